@@ -1,0 +1,259 @@
+"""Domain: the attributes of a model, the values each can take, and the combinations that cannot occur.
+
+A domain is public knowledge, written down by a person and never read from data. It is frozen and hashable, so that a
+compiled inference routine can be looked up by it.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from operator import index
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from quietfield.errors import Error, FileError, names
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Label = str | int
+Clique = tuple[str, ...]
+#: One declared impossibility: the positions, attribute by attribute, that never occur together.
+Zero = tuple[tuple[str, tuple[int, ...]], ...]
+
+FORMAT = "quietfield-domain"
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Domain:
+    """Ordered attributes and their values.
+
+    ``attributes`` maps each name to a size (its labels are then ``0 .. size-1``) or to a list of labels, all strings
+    or all integers. ``impossible`` lists combinations that never occur; each maps two or more attributes (or one) to a
+    value or a list of values. They have probability zero in every marginal, answer and sample.
+
+    >>> domain = Domain({"age": ["young", "old"], "visits": 3}, impossible=[{"age": "young", "visits": [1, 2]}])
+    >>> domain.shape
+    (2, 3)
+    >>> domain.labels("age")
+    ('young', 'old')
+    """
+
+    attributes: tuple[str, ...]
+    _labels: tuple[tuple[Label, ...], ...]
+    impossible: tuple[Zero, ...]
+
+    def __init__(
+        self,
+        attributes: "Mapping[str, int | Sequence[Label]] | Domain",
+        impossible: Iterable[Mapping[str, Label | Sequence[Label]]] = (),
+    ) -> None:
+        if isinstance(attributes, Domain):
+            attributes = {a: attributes.labels(a) for a in attributes}
+        if not isinstance(attributes, Mapping):
+            raise Error(
+                f"a Domain is made from a mapping of names to sizes or labels, not from a {type(attributes).__name__}; "
+                'write for instance Domain({"age": 5, "sex": ["f", "m"]}).'
+            )
+        for name in attributes:
+            if not isinstance(name, str) or not name:
+                raise Error(f"an attribute's name must be a non-empty string, not {name!r}.")
+        object.__setattr__(self, "attributes", tuple(attributes))
+        object.__setattr__(self, "_labels", tuple(_labels(name, values) for name, values in attributes.items()))
+        object.__setattr__(self, "impossible", ())
+        zeros = {self._zero(rule) for rule in impossible}
+        object.__setattr__(self, "impossible", tuple(sorted(zeros)))
+        for clique, mask in self.masks:
+            if not mask.any():
+                raise Error(
+                    f"every combination of {names(clique)} is declared impossible, so no record could exist; "
+                    "leave at least one combination possible."
+                )
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {name: i for i, name in enumerate(self.attributes)}
+
+    @cached_property
+    def _codes(self) -> tuple[dict[Label, int], ...]:
+        return tuple({label: i for i, label in enumerate(labels)} for labels in self._labels)
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.attributes, self._labels, self.impossible))
+
+    def __hash__(self) -> int:  # cached: a domain is the key of every compiled routine
+        return self._hash
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """The number of values of each attribute, in order."""
+        return tuple(len(labels) for labels in self._labels)
+
+    @cached_property
+    def masks(self) -> "tuple[tuple[Clique, np.ndarray], ...]":
+        """The impossible combinations as tables: per set of attributes, an array that is True where possible."""
+        import numpy as np
+
+        masks: dict[Clique, np.ndarray] = {}
+        for zero in self.impossible:
+            clique = tuple(name for name, _ in zero)
+            mask = masks.setdefault(clique, np.ones(self.table_shape(clique), dtype=bool))
+            mask[np.ix_(*(codes for _, codes in zero))] = False
+        for mask in masks.values():
+            mask.flags.writeable = False
+        return tuple(masks.items())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.attributes)
+
+    def __len__(self) -> int:
+        return len(self.attributes)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._positions
+
+    def position(self, name: str) -> int:
+        """The place of an attribute in the domain's order."""
+        try:
+            return self._positions[name]
+        except (KeyError, TypeError):
+            raise Error(f"{name!r} is not an attribute; expected one of {names(self.attributes)}.") from None
+
+    def labels(self, name: str) -> tuple[Label, ...]:
+        """The values of one attribute, in order."""
+        return self._labels[self.position(name)]
+
+    def size(self, name: str) -> int:
+        """The number of values of one attribute."""
+        return self.shape[self.position(name)]
+
+    def code(self, name: str, label: object) -> int:
+        """The position of a label among the values of an attribute."""
+        codes = self._codes[self.position(name)]
+        if not isinstance(label, str):
+            try:
+                label = index(label)  # type: ignore[arg-type]  # numpy integers count as integers
+            except TypeError:
+                pass
+        try:
+            return codes[label]  # type: ignore[index]
+        except (KeyError, TypeError):
+            raise Error(f"{label!r} is not a value of {name!r}; expected one of {names(codes)}.") from None
+
+    def clique(self, attributes: str | Iterable[str]) -> Clique:
+        """Check a set of attributes and return it as a tuple, in the order given."""
+        clique = (attributes,) if isinstance(attributes, str) else tuple(attributes)
+        for name in clique:
+            if name not in self:
+                raise Error(f"clique {clique}: {name!r} is not an attribute; expected some of {names(self.attributes)}.")
+        if len(set(clique)) != len(clique):
+            raise Error(f"clique {clique} names an attribute twice; name each attribute once.")
+        return clique
+
+    def table_shape(self, clique: Iterable[str]) -> tuple[int, ...]:
+        """The shape of a table over a clique, its axes in the order given."""
+        return tuple(self.shape[self.position(name)] for name in clique)
+
+    def cells(self, clique: Iterable[str] | None = None) -> int:
+        """The number of cells of a table over a clique (over all attributes by default)."""
+        return prod(self.shape if clique is None else self.table_shape(clique))
+
+    def project(self, attributes: Iterable[str]) -> "Domain":
+        """The domain of some attributes, with the impossible combinations that speak of them alone."""
+        kept = self.clique(attributes)
+        rules = [dict(z) for z in self.impossible if all(name in kept for name, _ in z)]
+        return Domain(
+            {name: self.labels(name) for name in kept},
+            [{name: [self.labels(name)[i] for i in codes] for name, codes in rule.items()} for rule in rules],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary for JSON. Attributes are a list, since their order matters."""
+        attributes: list[dict[str, Any]] = []
+        for name, labels in zip(self.attributes, self._labels, strict=True):
+            numbered = labels == tuple(range(len(labels)))
+            attributes.append({"name": name, **({"size": len(labels)} if numbered else {"labels": list(labels)})})
+        zeros = [{name: [self.labels(name)[i] for i in codes] for name, codes in zero} for zero in self.impossible]
+        return {"format": FORMAT, "version": 1, "attributes": attributes, "impossible": zeros}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> "Domain":
+        """The inverse of :meth:`to_json`; a plain ``{"attribute": size}`` mapping, as mbi writes it, will do too."""
+        if not isinstance(data, Mapping):
+            raise FileError('a domain in JSON is an object, for instance {"age": 5, "sex": 2}.')
+        if data.get("format") != FORMAT:
+            return cls(data)
+        if data.get("version") != 1:
+            raise FileError(f"this domain has version {data.get('version')!r}; this quietfield reads version 1.")
+        try:
+            attributes = {a["name"]: a["size"] if "size" in a else a["labels"] for a in data["attributes"]}
+            if len(attributes) != len(data["attributes"]):
+                raise FileError("this domain names an attribute twice; name each attribute once.")
+            return cls(attributes, data.get("impossible", ()))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise FileError(f"this domain is damaged: {error!r} where a list of named attributes was expected.") from None
+
+    def save(self, path: str | Path) -> None:
+        """Write the domain as a JSON file."""
+        from quietfield.files import write_atomically
+
+        write_atomically(path, (json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n").encode())
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Domain":
+        """Read a JSON file written by :meth:`save`, or an mbi domain file."""
+        from quietfield.files import read_json
+
+        return cls.from_json(read_json(path))
+
+    def _zero(self, rule: Mapping[str, Label | Sequence[Label]]) -> Zero:
+        if not isinstance(rule, Mapping) or not rule:
+            raise Error(
+                f"an impossible combination maps attributes to values, not {rule!r}; "
+                'write for instance {"sex": "m", "pregnant": "yes"}.'
+            )
+        zero = []
+        for name in self.clique(rule):
+            values = rule[name]
+            listed = [values] if isinstance(values, str) or not isinstance(values, Iterable) else list(values)
+            if not listed:
+                raise Error(f"the impossible combination {dict(rule)!r} lists no value of {name!r}; list at least one.")
+            zero.append((name, tuple(sorted({self.code(name, value) for value in listed}))))
+        return tuple(sorted(zero, key=lambda part: self.position(part[0])))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{a!r}: {n}" for a, n in list(zip(self.attributes, self.shape, strict=True))[:12])
+        more = f", ... {len(self)} in all" if len(self) > 12 else ""
+        zeros = f", impossible={len(self.impossible)}" if self.impossible else ""
+        return f"Domain({{{shown}{more}}}{zeros})"
+
+
+def _labels(name: str, values: int | Sequence[Label]) -> tuple[Label, ...]:
+    """Check one attribute's values."""
+    if isinstance(values, str | bytes | bool):
+        raise Error(f"attribute {name!r}: expected a size or a list of labels, not {values!r}.")
+    if isinstance(values, Iterable):
+        labels = tuple(values)
+        if all(isinstance(v, str) for v in labels):
+            pass
+        elif any(isinstance(v, bool) for v in labels):
+            raise Error(f"attribute {name!r}: write truth values as strings, for instance ['no', 'yes'].")
+        else:
+            try:
+                labels = tuple(index(v) for v in labels)  # type: ignore[arg-type]
+            except TypeError:
+                raise Error(f"attribute {name!r}: labels must be all strings or all integers.") from None
+    else:
+        try:
+            labels = tuple(range(index(values)))
+        except TypeError:
+            raise Error(f"attribute {name!r}: expected a size or a list of labels, not {values!r}.") from None
+    if not labels:
+        raise Error(f"attribute {name!r} has no values; every attribute needs at least one.")
+    if len(set(labels)) != len(labels):
+        twice = sorted({v for v in labels if labels.count(v) > 1}, key=str)
+        raise Error(f"attribute {name!r} lists {names(twice)} more than once; labels must differ.")
+    return labels

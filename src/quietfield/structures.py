@@ -1,0 +1,201 @@
+"""Structure: which attributes a model joins, and which of its tables share one potential.
+
+Builders take a Domain (or any list of attribute names) and return a Structure. Everywhere else a plain list of tuples
+of names will do too.
+"""
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+from quietfield.domain import Clique, Domain
+from quietfield.errors import Error, names
+
+Cliques = "Structure | Iterable[str | Iterable[str]]"
+
+
+@dataclass(frozen=True)
+class Structure:
+    """The cliques of a model, in order, and the ties between them.
+
+    A tie is a group of cliques that share one potential: a time-homogeneous chain ties all its edges. Axes follow each
+    clique as given, so tying ``("a", "b")`` with ``("b", "c")`` lets a play the part of b.
+    """
+
+    cliques: tuple[Clique, ...]
+    ties: tuple[tuple[Clique, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        cliques = tuple((c,) if isinstance(c, str) else tuple(c) for c in self.cliques)
+        ties = tuple(tuple((c,) if isinstance(c, str) else tuple(c) for c in tie) for tie in self.ties)
+        object.__setattr__(self, "cliques", cliques)
+        object.__setattr__(self, "ties", ties)
+        seen: dict[frozenset[str], Clique] = {}
+        for clique in cliques:
+            if not clique:
+                raise Error("a clique names at least one attribute; remove the empty one.")
+            if not all(isinstance(name, str) for name in clique):
+                raise Error(f"clique {clique} must name attributes by strings.")
+            if len(set(clique)) != len(clique):
+                raise Error(f"clique {clique} names an attribute twice; name each attribute once.")
+            if frozenset(clique) in seen:
+                raise Error(f"clique {clique} is there twice (also as {seen[frozenset(clique)]}); keep one of them.")
+            seen[frozenset(clique)] = clique
+        tied: set[Clique] = set()
+        for tie in ties:
+            if len(tie) < 2:
+                raise Error(f"the tie {tie} joins fewer than two cliques; a tie is a group that shares one potential.")
+            for clique in tie:
+                if clique not in set(cliques):
+                    raise Error(f"the tie of {clique}: no such clique (axes count); expected one of {names(cliques)}.")
+                if clique in tied:
+                    raise Error(f"clique {clique} is tied twice; put all that share its potential in one tie.")
+                tied.add(clique)
+
+    @classmethod
+    def of(cls, cliques: "Structure | Iterable[str | Iterable[str]]", domain: Domain | None = None) -> "Structure":
+        """A Structure from whatever describes one, checked against a domain if one is given."""
+        if isinstance(cliques, str):
+            raise Error(f"expected a list of cliques, not the string {cliques!r}; write [({cliques!r},)].")
+        structure = cliques if isinstance(cliques, Structure) else cls(tuple(cliques))  # type: ignore[arg-type]
+        if domain is not None:
+            structure.check(domain)
+        return structure
+
+    def check(self, domain: Domain) -> None:
+        """Raise an error unless every clique is in the domain and tied cliques have one shape."""
+        for clique in self.cliques:
+            domain.clique(clique)
+        for tie in self.ties:
+            shapes = {domain.table_shape(clique): clique for clique in tie}
+            if len(shapes) > 1:
+                (one, a), (two, b) = list(shapes.items())[:2]
+                raise Error(f"{a} of shape {one} and {b} of shape {two} are tied; tied cliques need one shape.")
+
+    @cached_property
+    def groups(self) -> tuple[tuple[Clique, ...], ...]:
+        """The cliques by shared potential, each group named by its first clique; untied cliques stand alone."""
+        tie_of = {clique: tie for tie in self.ties for clique in tie}
+        return tuple(dict.fromkeys(tie_of.get(clique, (clique,)) for clique in self.cliques))
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """All attributes that appear, in order of appearance."""
+        return tuple(dict.fromkeys(name for clique in self.cliques for name in clique))
+
+    @property
+    def edges(self) -> tuple[tuple[str, str], ...]:
+        """The edges of the independence graph: the pairs that some clique joins."""
+        return tuple(dict.fromkeys(pair for clique in self.cliques for pair in combinations(sorted(clique), 2)))
+
+    def __len__(self) -> int:
+        return len(self.cliques)
+
+    def __iter__(self) -> Iterator[Clique]:
+        return iter(self.cliques)
+
+
+def chain(attributes: Iterable[str], order: int = 1, *, homogeneous: bool = False) -> Structure:
+    """Every attribute joined with the ``order`` attributes before it.
+
+    With ``homogeneous`` (order 1), all edges share one potential and the first attribute has a node potential: the
+    time-homogeneous chain.
+
+    >>> chain(["a", "b", "c"]).cliques
+    (('a', 'b'), ('b', 'c'))
+    """
+    nodes = tuple(attributes)
+    if order < 1:
+        raise Error(f"a chain has order 1 or more, not {order}.")
+    if homogeneous and order != 1:
+        raise Error(f"a homogeneous chain has order 1, not {order}; for higher orders write the ties out in a Structure.")
+    edges = tuple((nodes[i], nodes[j]) for i in range(len(nodes)) for j in range(i + 1, min(i + order + 1, len(nodes))))
+    if homogeneous and len(edges) > 1:
+        return Structure(((nodes[0],), *edges), (edges,))
+    return _cover(nodes, edges)
+
+
+def tree(attributes: Iterable[str], seed: int) -> Structure:
+    """A random tree: each attribute in turn is joined with one drawn from those before it."""
+    nodes, draw = tuple(attributes), random.Random(seed)
+    return _cover(nodes, ((nodes[draw.randrange(i)], nodes[i]) for i in range(1, len(nodes))))
+
+
+def star(attributes: Iterable[str], center: str | None = None) -> Structure:
+    """One attribute (the first, unless said otherwise) joined with every other."""
+    nodes = tuple(attributes)
+    center = nodes[0] if center is None and nodes else center
+    if center not in nodes:
+        raise Error(f"the center {center!r} is not an attribute; expected one of {names(nodes)}.")
+    return _cover(nodes, ((center, other) for other in nodes if other != center))
+
+
+def grid(attributes: Iterable[str], columns: int) -> Structure:
+    """Attributes laid out row by row, each joined with its right and lower neighbour."""
+    nodes = tuple(attributes)
+    if columns < 1:
+        raise Error(f"a grid needs one column or more, not {columns}.")
+    right = ((nodes[i], nodes[i + 1]) for i in range(len(nodes) - 1) if (i + 1) % columns)
+    down = ((nodes[i], nodes[i + columns]) for i in range(len(nodes) - columns))
+    return _cover(nodes, (*right, *down))
+
+
+def complete(attributes: Iterable[str], size: int = 2) -> Structure:
+    """Every set of ``size`` attributes: all pairs by default."""
+    nodes = tuple(attributes)
+    if not 1 <= size <= len(nodes):
+        raise Error(f"cliques of {size} attributes cannot be made from {len(nodes)}.")
+    return Structure(tuple(combinations(nodes, size)))
+
+
+def erdos_renyi(attributes: Iterable[str], p: float, seed: int, *, max_treewidth: int | None = None) -> Structure:
+    """A connected random graph: each pair is an edge with probability p, drawn again until the graph is connected.
+
+    With ``max_treewidth``, drawn until its (heuristic) treewidth is no larger too.
+    """
+    nodes, draw = tuple(attributes), random.Random(seed)
+    if not 0 <= p <= 1:
+        raise Error(f"an edge's probability lies between 0 and 1, not at {p}.")
+    for _ in range(10_000):
+        edges = [pair for pair in combinations(nodes, 2) if draw.random() < p]
+        if _connected(nodes, edges) and (max_treewidth is None or _treewidth(nodes, edges) <= max_treewidth):
+            return _cover(nodes, edges)
+    wish = "connected" if max_treewidth is None else f"connected and of treewidth at most {max_treewidth}"
+    raise Error(f"none of 10,000 graphs of {len(nodes)} attributes with p={p} was {wish}; try another p.")
+
+
+def from_edges(edges: Iterable[Sequence[str]]) -> Structure:
+    """A structure of pairs."""
+    listed = tuple(tuple(edge) for edge in edges)
+    for edge in listed:
+        if len(edge) != 2:
+            raise Error(f"an edge joins two attributes, not {edge}; for larger cliques use Structure(cliques).")
+    return Structure(listed)
+
+
+def _cover(nodes: Sequence[str], edges: Iterable[tuple[str, str]]) -> Structure:
+    """The edges, and a table of its own for every attribute that no edge touches, so that all are learned."""
+    listed = tuple(edges)
+    touched = {name for edge in listed for name in edge}
+    return Structure((*listed, *((name,) for name in nodes if name not in touched)))
+
+
+def _connected(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> bool:
+    component = {name: name for name in nodes}
+
+    def root(name: str) -> str:
+        while component[name] != name:
+            name = component[name]
+        return name
+
+    for a, b in edges:
+        component[root(a)] = root(b)
+    return len({root(name) for name in nodes}) <= 1
+
+
+def _treewidth(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> int:
+    from quietfield.inference.plan import plan
+
+    return plan(Domain(dict.fromkeys(nodes, 2)), edges).treewidth
