@@ -1,0 +1,58 @@
+# Each target sets up what it needs on a machine that has only Python 3.11+ and make, and is quick the second time
+# (tools/environment.py does that). Everything runs through `python -m`, so the checkout may lie anywhere.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+
+PY := .venv/bin/python
+BENCH := curator,ibis,bench
+ALL := curator,ibis,bench,dev
+ENVIRONMENT = @set -e; for python in $(PYTHON) python3.13 python3.12 python3.11 python3 python; do \
+	if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+		exec $$python tools/environment.py $(1); \
+	fi; \
+	done; \
+	echo "No Python 3.11 or newer was found: install one, or name it with make PYTHON=/path/to/python3 ..." >&2; exit 1
+
+.PHONY: help setup demo test test-heavy test-all lint bench docs clean env-demo env-bench env-all
+
+help:  ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
+
+env-demo:
+	$(call ENVIRONMENT,curator)
+
+env-bench:
+	$(call ENVIRONMENT,$(BENCH))
+
+env-all:
+	$(call ENVIRONMENT,$(ALL))
+
+setup: env-all  ## install everything into .venv
+
+demo: env-demo  ## records to model in a minute, on made-up data
+	@$(PY) -m quietfield demo
+
+test: env-all  ## all quick tests, with coverage
+	$(PY) -m pytest -m "not heavy" -n 2 --cov --cov-report=term
+
+test-heavy: env-all  ## the tests that need a server, a cluster, a browser or minutes
+	$(PY) -m pytest -m heavy
+
+test-all: test test-heavy  ## both
+
+lint: env-all  ## style, types, and the border around the curator
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(PY) -m importlinter.cli lint
+
+bench: env-bench  ## side by side with other libraries
+	@$(PY) -m benchmarks
+
+docs: env-all  ## the documentation, into site/
+	$(PY) -m mkdocs build --strict --quiet
+
+clean:  ## remove what was built, and .venv
+	rm -rf .venv .venv.lock site build dist .coverage .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
