@@ -46,7 +46,7 @@ lint: env-all  ## style, types, and the border around the curator
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
-	$(PY) -m importlinter.cli lint
+	$(PY) -c "from importlinter.cli import lint_imports_command; lint_imports_command()" --no-logo
 
 bench: env-bench  ## side by side with other libraries
 	@$(PY) -m benchmarks

