@@ -1,0 +1,215 @@
+"""The command as a whole: its help, its exit codes, and what it says and does not say when something goes wrong."""
+
+import os
+import shlex
+import subprocess
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import typer
+
+from quietfield import Error, __version__, cli
+from quietfield.cli import main
+
+
+def every_command() -> Iterator[tuple[str, Any]]:
+    """All commands with their full names: the root, each in the table, and the parts of groups."""
+
+    def walk(name: str, command: Any) -> Iterator[tuple[str, Any]]:
+        yield name, command
+        for part, inner in getattr(command, "commands", {}).items():
+            yield from walk(f"{name} {part}", inner)
+
+    yield "quietfield", cli.built(cli.app)
+    for name in cli.COMMANDS:
+        yield from walk(f"quietfield {name}", cli.load(name))
+
+
+ALL = list(every_command())
+each_command = pytest.mark.parametrize(("name", "command"), ALL, ids=[name for name, _ in ALL])
+
+
+@each_command
+def test_every_command_and_option_has_help(name: str, command: Any) -> None:
+    assert command.help, f"{name} needs a docstring"
+    for param in command.params:
+        assert getattr(param, "help", None), f"{param.name!r} of `{name}` needs help="
+
+
+@each_command
+def test_every_command_has_an_example_that_would_parse(name: str, command: Any) -> None:
+    if hasattr(command, "commands") and name != "quietfield":
+        return  # a group: its parts have the examples
+    assert command.epilog, f"{name} needs epilog='Example: {name} ...'"
+    _, found, example = command.epilog.partition(f"{name} ")
+    assert found, f"the example of `{name}` does not show `{name} ...`"
+    words = shlex.split(example.splitlines()[0])
+    known = {option for param in command.params for option in (*param.opts, *param.secondary_opts)}
+    shown = {word.partition("=")[0] for word in words if word.startswith("-") and not word[1:2].isdigit()}
+    assert shown <= known, f"the example of `{name}` uses unknown options {shown - known}"
+    for param in command.params:
+        if param.required and any(option.startswith("-") for option in param.opts):
+            assert shown & set(param.opts), f"the example of `{name}` lacks the required {param.opts[0]}"
+
+
+@pytest.mark.parametrize("name", list(cli.COMMANDS))
+def test_the_table_tells_what_the_command_tells(name: str) -> None:
+    assert cli.COMMANDS[name][1] == cli.load(name).help.splitlines()[0].strip()
+
+
+@each_command
+def test_help_exits_with_0(name: str, command: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*name.split()[1:], "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"Usage: {name}")
+    assert "--help" in shown
+
+
+def test_help_lists_every_command_and_loads_none() -> None:
+    code = (
+        "import sys; from quietfield.cli import main; main(['--help']);"
+        "loaded = {'jax', 'numpy', 'pyarrow', 'duckdb', 'opendp', 'rich', 'pydantic'} & set(sys.modules);"
+        "loaded |= {m for m in sys.modules if m.startswith('quietfield.cli.')};"
+        "sys.exit(f'loaded {loaded}' if loaded else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    for name in cli.COMMANDS:
+        assert f"\n  {name} " in done.stdout
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"quietfield {__version__}\n"
+
+
+def test_wrong_use_exits_with_2_and_suggests(plant: "Plant", capsys: pytest.CaptureFixture[str]) -> None:
+    plant(lambda: None)
+    assert main(["plented"]) == 2
+    assert "Did you mean 'planted'?" in capsys.readouterr().err
+    assert main(["planted", "--nothing"]) == 2
+    assert main(["--nothing"]) == 2
+
+
+Plant = Callable[[Callable[[], None]], None]
+
+
+@pytest.fixture
+def plant(monkeypatch: pytest.MonkeyPatch) -> Plant:
+    """Add a command `planted` that runs a function."""
+
+    def add(body: Callable[[], None]) -> None:
+        module = types.ModuleType("quietfield.cli.planted")
+        module.app = typer.Typer()  # type: ignore[attr-defined]
+
+        def planted() -> None:
+            """A planted command."""
+            body()
+
+        module.app.command()(planted)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+        monkeypatch.setitem(cli.COMMANDS, "planted", ("planted", "A planted command."))
+
+    return add
+
+
+def failing(error: BaseException) -> Callable[[], None]:
+    def body() -> None:
+        raise error
+
+    return body
+
+
+def in_curator(error: BaseException) -> Callable[[], None]:
+    """A function that raises as if from code of the curator."""
+    scope: dict[str, Any] = {"__name__": "quietfield.curator.planted", "error": error}
+    exec("def body():\n    raise error\n", scope)  # noqa: S102
+    return scope["body"]
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (Error("the file is damaged; get another copy."), 1, "Error: the file is damaged; get another copy.\n"),
+        (FileNotFoundError(2, "No such file or directory", "a.qfr"), 1, "Error: a.qfr: No such file or directory; "),
+        (OSError(28, "No space left on device"), 1, "Error: No space left on device; check"),
+        (MemoryError(), 1, "Error: out of memory"),
+        (ValueError("secret"), 1, "Error: something unforeseen happened (ValueError)"),
+        (KeyboardInterrupt(), 130, ""),
+        (SystemExit(3), 3, ""),
+    ],
+)
+def test_errors_become_one_line(
+    plant: Plant, capsys: pytest.CaptureFixture[str], error: BaseException, code: int, said: str
+) -> None:
+    plant(failing(error))
+    assert main(["planted"]) == code
+    shown = capsys.readouterr().err
+    assert shown.startswith(said)
+    assert len(shown.splitlines()) == (1 if said else 0)
+    assert "Traceback" not in shown
+    assert "secret" not in shown
+
+
+def test_a_command_that_ends_well(plant: Plant, capsys: pytest.CaptureFixture[str]) -> None:
+    plant(lambda: typer.echo("done"))
+    assert main(["planted"]) == 0
+    assert capsys.readouterr() == ("done\n", "")
+
+
+def test_debug_shows_the_traceback(plant: Plant, capsys: pytest.CaptureFixture[str]) -> None:
+    plant(failing(ValueError("a detail")))
+    assert main(["--debug", "planted"]) == 1
+    shown = capsys.readouterr().err
+    assert "Traceback" in shown
+    assert "in body" in shown
+    assert "ValueError: a detail" in shown
+
+
+def test_nothing_foreign_from_the_curator_is_quoted(plant: Plant, capsys: pytest.CaptureFixture[str]) -> None:
+    for error in (ValueError("Could not convert string 'SECRET'"), FileNotFoundError(2, "No such file", "city=SECRET")):
+        plant(in_curator(error))
+        for arguments in (["planted"], ["--debug", "planted"]):
+            assert main(arguments) == 1
+            shown = "".join(capsys.readouterr())
+            assert "SECRET" not in shown
+            assert "Error: " in shown
+            assert ("quietfield.curator" in shown or "in body" in shown) == ("--debug" in arguments)
+
+
+def test_nor_when_an_error_of_ours_was_caused_by_one(plant: Plant, capsys: pytest.CaptureFixture[str]) -> None:
+    engine = in_curator(ValueError("SECRET"))
+
+    def body() -> None:
+        try:
+            engine()
+        except ValueError as error:
+            raise Error("the records could not be read; check their types.") from error
+
+    plant(body)
+    assert main(["--debug", "planted"]) == 1
+    shown = capsys.readouterr().err
+    assert "SECRET" not in shown
+    assert "message withheld" in shown
+    assert shown.endswith("Error: the records could not be read; check their types.\n")
+
+
+def test_a_closed_pipe_is_no_noise() -> None:
+    code = (
+        "import sys, types, typer; from quietfield import cli; m = types.ModuleType('p'); m.app = typer.Typer();"
+        "m.app.command()(lambda: [typer.echo('x' * 1000) for _ in range(1000)]);"
+        "sys.modules['quietfield.cli.p'] = m; cli.COMMANDS['p'] = ('p', ''); sys.exit(cli.main(['p']))"
+    )
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([sys.executable, "-c", code], stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_python_m_is_the_command() -> None:
+    command = [sys.executable, "-m", "quietfield", "--version"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.startswith("quietfield ")
