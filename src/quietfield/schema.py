@@ -1,0 +1,306 @@
+"""Schema: how the columns of a source become the attributes of a Domain.
+
+A schema is public and written by a person. Each record is mapped on its own, so nothing about one person moves another.
+Values are read in the same way from every source:
+
+* an empty text, a missing field and a NaN are *nulls*; anything else that no rule covers is *unknown*;
+* text labels match a text exactly as written, a whole number by its digits, a truth value as ``true`` or ``false``, a
+  date as ``2024-01-31``;
+* integer labels match whole numbers, however they are stored: ``1``, ``1.0``, and the texts ``"1"``, ``" 1"``, ``"1.0"``;
+* cut points take any number, and any text that spells one (``"12"``, ``" 1.5e3 "``; not ``"inf"``, ``"0x10"``, ``"1,5"``);
+* periods take dates, times and texts such as ``2024-01-31`` or ``2024-01-31 23:59:59``; times are read as UTC.
+"""
+
+import datetime
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import isfinite
+from operator import index
+from pathlib import Path
+from typing import Any, ClassVar, Literal, get_args
+
+from quietfield.domain import Domain, Label
+from quietfield.errors import Error, names
+
+DROP = "drop"
+FILL_IN = "FILL IN"
+FORMAT = "quietfield-schema"
+Period = Literal["year", "month", "week", "day", "hour"]
+#: Periods of one length, in seconds. Months and years are listed by their limits instead.
+SECONDS = {"hour": 3600, "day": 86400, "week": 7 * 86400}
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """What all rules share: the column that is read, and what becomes of nulls and unknown values.
+
+    ``null`` and ``unknown`` are ``"drop"`` (a record with such a value is not counted at all) or a label, which is
+    appended to the attribute's values unless it is one of them.
+    """
+
+    column: str | None = field(default=None, kw_only=True)
+    null: Label = field(default=DROP, kw_only=True)
+    unknown: Label = field(default=DROP, kw_only=True)
+
+    kind: ClassVar[str]
+
+    @property
+    def own(self) -> tuple[Label, ...]:
+        """The labels that the rule itself gives, before those of nulls and unknown values."""
+        raise NotImplementedError
+
+    @cached_property
+    def labels(self) -> tuple[Label, ...]:
+        """All labels, in order."""
+        return tuple(dict.fromkeys((*self.own, *(policy for policy in (self.null, self.unknown) if policy != DROP))))
+
+    @property
+    def null_code(self) -> int | None:
+        """The position that a null takes, or None where the record is dropped."""
+        return None if self.null == DROP else self.labels.index(self.null)
+
+    @property
+    def unknown_code(self) -> int | None:
+        """The position that an unknown value takes, or None where the record is dropped."""
+        return None if self.unknown == DROP else self.labels.index(self.unknown)
+
+    def content(self) -> dict[str, Any]:
+        """The rule itself, for JSON."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Labels(Attribute):
+    """Values listed one by one: all texts, or all integers.
+
+    >>> Labels(["f", "m"], null="not said").labels
+    ('f', 'm', 'not said')
+    """
+
+    values: tuple[Label, ...]
+    kind: ClassVar[str] = "labels"
+
+    def __post_init__(self) -> None:
+        values = self.values
+        if isinstance(values, str) or not isinstance(values, Iterable):
+            raise Error(f'expected a list of labels such as ["f", "m"], not {values!r}.')
+        object.__setattr__(self, "values", tuple(v if isinstance(v, str | bool) else _integer(v) for v in values))
+        if "" in self.values:
+            raise Error("an empty text is a null, so it cannot be a label; say what a null becomes with null=.")
+        if DROP in self.values:
+            raise Error(f"the label {DROP!r} has a meaning of its own here; rename it.")
+
+    @property
+    def own(self) -> tuple[Label, ...]:
+        return self.values
+
+    def content(self) -> dict[str, Any]:
+        return {"labels": list(self.values)}
+
+
+@dataclass(frozen=True)
+class Cuts(Attribute):
+    """Numbers, cut into half-open bins: ``Cuts([18, 40])`` gives below 18, 18 to under 40, and 40 or more.
+
+    >>> Cuts([18, 40, 65]).labels
+    ('<18', '18-40', '40-65', '65+')
+    """
+
+    points: tuple[float, ...]
+    kind: ClassVar[str] = "cuts"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.points, str) or not isinstance(self.points, Iterable):
+            raise Error(f"expected a list of cut points such as [18, 40, 65], not {self.points!r}.")
+        points = tuple(self.points)
+        if not points or any(isinstance(p, bool | str) or not isfinite(p) for p in points):
+            raise Error(f"cut points are one or more finite numbers, not {list(points)!r}.")
+        points = tuple(p if isinstance(p, int) else float(p) for p in points)
+        if any(a >= b for a, b in zip(points, points[1:], strict=False)):
+            raise Error(f"cut points must increase, unlike {list(points)!r}; sort them and keep each once.")
+        object.__setattr__(self, "points", points)
+
+    @cached_property
+    def own(self) -> tuple[Label, ...]:  # type: ignore[override]
+        text = [f"{p:g}" if float(f"{p:g}") == p else repr(p) for p in self.points]
+        middle = (f"{a}-{b}" for a, b in zip(text, text[1:], strict=False))
+        return (f"<{text[0]}", *middle, f"{text[-1]}+")
+
+    def content(self) -> dict[str, Any]:
+        return {"cuts": list(self.points)}
+
+
+@dataclass(frozen=True)
+class Dates(Attribute):
+    """Dates or times, by period from ``start`` until before ``end``; anything outside is unknown.
+
+    >>> Dates(period="month", start="2024-11-01", end="2025-02-01").labels
+    ('2024-11', '2024-12', '2025-01')
+    """
+
+    period: Period = "month"
+    start: str = ""
+    end: str = ""
+    kind: ClassVar[str] = "dates"
+
+    def __post_init__(self) -> None:
+        if self.period not in get_args(Period):
+            raise Error(f"a period is one of {names(get_args(Period))}, not {self.period!r}.")
+        for name in ("start", "end"):
+            try:
+                moment = datetime.datetime.fromisoformat(str(getattr(self, name)))
+            except ValueError:
+                raise Error(f"{name}={getattr(self, name)!r} is not a date; write it as 2024-01-31.") from None
+            if moment.tzinfo is not None:
+                raise Error(f"{name}={getattr(self, name)!r} has a time zone; times are read as UTC, so leave it out.")
+            object.__setattr__(self, name, moment.isoformat() if moment.time() != datetime.time() else str(moment.date()))
+        if len(self.limits) < 2:
+            raise Error(f"there is no {self.period} between start={self.start!r} and end={self.end!r}.")
+        if len(self.limits) > 100_000:
+            raise Error(f"that makes {len(self.limits) - 1} periods; take a longer period or a shorter time.")
+
+    @cached_property
+    def moments(self) -> tuple[datetime.datetime, ...]:
+        """The limits of the periods: one more than there are periods. The last period is whole."""
+        start, end = (datetime.datetime.fromisoformat(text) for text in (self.start, self.end))
+        if self.period in ("year", "month"):
+            start = start.replace(month=1 if self.period == "year" else start.month, day=1, hour=0, minute=0, second=0)
+        moments = [start.replace(microsecond=0)]
+        while moments[-1] < end and len(moments) <= 100_001:
+            last = moments[-1]
+            if self.period in SECONDS:
+                moments.append(last + datetime.timedelta(seconds=SECONDS[self.period]))
+            else:
+                months = last.year * 12 + last.month - 1 + (12 if self.period == "year" else 1)
+                moments.append(last.replace(year=months // 12, month=months % 12 + 1))
+        return tuple(moments)
+
+    @cached_property
+    def limits(self) -> tuple[int, ...]:
+        """The limits of the periods, in seconds since 1970 UTC."""
+        return tuple(int(m.replace(tzinfo=datetime.UTC).timestamp()) for m in self.moments)
+
+    @cached_property
+    def own(self) -> tuple[Label, ...]:  # type: ignore[override]
+        forms = {"year": "%Y", "month": "%Y-%m", "week": "%Y-%m-%d", "day": "%Y-%m-%d", "hour": "%Y-%m-%d %H:%M"}
+        return tuple(moment.strftime(forms[self.period]) for moment in self.moments[:-1])
+
+    def content(self) -> dict[str, Any]:
+        return {"period": self.period, "start": self.start, "end": self.end}
+
+
+Rule = Attribute | Sequence[Label] | int
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Schema:
+    """Attributes by name, each with the rule that makes it from a column.
+
+    A list stands for :class:`Labels`, a number n for the labels ``0 .. n-1``.
+
+    >>> schema = Schema({"age": Cuts([18, 40, 65]), "sex": ["f", "m"], "code": [0, 1, 2]})
+    >>> schema.domain.shape
+    (4, 2, 3)
+    """
+
+    attributes: tuple[tuple[str, Attribute], ...]
+    domain: Domain
+
+    def __init__(self, attributes: Mapping[str, Rule], impossible: Iterable[Mapping[str, Any]] = ()) -> None:
+        if not isinstance(attributes, Mapping) or not attributes:
+            raise Error('a Schema maps names of attributes to rules, for instance {"age": Cuts([18, 65]), "sex": ["f", "m"]}.')
+        rules = {}
+        for name, rule in attributes.items():
+            try:
+                rules[name] = rule if isinstance(rule, Attribute) else Labels(_listed(rule))
+            except Error as error:
+                raise Error(f"attribute {name!r}: {error}") from None
+        object.__setattr__(self, "attributes", tuple(rules.items()))
+        object.__setattr__(self, "domain", Domain({name: rule.labels for name, rule in rules.items()}, impossible))
+
+    @cached_property
+    def _rules(self) -> dict[str, Attribute]:
+        return dict(self.attributes)
+
+    def __getitem__(self, name: str) -> Attribute:
+        self.domain.position(name)
+        return self._rules[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rules)
+
+    def __len__(self) -> int:
+        return len(self.attributes)
+
+    def column(self, name: str) -> str:
+        """The column that an attribute is read from."""
+        return self[name].column or name
+
+    @property
+    def drops(self) -> tuple[str, ...]:
+        """The attributes for which some value would drop the whole record."""
+        return tuple(name for name, rule in self.attributes if DROP in (rule.null, rule.unknown))
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary for JSON."""
+        attributes = []
+        for name, rule in self.attributes:
+            column = {"column": rule.column} if rule.column else {}
+            attributes.append(
+                {"name": name, **column, "kind": rule.kind, **rule.content(), "null": rule.null, "unknown": rule.unknown}
+            )
+        impossible = self.domain.to_json()["impossible"]
+        return {"format": FORMAT, "version": 1, "attributes": attributes, "impossible": impossible}
+
+    @classmethod
+    def from_json(cls, data: Any) -> "Schema":
+        """The inverse of :meth:`to_json`, with errors that say which attribute to mend and how."""
+        from quietfield import schema_json
+
+        return schema_json.read(data)
+
+    def save(self, path: str | Path) -> None:
+        """Write the schema as a JSON file."""
+        from quietfield.files import write_atomically
+
+        write_atomically(path, (json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n").encode())
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Schema":
+        """Read a JSON file written by :meth:`save`, by hand, or by ``quietfield schema`` and then filled in."""
+        from quietfield.files import read_json
+
+        return cls.from_json(read_json(path))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name!r}: {rule.kind} ({len(rule.labels)})" for name, rule in self.attributes[:12])
+        return f"Schema({{{shown}{f', ... {len(self)} in all' if len(self) > 12 else ''}}})"
+
+
+def starter(columns: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """The JSON of a schema to fill in, from names and types alone; types are text, number, integer or time."""
+    attributes = []
+    for name, kind in columns:
+        if kind == "number":
+            rule: dict[str, Any] = {"kind": "cuts", "cuts": FILL_IN}
+        elif kind == "time":
+            rule = {"kind": "dates", "period": "month", "start": FILL_IN, "end": FILL_IN}
+        else:
+            rule = {"kind": "labels", "labels": FILL_IN}
+        attributes.append({"name": name, "column": name, **rule, "null": DROP, "unknown": DROP})
+    return {"format": FORMAT, "version": 1, "attributes": attributes, "impossible": []}
+
+
+def _listed(rule: Sequence[Label] | int) -> tuple[Label, ...]:
+    if isinstance(rule, bool | str) or rule is None:
+        raise Error(f"expected Labels, Cuts, Dates, a list of labels or a number of them, not {rule!r}.")
+    return tuple(rule) if isinstance(rule, Iterable) else tuple(range(_integer(rule)))
+
+
+def _integer(value: Any) -> int:
+    try:
+        return index(value)
+    except TypeError:
+        raise Error(f"labels are texts or whole numbers, not {value!r}.") from None
