@@ -1,0 +1,146 @@
+"""The arithmetic of privacy claims, exact or rounded outward, in plain Python: whoever can read a release can check it.
+
+Glossary: ``l1`` and ``l2_squared`` are sensitivities (how far all tables together can move when one unit comes or
+goes), ``rho`` is the parameter of zero-concentrated differential privacy (zCDP).
+"""
+
+from collections.abc import Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, InvalidOperation, localcontext
+from fractions import Fraction
+from math import isfinite
+
+from quietfield.errors import Error
+
+Number = int | float | str | Decimal | Fraction
+
+#: Results are rounded outward to this many digits after a computation with twenty more.
+DIGITS = 40
+
+
+def rational(value: Number, what: str) -> Fraction:
+    """A positive number as the exact rational that was written: 0.1 means 1/10, not its nearest binary fraction.
+
+    >>> rational(0.1, "epsilon")
+    Fraction(1, 10)
+    """
+    if isinstance(value, bool) or value is None:
+        raise Error(f"{what} must be a positive number, not {value!r}.")
+    try:
+        if not isinstance(value, int | str | Fraction | Decimal):
+            value = repr(float(value))  # the shortest decimal that gives this float, which is what a person typed
+        if isinstance(value, str | Decimal) and not isinstance(value, Fraction):
+            if "/" not in str(value) and (not isfinite(float(value)) or abs(Decimal(value).adjusted()) > 300):
+                raise ValueError
+        result = Fraction(value)
+    except (TypeError, ValueError, OverflowError, ZeroDivisionError, InvalidOperation):
+        raise Error(f"{what} must be a positive finite number, not {str(value)[:60]!r}; write for instance 0.5.") from None
+    if result <= 0:
+        raise Error(f"{what} must be greater than 0, not {str(value)[:60]}.")
+    return result
+
+
+def probability(value: Number, what: str = "delta") -> Fraction:
+    """A number strictly between 0 and 1, exactly."""
+    result = rational(value, what)
+    if result >= 1:
+        raise Error(f"{what} must lie between 0 and 1, not at {str(value)[:60]}; 1e-6 is a usual choice.")
+    return result
+
+
+def shown(value: Fraction | None, digits: int = 6) -> str:
+    """A rational for people: short, and exact where a short decimal is."""
+    return "none" if value is None else f"{float(value):.{digits}g}"
+
+
+def worst_case(parts: Sequence[Fraction], whole: Fraction, prices: Sequence[Fraction]) -> tuple[Fraction, list[Fraction]]:
+    """The most that one unit can cost: max of sum x_i p_i over 0 <= x_i <= part_i, sum x_i <= whole, and its x.
+
+    ``parts`` bound how far each table moves, ``whole`` how far all move together; a price is the cost of moving a
+    table by one (1/scale for Laplace noise). The optimum fills the dearest tables first.
+
+    >>> worst_case([Fraction(1), Fraction(1)], Fraction(1), [Fraction(1, 2), Fraction(1, 3)])[0]
+    Fraction(1, 2)
+    """
+    left, cost, moves = whole, Fraction(0), [Fraction(0)] * len(parts)
+    for i in sorted(range(len(parts)), key=lambda i: prices[i], reverse=True):
+        moves[i] = min(parts[i], left)
+        left -= moves[i]
+        cost += moves[i] * prices[i]
+    return cost, moves
+
+
+def laplace_epsilon(l1s: Sequence[Fraction], l1: Fraction, scales: Sequence[Fraction]) -> Fraction:
+    """The exact pure epsilon of Laplace noise with these scales."""
+    return worst_case(l1s, l1, [1 / scale for scale in scales])[0]
+
+
+def gaussian_rho(l2_squares: Sequence[Fraction], l2_squared: Fraction, scales: Sequence[Fraction]) -> Fraction:
+    """The exact zCDP rho of Gaussian noise with these scales: sum of x_i^2 / (2 scale_i^2) at its worst."""
+    return worst_case(l2_squares, l2_squared, [1 / (2 * scale * scale) for scale in scales])[0]
+
+
+def zcdp_epsilon(rho: Fraction, delta: Fraction) -> Fraction:
+    """The smallest epsilon of (epsilon, delta)-DP that rho-zCDP implies, rounded up.
+
+    Canonne, Kamath and Steinke (2020): epsilon = min over alpha > 1 of
+    alpha rho + (ln(1/delta) + (alpha - 1) ln(1 - 1/alpha) - ln(alpha)) / (alpha - 1).
+    """
+    with localcontext(Context(prec=DIGITS + 20)):
+        r, log = _decimal(rho), -_decimal(delta).ln()
+        best = -_maximum(lambda alpha: -(alpha * r + _slack(alpha, log)), _guess(float(rho), float(log)))
+    return max(Fraction(0), _outward(best, ROUND_CEILING))
+
+
+def zcdp_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """The largest rho whose zCDP implies (epsilon, delta)-DP, rounded down: the inverse of :func:`zcdp_epsilon`."""
+    with localcontext(Context(prec=DIGITS + 20)):
+        e, log = _decimal(epsilon), -_decimal(delta).ln()
+        rho = float(epsilon) ** 2 / (4 * (float(log) + float(epsilon)))
+        best = _maximum(lambda alpha: (e - _slack(alpha, log)) / alpha, _guess(rho, float(log)))
+    result = _outward(best, ROUND_FLOOR)
+    if result <= 0:
+        raise Error(f"no zCDP budget gives epsilon {shown(epsilon)} at delta {shown(delta)}; ask for a larger epsilon.")
+    return result
+
+
+def _slack(alpha: Decimal, log: Decimal) -> Decimal:
+    return (log + (alpha - 1) * (1 - 1 / alpha).ln() - alpha.ln()) / (alpha - 1)
+
+
+def _guess(rho: float, log: float) -> float:
+    return max((log / max(rho, 1e-300)) ** 0.5, 1e-6)  # alpha - 1 near the optimum of alpha rho + log / (alpha - 1)
+
+
+def _maximum(value, guess: float) -> Decimal:  # type: ignore[no-untyped-def]
+    """The largest value over alpha > 1 by golden section; any alpha is valid, so a miss costs sharpness, never safety."""
+    golden = (Decimal(5).sqrt() - 1) / 2
+    low, high = Decimal(guess) / 10**4, Decimal(guess) * 10**4  # alpha - 1, searched on a logarithmic scale
+    a, b = low.ln(), high.ln()
+    x, y = b - golden * (b - a), a + golden * (b - a)
+    at_x, at_y = value(1 + x.exp()), value(1 + y.exp())
+    best = max(at_x, at_y)
+    for _ in range(110):
+        if at_x > at_y:
+            b, y, at_y = y, x, at_x
+            x = b - golden * (b - a)
+            at_x = value(1 + x.exp())
+        else:
+            a, x, at_x = x, y, at_y
+            y = a + golden * (b - a)
+            at_y = value(1 + y.exp())
+        best = max(best, at_x, at_y)
+    return best
+
+
+def _decimal(value: Fraction) -> Decimal:
+    return Decimal(value.numerator) / Decimal(value.denominator)
+
+
+def _outward(value: Decimal, rounding: str) -> Fraction:
+    return Fraction(value.normalize(Context(prec=DIGITS, rounding=rounding)))
+
+
+def outward(value: Fraction, places: int = 30) -> Fraction:
+    """A rational rounded up to a number of decimal places, so that sums of many keep short denominators."""
+    unit = 10**places
+    return Fraction(-((-value.numerator * unit) // value.denominator), unit)

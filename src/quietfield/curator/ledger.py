@@ -1,0 +1,396 @@
+"""The ledger: what one data set may cost in all, and what has been spent of it.
+
+A ledger is an SQLite file with a total, in exact rationals. Every release is charged *before* its noise is drawn, and
+nothing is ever paid back: a crash after the charge costs budget, never privacy. Rows can only be added (triggers and a
+chain of digests see to that), and a charge is one transaction that is on the disk before it returns.
+
+What it cannot know: a second ledger for the same data, a copy of this one that was put back, a release made without it.
+"""
+
+import hashlib
+import json
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Literal
+
+from quietfield import accounting
+from quietfield.errors import Error, FileError
+from quietfield.files import canonical_json
+
+Accounting = Literal["pure", "zcdp"]
+APPLICATION, VERSION = 0x51464C44, 1
+NEIGHBOURS = ("add_remove", "replace", "paper")
+WAIT_SECONDS = 60.0
+
+_TABLES = """
+CREATE TABLE account (
+  one INTEGER PRIMARY KEY CHECK (one = 1), id TEXT NOT NULL, created TEXT NOT NULL, name TEXT NOT NULL,
+  unit TEXT NOT NULL, protects TEXT NOT NULL, neighbours TEXT NOT NULL, accounting TEXT NOT NULL,
+  epsilon TEXT, delta TEXT, total TEXT NOT NULL) STRICT;
+CREATE TABLE charges (
+  number INTEGER PRIMARY KEY, release TEXT NOT NULL UNIQUE, time TEXT NOT NULL, epsilon TEXT NOT NULL, delta TEXT,
+  cost TEXT NOT NULL, what TEXT NOT NULL, digest TEXT NOT NULL) STRICT;
+CREATE TRIGGER account_fixed BEFORE UPDATE ON account BEGIN SELECT RAISE(ABORT, 'a ledger is never changed'); END;
+CREATE TRIGGER account_kept BEFORE DELETE ON account BEGIN SELECT RAISE(ABORT, 'a ledger is never changed'); END;
+CREATE TRIGGER charges_fixed BEFORE UPDATE ON charges BEGIN SELECT RAISE(ABORT, 'charges are only added'); END;
+CREATE TRIGGER charges_kept BEFORE DELETE ON charges BEGIN SELECT RAISE(ABORT, 'charges are only added'); END;
+CREATE TRIGGER charges_in_order BEFORE INSERT ON charges
+  WHEN NEW.number <> (SELECT COUNT(*) + 1 FROM charges) BEGIN SELECT RAISE(ABORT, 'charges are only added'); END;
+"""
+
+
+class BudgetExceeded(Error):
+    """A charge that would spend more than the ledger's total. Nothing was charged."""
+
+
+@dataclass(frozen=True)
+class Charge:
+    """One line of a ledger. ``cost`` is epsilon in a pure ledger and rho in a zCDP ledger."""
+
+    number: int
+    release: str
+    time: str
+    epsilon: Fraction
+    delta: Fraction | None
+    cost: Fraction
+    what: str
+
+
+class Ledger:
+    """An open ledger file. Make one with :meth:`create`; a path will do wherever a ledger is asked for.
+
+    >>> import tempfile, os
+    >>> path = os.path.join(tempfile.mkdtemp(), "budget.db")
+    >>> ledger = Ledger.create(path, epsilon=1, unit={"kind": "rows", "rows": 1}, protects="one row")
+    >>> charge = ledger.charge("r1", epsilon=0.25, unit={"kind": "rows", "rows": 1}, neighbours="add_remove")
+    >>> ledger.remaining
+    Fraction(3, 4)
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        if not self.path.is_file():
+            raise FileError(f"there is no ledger at {self.path}; make one with: quietfield ledger create.")
+        with self._connected() as connection:
+            account = connection.execute("SELECT * FROM account").fetchone()
+            if account is None or connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+                raise FileError(f"the ledger {self.path} is damaged; restore it, and count what was released since as spent.")
+            row = dict(account)
+            try:
+                self.id, self.created, self.name = row["id"], row["created"], row["name"]
+                self.unit: dict[str, Any] = json.loads(row["unit"])
+                self.protects, self.neighbours, self.accounting = row["protects"], row["neighbours"], row["accounting"]
+                self.total = Fraction(row["total"])
+                self.epsilon = None if row["epsilon"] is None else Fraction(row["epsilon"])
+                self.delta = None if row["delta"] is None else Fraction(row["delta"])
+            except (ValueError, ZeroDivisionError, KeyError, IndexError, TypeError):
+                raise self._damaged() from None
+            self._account = _digest("", row)
+            self._read(connection)
+
+    @classmethod
+    def create(
+        cls,
+        path: str | Path,
+        *,
+        epsilon: accounting.Number | None = None,
+        delta: accounting.Number | None = None,
+        rho: accounting.Number | None = None,
+        unit: Any,
+        neighbours: str = "add_remove",
+        accounting_by: Accounting = "pure",
+        name: str = "",
+        protects: str | None = None,
+    ) -> "Ledger":
+        """Make a ledger; what it protects and how it counts never changes afterwards.
+
+        A pure ledger takes ``epsilon``. A zCDP ledger takes ``epsilon`` and ``delta``, or ``rho`` and ``delta``;
+        pure releases cost epsilon^2/2 there, Gaussian releases their rho.
+        """
+        target = Path(path)
+        if accounting_by == "pure":
+            if epsilon is None or delta is not None or rho is not None:
+                raise Error("a pure ledger has a total epsilon, and neither delta nor rho; for those choose zcdp accounting.")
+            total, promised, chance = accounting.rational(epsilon, "epsilon"), accounting.rational(epsilon, "epsilon"), None
+        elif accounting_by == "zcdp":
+            if delta is None or (epsilon is None) == (rho is None):
+                raise Error("a zCDP ledger has a delta and a total, written either as epsilon or as rho.")
+            chance = accounting.probability(delta)
+            promised = None if epsilon is None else accounting.rational(epsilon, "epsilon")
+            total = accounting.zcdp_rho(promised, chance) if promised is not None else accounting.rational(rho, "rho")  # type: ignore[arg-type]
+        else:
+            raise Error(f"a ledger counts by 'pure' or 'zcdp', not {accounting_by!r}.")
+        if neighbours not in NEIGHBOURS:
+            raise Error(f"neighbours are one of {', '.join(NEIGHBOURS)}, not {neighbours!r}.")
+        row = {
+            "one": 1,
+            "id": secrets.token_hex(16),
+            "created": now(),
+            "name": name,
+            "unit": canonical_json(unit_json(unit)).decode(),
+            "protects": protects if protects is not None else unit.describe(),
+            "neighbours": neighbours,
+            "accounting": accounting_by,
+            "epsilon": None if promised is None else str(promised),
+            "delta": None if chance is None else str(chance),
+            "total": str(total),
+        }
+        _create_file(target, row)
+        return cls(target)
+
+    @property
+    def charges(self) -> tuple[Charge, ...]:
+        """All charges, in order, read from the file."""
+        with self._connected() as connection:
+            return tuple(self._read(connection)[0])
+
+    @property
+    def spent(self) -> Fraction:
+        """What has been spent: epsilon, or rho in a zCDP ledger."""
+        return sum((charge.cost for charge in self.charges), Fraction(0))
+
+    @property
+    def remaining(self) -> Fraction:
+        """What can still be spent: epsilon, or rho in a zCDP ledger."""
+        return self.total - self.spent
+
+    def cost(self, epsilon: accounting.Number, delta: accounting.Number | None = None, rho: Fraction | None = None) -> Fraction:
+        """What a release costs here: its epsilon, or in a zCDP ledger its rho (epsilon^2/2 if it is pure)."""
+        asked = accounting.rational(epsilon, "epsilon")
+        if (delta is None) != (rho is None):
+            raise Error("a release with a delta is charged by its rho; give both or neither.")
+        if self.accounting == "pure":
+            if rho is not None:
+                raise Error(
+                    "this ledger counts pure epsilon and cannot pay for Gaussian noise; use noise='laplace', or a ledger "
+                    "with zcdp accounting from the start."
+                )
+            return asked
+        return accounting.outward(rho) if rho is not None else asked * asked / 2
+
+    def check(
+        self,
+        *,
+        epsilon: accounting.Number,
+        delta: accounting.Number | None = None,
+        rho: Fraction | None = None,
+        unit: Any,
+        neighbours: str,
+    ) -> Fraction:
+        """The cost of a release, or an error if it does not match this ledger or is more than remains."""
+        self._match(unit, neighbours)
+        cost = self.cost(epsilon, delta, rho)
+        self._afford(cost, self.spent)
+        return cost
+
+    def charge(
+        self,
+        release: str,
+        *,
+        epsilon: accounting.Number,
+        delta: accounting.Number | None = None,
+        rho: Fraction | None = None,
+        unit: Any,
+        neighbours: str,
+        what: str = "",
+        time: str | None = None,
+    ) -> Charge:
+        """Pay for one release. When this returns, the charge is on the disk; when it raises, nothing was charged.
+
+        An error while the charge is being written may leave it paid: that errs on the side of privacy.
+        """
+        self._match(unit, neighbours)
+        cost = self.cost(epsilon, delta, rho)
+        row = {
+            "release": release,
+            "time": time if time is not None else now(),
+            "epsilon": str(accounting.rational(epsilon, "epsilon")),
+            "delta": None if delta is None else str(accounting.probability(delta)),
+            "cost": str(cost),
+            "what": what,
+        }
+        with self._connected() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                charges, last = self._read(connection)
+                self._afford(cost, sum((charge.cost for charge in charges), Fraction(0)))
+                if any(charge.release == release for charge in charges):
+                    raise Error("this release was already charged; a new release needs a new name.")
+                row["number"] = len(charges) + 1  # type: ignore[assignment]
+                row["digest"] = _digest(last, row)
+                marks = ", ".join(f":{key}" for key in row)
+                connection.execute(f"INSERT INTO charges ({', '.join(row)}) VALUES ({marks})", row)
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+        return _charge(row)
+
+    def describe(self) -> str:
+        """What the figures mean, in words."""
+        spent, left = self.spent, self.total - self.spent
+        if self.accounting == "pure":
+            figures = f"epsilon {accounting.shown(spent)} of {accounting.shown(self.total)} is spent, {accounting.shown(left)} remains"
+        else:
+            assert self.delta is not None
+            epsilon = accounting.zcdp_epsilon(spent, self.delta) if spent else Fraction(0)
+            most = self.epsilon if self.epsilon is not None else accounting.zcdp_epsilon(self.total, self.delta)
+            figures = (
+                f"rho {accounting.shown(spent)} of {accounting.shown(self.total)} is spent, {accounting.shown(left)} remains; "
+                f"that is epsilon {accounting.shown(epsilon)} of {accounting.shown(most)} at delta {accounting.shown(self.delta)}"
+            )
+        return "\n".join(
+            [
+                f"{figures}.",
+                f"It protects: {self.protects}",
+                _several(self.unit),
+                "It cannot know of a second ledger for the same data, of a copy of this one that was put back, "
+                "or of releases made without it.",
+            ]
+        )
+
+    def _match(self, unit: Any, neighbours: str) -> None:
+        if protected(unit_json(unit)) != protected(self.unit):
+            raise Error(
+                f"this ledger protects {json.dumps(self.unit, ensure_ascii=False)}, and the release "
+                f"{json.dumps(unit_json(unit), ensure_ascii=False)}; costs of different units do not add up. "
+                "Use the same unit, or another ledger."
+            )
+        if neighbours != self.neighbours:
+            raise Error(
+                f"this ledger counts {self.neighbours} neighbours and the release {neighbours}; costs do not add up. "
+                "Use the same neighbours, or another ledger."
+            )
+
+    def _afford(self, cost: Fraction, spent: Fraction) -> None:
+        if spent + cost > self.total:
+            what = "epsilon" if self.accounting == "pure" else "rho"
+            raise BudgetExceeded(
+                f"the budget does not allow this: {what} {accounting.shown(cost)} is asked for, "
+                f"{accounting.shown(spent)} of {accounting.shown(self.total)} is spent and "
+                f"{accounting.shown(self.total - spent)} remains. Nothing was charged; ask for less."
+            )
+
+    def _read(self, connection: sqlite3.Connection) -> tuple[list[Charge], str]:
+        """All charges and the last digest, with the chain of digests checked."""
+        charges, last = [], self._account
+        try:
+            for found in connection.execute("SELECT * FROM charges ORDER BY number"):
+                row = dict(found)
+                digest = row.pop("digest")
+                if row["number"] != len(charges) + 1 or digest != _digest(last, row):
+                    raise self._damaged()
+                charges.append(_charge(row))
+                last = digest
+        except (ValueError, ZeroDivisionError, KeyError, IndexError, TypeError):
+            raise self._damaged() from None
+        return charges, last
+
+    @contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        connection = None
+        try:
+            uri = self.path.resolve().as_uri() + "?mode=rw"  # never makes a new, empty file
+            connection = sqlite3.connect(uri, uri=True, timeout=WAIT_SECONDS, isolation_level=None)
+            connection.row_factory = sqlite3.Row
+            connection.execute("PRAGMA synchronous = EXTRA")
+            found = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
+            if found[0] != APPLICATION:
+                raise FileError(f"{self.path} is not a quietfield ledger; nothing was charged.")
+            if found[1] != VERSION:
+                raise FileError(f"{self.path} is a ledger of version {found[1]}; this quietfield reads version {VERSION}.")
+            yield connection
+        except sqlite3.OperationalError as error:
+            if "locked" in str(error) or "busy" in str(error):
+                raise FileError(f"the ledger {self.path} is in use by another process; try again. Nothing was charged.") from None
+            raise FileError(f"the ledger {self.path} cannot be used ({error}); nothing may be released.") from None
+        except sqlite3.DatabaseError:
+            raise self._damaged() from None
+        finally:
+            if connection is not None:
+                connection.close()
+
+    def _damaged(self) -> FileError:
+        return FileError(
+            f"{self.path} is not a quietfield ledger, or it is damaged or was altered; nothing may be released. "
+            "Restore it from a copy, and count what was released since as spent."
+        )
+
+
+def now() -> str:
+    """The time of day in UTC, to the second."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def unit_json(unit: Any) -> dict[str, Any]:
+    """A unit as plain JSON."""
+    return dict(unit) if isinstance(unit, Mapping) else unit.to_json()
+
+
+def protected(unit: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a unit that says who is protected. How many rows of a person are used is not part of it."""
+    if "column" in unit:
+        return {key: value for key, value in unit.items() if key not in ("rows", "normalise")}
+    return dict(unit)
+
+
+def _several(unit: Mapping[str, Any]) -> str:
+    column = unit.get("column")
+    if isinstance(column, list) and len(column) > 1:
+        joined = " and ".join(repr(name) for name in column)
+        return (
+            f"The unit is one combination of {joined}. Whoever has several of them is protected less: "
+            "a person with 21 days: up to 21 epsilon."
+        )
+    if column is not None:
+        return f"The unit is one value of {column!r}. Whoever appears under two values: up to 2 epsilon."
+    rows = unit.get("rows", 1)
+    return f"The unit is {rows} row(s). Whoever has more is protected less: a person with {21 * rows} rows: up to 21 epsilon."
+
+
+def _charge(row: Mapping[str, Any]) -> Charge:
+    delta = None if row["delta"] is None else Fraction(row["delta"])
+    cost = Fraction(row["cost"])
+    if cost <= 0:
+        raise ValueError("a charge is positive")
+    return Charge(row["number"], row["release"], row["time"], Fraction(row["epsilon"]), delta, cost, row["what"])
+
+
+def _digest(last: str, row: Mapping[str, Any]) -> str:
+    return hashlib.sha256(canonical_json([last, {k: v for k, v in row.items() if k != "digest"}])).hexdigest()
+
+
+def _create_file(target: Path, row: dict[str, Any]) -> None:
+    """A whole ledger under its name, or none; never over another file."""
+    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.tmp")
+    try:
+        with open(temporary, "xb"):
+            pass
+        connection = sqlite3.connect(temporary, isolation_level=None)
+        try:
+            connection.execute("PRAGMA synchronous = EXTRA")
+            connection.executescript(f"PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION}; BEGIN; {_TABLES}")
+            connection.execute(f"INSERT INTO account VALUES ({', '.join(f':{key}' for key in row)})", row)
+            connection.execute(
+                "CREATE TRIGGER account_one BEFORE INSERT ON account BEGIN SELECT RAISE(ABORT, 'a ledger is never changed'); END"
+            )
+            connection.execute("COMMIT")
+        finally:
+            connection.close()
+        os.link(temporary, target)  # unlike a rename, this fails where a file is
+    except FileExistsError:
+        raise FileError(f"{target} exists, and a ledger is never overwritten; choose another name.") from None
+    except OSError as error:
+        raise FileError(f"cannot write {target}: {error.strerror}; choose a path that you may write to.") from None
+    except sqlite3.Error as error:
+        raise FileError(f"cannot write {target} ({error}); choose a path that you may write to.") from None
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,299 @@
+"""Noise for counts: exact discrete Laplace or Gaussian, drawn by OpenDP, with the smallest scale that keeps the claim.
+
+The integers themselves go through the measurement. There is no seed: whoever knew it could subtract the noise.
+
+Glossary: a scale "in steps" counts steps of 1/denominator; sensitivities ``l1`` and ``l2_squared`` are in counts.
+"""
+
+import os
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, inf, isqrt, nextafter
+from typing import TYPE_CHECKING, Any, Literal
+
+from quietfield import accounting
+from quietfield.domain import Clique
+from quietfield.errors import Error, names
+from quietfield.noise import Gaussian, Laplace, Noise
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from quietfield.curator.units import Statistics
+
+NoiseKind = Literal["laplace", "gaussian"]
+#: The name of the total among weights: it is the table over no attributes.
+TOTAL: Clique = ()
+#: Above this (2**53 steps) a float scale no longer resolves one step, and counts come near the end of 64 bits.
+LARGEST_SCALE = 2.0**53
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What noise goes where and what it costs: public, made before any record is read.
+
+    ``scales`` are in steps, one for each table of ``statistics`` and, where a total is counted, one more for it.
+    ``rho`` is None for Laplace noise.
+    """
+
+    kind: NoiseKind
+    epsilon: Fraction
+    delta: Fraction | None
+    rho: Fraction | None
+    scales: tuple[float, ...]
+    denominator: int
+
+    @property
+    def noises(self) -> tuple[Noise, ...]:
+        """The noise of each table (and of the total, last, where it is counted), in counts."""
+        make = Laplace if self.kind == "laplace" else Gaussian
+        step = Fraction(1, self.denominator)
+        return tuple(make(Fraction(scale) * step, step) for scale in self.scales)  # type: ignore[arg-type]
+
+
+def sensitivities(statistics: "Statistics") -> tuple[list[Fraction], list[Fraction]]:
+    """The L1 and squared L2 bounds of each table and, last, of the total where one is counted."""
+    l1s = [Fraction(table.l1) for table in statistics.tables]
+    l2s = [Fraction(table.l2_squared) for table in statistics.tables]
+    if statistics.total:
+        l1s.append(Fraction(statistics.total_l1))
+        l2s.append(Fraction(statistics.total_l1) ** 2)
+    return l1s, l2s
+
+
+def plan(
+    statistics: "Statistics",
+    *,
+    epsilon: accounting.Number,
+    delta: accounting.Number | None = None,
+    noise: NoiseKind = "laplace",
+    weights: Mapping[Any, accounting.Number] | None = None,
+) -> Plan:
+    """The noise that makes ``statistics`` (epsilon)- or (epsilon, delta)-differentially private, and no more than that.
+
+    With ``weights``, a table of weight 2 gets half the noise of a table of weight 1; the empty tuple names the total.
+    """
+    budget = accounting.rational(epsilon, "epsilon")
+    if noise == "laplace":
+        if delta is not None:
+            raise Error("Laplace noise is pure: leave delta out, or choose noise='gaussian'.")
+        chance = None
+    elif noise == "gaussian":
+        if delta is None:
+            raise Error("Gaussian noise needs a delta, for instance delta=1e-6; Laplace noise needs none.")
+        chance = accounting.probability(delta)
+    else:
+        raise Error(f"noise is 'laplace' or 'gaussian', not {noise!r}.")
+    if not statistics.tables:
+        raise Error("there is no table to release; name at least one clique.")
+    relative = _relative(statistics, weights or {})
+    l1s, l2s = sensitivities(statistics)
+    grid = statistics.denominator
+    if noise == "laplace":
+        guess = accounting.laplace_epsilon(l1s, statistics.l1, [1 / w for w in relative]) / budget
+        base = _smallest(lambda s: _laplace_holds(_scales(s, relative), l1s, statistics.l1, grid, budget), guess * grid)
+        return Plan("laplace", budget, None, None, _scales(base, relative), grid)
+    rho = accounting.zcdp_rho(budget, chance)  # type: ignore[arg-type]
+    unit_rho = accounting.gaussian_rho(l2s, statistics.l2_squared, [1 / w for w in relative])
+    base = _smallest(
+        lambda s: _gaussian_holds(_scales(s, relative), l2s, statistics.l2_squared, grid, rho, budget, chance),  # type: ignore[arg-type]
+        Fraction((float(unit_rho) / float(rho)) ** 0.5) * grid,
+    )
+    scales = _scales(base, relative)
+    spent = accounting.gaussian_rho(l2s, statistics.l2_squared, [Fraction(s) / grid for s in scales])
+    return Plan("gaussian", budget, chance, spent, scales, grid)
+
+
+def draw(plan: Plan, tables: "Sequence[np.ndarray]", total: int | None = None) -> "tuple[list[np.ndarray], int | None]":
+    """Noisy integers for integers, each table (and the total) with the scale that was planned for it."""
+    import numpy as np
+
+    values = [np.asarray(table) for table in tables]
+    if len(values) + (total is not None) != len(plan.scales):
+        raise Error(f"the plan is for {len(plan.scales)} tables, not for {len(values) + (total is not None)}.")
+    for value in values:
+        if value.dtype != np.int64:
+            raise Error(f"counts must be 64-bit integers, not {value.dtype}; only integers take exact noise.")
+    flat = [value.ravel() for value in values] + ([np.array([total], dtype=np.int64)] if total is not None else [])
+    noisy: list[np.ndarray] = [np.empty(0, dtype=np.int64)] * len(flat)
+    for scale in dict.fromkeys(plan.scales):  # tables of one scale go through one measurement together
+        places = [i for i, s in enumerate(plan.scales) if s == scale]
+        drawn = _measure(plan.kind, scale, np.concatenate([flat[i] for i in places]))
+        for i, part in zip(places, np.split(drawn, np.cumsum([flat[i].size for i in places])[:-1]), strict=True):
+            noisy[i] = part
+    out = [noisy[i].reshape(value.shape) for i, value in enumerate(values)]
+    return out, (int(noisy[-1][0]) if total is not None else None)
+
+
+def wants_total(groups: Sequence[int], cells: Sequence[int], growth: Fraction) -> tuple[bool, str]:
+    """Whether a noisy total is worth its noise, from public structure alone, and the reason in words.
+
+    A table of k cells that sums g cliques has a sum of g N and noise variance k times a cell's, so the tables know N
+    with S = sum g^2 / k times the precision of a total of its own. Releasing one multiplies every variance by
+    ``growth`` squared. It is released where the total's error shrinks by a larger factor than the tables' grows:
+    (1 + S) / S > growth^4.
+    """
+    known = sum((Fraction(g * g, k) for g, k in zip(groups, cells, strict=True)), Fraction(0))
+    worth = (1 + known) > known * growth**4
+    reason = (
+        f"the tables' sums know the total with {float(known):.3g} times the precision of a total of its own, which would "
+        f"raise every table's noise by {float(growth - 1):.1%}: {'released' if worth else 'left out'}"
+    )
+    return worth, reason
+
+
+def _relative(statistics: "Statistics", weights: Mapping[Any, accounting.Number]) -> list[Fraction]:
+    given: dict[frozenset[str], Fraction] = {}
+    for key, weight in weights.items():
+        clique = (key,) if isinstance(key, str) else tuple(key)
+        given[frozenset(clique)] = accounting.rational(weight, f"the weight of {clique}")
+    found: set[frozenset[str]] = set()
+    relative = []
+    groups: list[Iterable[Clique]] = [table.cliques for table in statistics.tables]
+    for group in [*groups, *([[TOTAL]] if statistics.total else [])]:
+        keys = [frozenset(c) for c in group if frozenset(c) in given]
+        if len({given[k] for k in keys}) > 1:
+            raise Error(f"tied cliques are one table and have one weight; give it to {names([next(iter(group))])} alone.")
+        found.update(keys)
+        relative.append(given[keys[0]] if keys else Fraction(1))
+    unknown = [tuple(sorted(k)) for k in given if k not in found]
+    if unknown:
+        raise Error(f"weights name {names(unknown)}, which is not released; name cliques of the structure.")
+    return relative
+
+
+def _scales(base: float, relative: Sequence[Fraction]) -> tuple[float, ...]:
+    return tuple(base if w == 1 else _float_up(Fraction(base) / w) for w in relative)
+
+
+def _laplace_holds(
+    scales: Sequence[float], l1s: Sequence[Fraction], l1: Fraction, grid: int, epsilon: Fraction
+) -> bool:
+    """Whether both the exact loss and the sum of OpenDP's maps, which round up, are at most epsilon."""
+    exact = [Fraction(s) / grid for s in scales]
+    if accounting.laplace_epsilon(l1s, l1, exact) > epsilon:
+        return False
+    _, moves = accounting.worst_case(l1s, l1, [1 / s for s in exact])
+    spent = Fraction(0)
+    for scale in dict.fromkeys(scales):
+        moved = sum((move for move, s in zip(moves, scales, strict=True) if s == scale), Fraction(0))
+        loss = _measurement("laplace", scale).map(ceil(moved * grid))
+        if loss == inf:  # a map beyond the largest float
+            return False
+        spent += Fraction(loss)
+    return spent <= epsilon
+
+
+def _gaussian_holds(
+    scales: Sequence[float],
+    l2s: Sequence[Fraction],
+    l2_squared: Fraction,
+    grid: int,
+    rho: Fraction,
+    epsilon: Fraction,
+    delta: Fraction,
+) -> bool:
+    """Whether the exact rho fits, and OpenDP's conversion of it too where one measurement makes up the whole."""
+    import opendp.prelude as dp
+
+    exact = [Fraction(s) / grid for s in scales]
+    if accounting.gaussian_rho(l2s, l2_squared, exact) > rho:
+        return False
+    _, moves = accounting.worst_case(l2s, l2_squared, [1 / s for s in exact])
+    spent = Fraction(0)
+    for scale in dict.fromkeys(scales):
+        moved = sum((move for move, s in zip(moves, scales, strict=True) if s == scale), Fraction(0))
+        distance = _root_up(moved * grid * grid)
+        spent += Fraction(_measurement("gaussian", scale).map(distance))
+        if len(set(scales)) == 1:
+            fixed = dp.c.make_fix_delta(dp.c.make_zCDP_to_approxDP(_measurement("gaussian", scale)), _float_down(delta))
+            if Fraction(fixed.map(distance)[0]) > epsilon:
+                return False
+    return spent <= rho or len(set(scales)) == 1
+
+
+def _measurement(kind: str, scale: float) -> Any:
+    try:
+        import opendp.prelude as dp
+    except ImportError:
+        raise Error("releasing needs OpenDP for its exact noise; install it with: pip install 'quietfield[curator]'.") from None
+    dp.enable_features("contrib")
+    if not 0 < scale <= LARGEST_SCALE:
+        raise Error(
+            f"this needs noise of scale {scale:.3g} steps, beyond the {LARGEST_SCALE:.3g} that 64-bit counts can take; "
+            "ask for a larger epsilon or fewer cliques."
+        )
+    cells = dp.vector_domain(dp.atom_domain(T="i64"))
+    if kind == "laplace":
+        return dp.m.make_laplace(cells, dp.l1_distance(T="i64"), scale=scale)
+    return dp.m.make_gaussian(cells, dp.l2_distance(T="f64"), scale=scale)
+
+
+def _measure(kind: str, scale: float, values: "np.ndarray") -> "np.ndarray":
+    """One measurement on a long vector. Cells are independent, so threads may share the work."""
+    import numpy as np
+
+    measurement = _measurement(kind, scale)
+    workers = min(os.cpu_count() or 1, max(1, values.size // 10_000))
+    parts = np.array_split(values, max(workers, -(-values.size // 250_000)))
+
+    def one(part: "np.ndarray") -> "np.ndarray":
+        return np.asarray(measurement(part.tolist()), dtype=np.int64)
+
+    if workers == 1:
+        return np.concatenate([one(part) for part in parts])
+    with ThreadPoolExecutor(workers) as pool:
+        return np.concatenate(list(pool.map(one, parts)))
+
+
+def _smallest(holds: Callable[[float], bool], guess: Fraction) -> float:
+    """The smallest float for which a monotone condition holds, searched outward from a guess and then halved."""
+    if not 0 < guess <= Fraction(LARGEST_SCALE) * 2:
+        raise Error(
+            f"this needs noise of scale {accounting.shown(guess)} steps, beyond the {LARGEST_SCALE:.3g} that 64-bit counts "
+            "can take; ask for a larger epsilon or fewer cliques."
+        )
+    middle = max(_bits(float(guess)), 1)
+    step = 1
+    if holds(_float(middle)):
+        high, low = middle, middle - step
+        while holds(_float(low)):
+            step *= 2
+            high, low = low, low - step
+    else:
+        low, high = middle, middle + step
+        while not holds(_float(high)):
+            step *= 2
+            low, high = high, high + step
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(_float(middle)) else (middle, high)
+    return _float(high)
+
+
+def _bits(value: float) -> int:
+    return struct.unpack("<q", struct.pack("<d", value))[0]  # positive floats are ordered as their bits are
+
+
+def _float(bits: int) -> float:
+    return struct.unpack("<d", struct.pack("<q", bits))[0]
+
+
+def _float_up(value: Fraction) -> float:
+    near = float(value)
+    return near if Fraction(near) >= value else nextafter(near, inf)
+
+
+def _float_down(value: Fraction) -> float:
+    near = float(value)
+    return near if Fraction(near) <= value else nextafter(near, 0.0)
+
+
+def _root_up(value: Fraction) -> float:
+    """The square root, rounded up."""
+    shift = 1 << 120
+    root = isqrt(ceil(value * shift * shift))
+    return _float_up(Fraction(root + 1, shift)) if root * root < value * shift * shift else _float_up(Fraction(root, shift))

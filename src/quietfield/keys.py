@@ -1,0 +1,125 @@
+"""Ed25519 keys and signatures, so that a reader can tell who published a release and that nobody changed it.
+
+Keys are PEM files as OpenSSL writes them. A private key is written for its owner alone (mode 600).
+"""
+
+import base64
+import hashlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from quietfield.errors import Error, FileError
+from quietfield.files import read_bytes
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+KEY_LIMIT = 64 * 1024
+#: What is signed starts with these bytes, so that a signature for one purpose never serves another.
+CONTEXT = b"quietfield release signature 1\n"
+
+
+def create_keys(path: str | Path) -> tuple[Path, Path]:
+    """Write a new private key to ``path`` (mode 600) and its public key beside it, as ``path`` with ``.pub.pem``.
+
+    Neither file may exist: a lost private key cannot be made again.
+    """
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    private = Path(path)
+    public = private.with_name((private.name.removesuffix(".pem") or "key") + ".pub.pem")
+    for target in (private, public):
+        if target.exists():
+            raise FileError(f"{target} exists, and a key is never overwritten; choose another name.")
+    key = Ed25519PrivateKey.generate()
+    encoding = serialization.Encoding.PEM
+    secret = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    open_part = key.public_key().public_bytes(encoding, serialization.PublicFormat.SubjectPublicKeyInfo)
+    _write_new(private, secret, 0o600)
+    try:
+        _write_new(public, open_part, 0o644)
+    except FileError:
+        private.unlink()  # half a pair is of no use
+        raise
+    return private, public
+
+
+def load_private(path: str | Path) -> "Ed25519PrivateKey":
+    """A private key from a PEM file."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    data = read_bytes(path, KEY_LIMIT)
+    key = _parsed(lambda: serialization.load_pem_private_key(data, None))
+    if not isinstance(key, Ed25519PrivateKey):
+        raise FileError(f"{path} is not an Ed25519 private key in PEM; make one with: quietfield key create.")
+    return key
+
+
+def load_public(path: str | Path) -> "Ed25519PublicKey":
+    """A public key from a PEM file."""
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    data = read_bytes(path, KEY_LIMIT)
+    key = _parsed(lambda: serialization.load_pem_public_key(data))
+    if not isinstance(key, Ed25519PublicKey):
+        hint = " (this is a private key: give the .pub.pem file)" if b"PRIVATE KEY" in data else ""
+        raise FileError(f"{path} is not an Ed25519 public key in PEM{hint}.")
+    return key
+
+
+def fingerprint(key: "Ed25519PublicKey") -> str:
+    """A short name of a public key: the first 32 hexadecimal digits of the SHA-256 of its raw bytes."""
+    return hashlib.sha256(key.public_bytes_raw()).hexdigest()[:32]
+
+
+def sign(data: bytes, key: "Ed25519PrivateKey | str | Path") -> dict[str, str]:
+    """A signature of some bytes, with the public key that checks it."""
+    signer = load_private(key) if isinstance(key, str | Path) else key
+    return {
+        "algorithm": "ed25519",
+        "public_key": base64.b64encode(signer.public_key().public_bytes_raw()).decode(),
+        "signature": base64.b64encode(signer.sign(CONTEXT + data)).decode(),
+    }
+
+
+def check(data: bytes, signature: Any) -> "Ed25519PublicKey":
+    """The public key that signed these bytes; an error if the signature is not right."""
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    expected = {"algorithm", "public_key", "signature"}
+    if not isinstance(signature, dict) or set(signature) != expected or signature["algorithm"] != "ed25519":
+        raise FileError("the signature is damaged or of an unknown kind; get a fresh copy of the file.")
+    try:
+        key = Ed25519PublicKey.from_public_bytes(base64.b64decode(signature["public_key"], validate=True))
+        key.verify(base64.b64decode(signature["signature"], validate=True), CONTEXT + data)
+    except (InvalidSignature, ValueError, TypeError):
+        raise FileError("the signature does not match: the file was altered after it was signed; do not use it.") from None
+    return key
+
+
+def _parsed(load):  # type: ignore[no-untyped-def]
+    from cryptography.exceptions import UnsupportedAlgorithm
+
+    try:
+        return load()
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        return None  # the caller says which kind of key was expected
+
+
+def _write_new(path: Path, data: bytes, mode: int) -> None:
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with open(handle, "wb") as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except FileExistsError:
+        raise FileError(f"{path} exists, and a key is never overwritten; choose another name.") from None
+    except OSError as error:
+        raise Error(f"cannot write {path}: {error.strerror}; choose a path that you may write to.") from None

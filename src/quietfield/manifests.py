@@ -1,0 +1,196 @@
+"""How a release is written down: its manifest and tables to bytes, and back with every part checked."""
+
+import re
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from quietfield import keys
+from quietfield.domain import Clique, Domain
+from quietfield.errors import Error, FileError
+from quietfield.files import (
+    MANIFEST,
+    MANIFEST_LIMIT,
+    TABLES,
+    TABLES_LIMIT,
+    canonical_json,
+    pack,
+    parse_json,
+    read_archive,
+    unpack,
+    write_archive,
+)
+from quietfield.noise import noise_from_json
+from quietfield.releases import Claim, Release, Table, Total
+from quietfield.structures import Structure
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+KIND, VERSION = "release", 1
+SIGNATURE = "signature.json"
+LIMITS = {MANIFEST: MANIFEST_LIMIT, TABLES: TABLES_LIMIT, SIGNATURE: 64 * 1024}
+_RATIONAL = re.compile(r"-?\d{1,1000}(/\d{1,1000})?")
+
+
+def write(release: Release, path: str | Path, key: "Ed25519PrivateKey | str | Path | None" = None) -> None:
+    """Write a release to one file."""
+    manifest, blob = pack(KIND, VERSION, to_json(release), [part.values for part in release.parts])
+    members = {MANIFEST: manifest, TABLES: blob}
+    if key is not None:
+        members[SIGNATURE] = canonical_json(keys.sign(manifest, key))
+    write_archive(path, members)
+
+
+def read(path: str | Path, trust: str | Path | Iterable[str | Path] | None = None) -> Release:
+    """Read a release, check that its parts fit, and its signature if it has one (it must, where trust is asked for)."""
+    members = read_archive(path, LIMITS, "a quietfield release")
+    manifest, tables = unpack(members, KIND, VERSION, path)
+    signer = None
+    if SIGNATURE in members:
+        try:
+            key = keys.check(members[MANIFEST], parse_json(members[SIGNATURE], SIGNATURE))
+        except FileError as error:
+            raise FileError(f"{path}: {error}") from None
+        signer = keys.fingerprint(key)
+    if trust is not None:
+        trusted = [trust] if isinstance(trust, str | Path) else list(trust)
+        if signer is None:
+            raise FileError(f"{path} is not signed, so it cannot be trusted; ask the curator for a signed copy.")
+        if signer not in {keys.fingerprint(keys.load_public(one)) for one in trusted}:
+            raise FileError(f"{path} is signed by another key ({signer}) than the trusted one; do not use it.")
+    try:
+        return from_json(manifest, tables).with_signer(signer)
+    except Error as error:
+        raise FileError(f"{path}: {error}") from None
+    except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError, ZeroDivisionError) as error:
+        raise FileError(f"{path} is damaged: its manifest lacks or misplaces something ({error!r:.100}).") from None
+
+
+def to_json(release: Release) -> dict[str, Any]:
+    """The manifest of a release. The exact number of units is in it only where that number is public."""
+    claim, total = release.claim, release.total_part
+    return {
+        "id": release.id,
+        "created": release.created,
+        "package": release.package,
+        "domain": release.domain.to_json(),
+        "cliques": [list(clique) for clique in release.structure.cliques],
+        "ties": [[list(clique) for clique in tie] for tie in release.structure.ties],
+        "denominator": release.denominator,
+        "tables": [
+            {
+                "cliques": [list(clique) for clique in part.cliques],
+                "noise": part.noise.to_json(),
+                "l1": _text(part.l1),
+                "l2_squared": _text(part.l2_squared),
+            }
+            for part in release.parts
+        ],
+        "total": None
+        if total is None
+        else {
+            "value": total.value,
+            "public": total.noise is None,
+            "noise": None if total.noise is None else total.noise.to_json(),
+            "l1": _text(total.l1),
+        },
+        "privacy": None
+        if claim is None
+        else {
+            "epsilon": _text(claim.epsilon),
+            "delta": _text(claim.delta),
+            "rho": _text(claim.rho),
+            "l1": _text(claim.l1),
+            "l2_squared": _text(claim.l2_squared),
+            "unit": dict(claim.unit),
+            "protects": claim.protects,
+            "neighbours": claim.neighbours,
+        },
+        "ledger": release.ledger,
+        "notes": list(release.notes),
+    }
+
+
+def from_json(manifest: Mapping[str, Any], tables: list[Any]) -> Release:
+    """A release from its manifest and arrays."""
+    listed = manifest["tables"]
+    if len(listed) != len(tables):
+        raise FileError(f"the manifest lists {len(listed)} tables, and {len(tables)} are there.")
+    parts = tuple(
+        Table(
+            tuple(_clique(c) for c in entry["cliques"]),
+            values,
+            noise_from_json(entry["noise"]),
+            _fraction(entry["l1"]),
+            _fraction(entry["l2_squared"]),
+        )
+        for entry, values in zip(listed, tables, strict=True)
+    )
+    structure = Structure(
+        tuple(_clique(c) for c in manifest["cliques"]),
+        tuple(tuple(_clique(c) for c in tie) for tie in manifest["ties"]),
+    )
+    total = manifest["total"]
+    privacy = manifest["privacy"]
+    return Release(
+        Domain.from_json(manifest["domain"]),
+        structure,
+        parts,
+        None if total is None else _total(total),
+        manifest["denominator"],
+        None if privacy is None else _claim(privacy),
+        tuple(_string(note) for note in manifest["notes"]),
+        _string(manifest["id"]),
+        _string(manifest["created"]),
+        _string(manifest["package"]),
+        None if manifest["ledger"] is None else _string(manifest["ledger"]),
+    )
+
+
+def _total(data: Mapping[str, Any]) -> Total:
+    value, noise = data["value"], None if data["noise"] is None else noise_from_json(data["noise"])
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise FileError("the total is not a number.")
+    if data["public"] is not (noise is None):
+        raise FileError("the total is either public or noisy; the manifest says both or neither.")
+    return Total(value, noise, _fraction(data["l1"]))
+
+
+def _claim(data: Mapping[str, Any]) -> Claim:
+    epsilon, l1, l2_squared = (_fraction(data[name]) for name in ("epsilon", "l1", "l2_squared"))
+    delta, rho = _fraction(data["delta"]), _fraction(data["rho"])
+    if epsilon is None or l1 is None or l2_squared is None or (delta is not None and delta >= 1):
+        raise FileError("the promise lacks epsilon or its sensitivity, or its delta is not below 1.")
+    unit = data["unit"]
+    if not isinstance(unit, dict):
+        raise FileError("the promise does not say what it protects.")
+    return Claim(epsilon, delta, rho, l1, l2_squared, unit, _string(data["protects"]), _string(data["neighbours"]))
+
+
+def _clique(value: Any) -> Clique:
+    if not isinstance(value, list):
+        raise FileError("a clique is written as a list of attribute names.")
+    return tuple(_string(name) for name in value)
+
+
+def _string(value: Any) -> str:
+    if not isinstance(value, str):
+        raise FileError(f"text was expected in the manifest, not {value!r:.60}.")
+    return value
+
+
+def _text(value: Fraction | None) -> str | None:
+    return None if value is None else str(value)
+
+
+def _fraction(value: Any) -> Fraction | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or not _RATIONAL.fullmatch(value):
+        raise FileError(f"a rational written as 'p/q' was expected in the manifest, not {value!r:.60}.")
+    result = Fraction(value)
+    if result <= 0:
+        raise FileError(f"{value:.60} was found in the manifest where only a positive number makes sense.")
+    return result

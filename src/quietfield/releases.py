@@ -1,0 +1,343 @@
+"""Release: noisy tables and everything that is needed to use them. It holds nothing private and needs no OpenDP.
+
+One file holds a release: a manifest in canonical JSON and the tables as integers, in a zip (see ``files.py``), with an
+Ed25519 signature of the manifest if the curator wants one. The manifest carries a digest of the tables.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from quietfield import accounting
+from quietfield.domain import Clique, Domain
+from quietfield.errors import Error, FileError, names
+from quietfield.noise import Gaussian, Laplace, Noise
+from quietfield.structures import Structure
+
+if TYPE_CHECKING:
+    import numpy as np
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+PAPER_NOTE = "paper mode: not a differential privacy guarantee for N"
+NEIGHBOURS = ("add_remove", "replace", "paper")
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """One noisy table: the cliques that it sums (tied cliques share one), its values in steps, its noise, its share
+    of the sensitivity (None if noised elsewhere)."""
+
+    cliques: tuple[Clique, ...]
+    values: "np.ndarray"
+    noise: Noise
+    l1: Fraction | None = None
+    l2_squared: Fraction | None = None
+
+
+@dataclass(frozen=True)
+class Total:
+    """The number of units, in steps. ``noise`` is None where the number is public."""
+
+    value: int | float
+    noise: Noise | None
+    l1: Fraction | None = None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What is promised: epsilon alone (pure) or epsilon and delta (by way of rho-zCDP), and the sensitivity behind it."""
+
+    epsilon: Fraction
+    delta: Fraction | None
+    rho: Fraction | None
+    l1: Fraction
+    l2_squared: Fraction
+    unit: Mapping[str, Any]
+    protects: str
+    neighbours: str
+
+
+class Tables(Mapping[Clique, "np.ndarray"]):
+    """The tables by clique, as floats, axes in the order asked for.
+
+    Iterating gives the first clique of each table; any tied clique and any order of its attributes can be looked up.
+    """
+
+    def __init__(self, parts: tuple[Table, ...], denominator: int) -> None:
+        self._parts, self._denominator = parts, denominator
+        self._places = {frozenset(c): (i, c) for i, part in enumerate(parts) for c in part.cliques}
+
+    def __getitem__(self, clique: str | Iterable[str]) -> "np.ndarray":
+        wanted = (clique,) if isinstance(clique, str) else tuple(clique)
+        if frozenset(wanted) not in self._places or len(set(wanted)) != len(wanted):
+            raise Error(f"there is no table of {wanted}; expected one of {names(self)}.")
+        i, stored = self._places[frozenset(wanted)]
+        table = self._parts[i].values / self._denominator
+        return table.transpose([stored.index(name) for name in wanted])
+
+    def __contains__(self, clique: object) -> bool:
+        return isinstance(clique, str | tuple) and frozenset((clique,) if isinstance(clique, str) else clique) in self._places
+
+    def __iter__(self) -> Iterator[Clique]:
+        return (part.cliques[0] for part in self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def __repr__(self) -> str:
+        return f"Tables({names(self)})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Release:
+    """Noisy tables, safe to publish.
+
+    ``tables[clique]`` is a noisy table as an array, ``total`` the noisy number of units (or None, or the public number),
+    ``noise[clique]`` the noise of a table. ``epsilon``, ``delta``, ``unit`` and ``neighbours`` say what is promised;
+    they are None for tables that were noised elsewhere.
+
+    >>> domain = Domain({"a": 2, "b": 2})
+    >>> release = Release.from_tables(domain, {("a", "b"): [[3.2, 1.0], [0.4, 9.9]]}, noise=Laplace(scale=2.0))
+    >>> release.tables["b", "a"][0, 1]
+    0.4
+    """
+
+    domain: Domain
+    structure: Structure
+    parts: tuple[Table, ...]
+    total_part: Total | None = None
+    denominator: int = 1
+    claim: Claim | None = None
+    notes: tuple[str, ...] = ()
+    id: str = ""
+    created: str = ""
+    package: str = ""
+    ledger: str | None = None
+    signer: str | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @classmethod
+    def from_tables(
+        cls,
+        domain: Domain,
+        tables: "Mapping[Any, Any]",
+        noise: "Noise | Mapping[Any, Noise]",
+        total: float | None = None,
+        total_noise: Noise | None = None,
+        ties: Iterable[Iterable[Any]] | None = None,
+    ) -> "Release":
+        """A release of tables that were noised elsewhere; whether they are private is for whoever noised them to say.
+
+        ``noise`` is one noise for all tables or a mapping of cliques to noise. A tie is a group of cliques that share
+        one table, given under its first clique. Without ``total_noise``, ``total`` counts as public and exact.
+        """
+        import numpy as np
+
+        if not isinstance(tables, Mapping):
+            raise Error("tables must map cliques to arrays, for instance {('a', 'b'): array}.")
+        given = {((c,) if isinstance(c, str) else tuple(c)): y for c, y in tables.items()}
+        groups = tuple(tuple((c,) if isinstance(c, str) else tuple(c) for c in tie) for tie in ties or ())
+        tied = {group[0]: group for group in groups if group}
+        for name in tied:
+            if name not in given:
+                raise Error(f"the tie of {name} has no table; give its table under its first clique.")
+        structure = Structure(tuple(c for name in given for c in tied.get(name, (name,))), groups)
+        structure.check(domain)
+        parts = []
+        for clique, y in given.items():
+            one = _noise_of(noise, clique)
+            try:
+                values = np.array(y, dtype=np.float64)
+            except (TypeError, ValueError):
+                raise Error(f"the table of {clique} is not an array of numbers.") from None
+            parts.append(Table(tied.get(clique, (clique,)), values, one))
+        if isinstance(noise, Mapping):
+            unknown = [c for c in noise if ((c,) if isinstance(c, str) else tuple(c)) not in given]
+            if unknown:
+                raise Error(f"noise names {names(unknown)}, which have no table; name cliques of the tables.")
+        if total is None and total_noise is not None:
+            raise Error("total_noise is given without a total; give both, or neither.")
+        count = None if total is None else Total(float(total), total_noise)
+        return cls(domain, structure, tuple(parts), count, notes=("noised elsewhere: nothing is promised here",))
+
+    @property
+    def tables(self) -> Tables:
+        """The noisy tables by clique, as float arrays."""
+        return Tables(self.parts, self.denominator)
+
+    @property
+    def noise(self) -> dict[Clique, Noise]:
+        """The noise of each table, by its first clique."""
+        return {part.cliques[0]: part.noise for part in self.parts}
+
+    @property
+    def total(self) -> float | None:
+        """The noisy number of units; the exact number where it is public; None where it was not released."""
+        return None if self.total_part is None else self.total_part.value / self.denominator
+
+    @property
+    def total_noise(self) -> Noise | None:
+        """The noise of the total; None where there is none or it is public."""
+        return None if self.total_part is None else self.total_part.noise
+
+    @property
+    def total_is_public(self) -> bool:
+        """Whether the total is an exact and public number."""
+        return self.total_part is not None and self.total_part.noise is None
+
+    @property
+    def epsilon(self) -> float | None:
+        """The epsilon that is promised (``claim.epsilon`` is exact), or None if nothing is."""
+        return None if self.claim is None else float(self.claim.epsilon)
+
+    @property
+    def delta(self) -> float | None:
+        """The delta that is promised, or None for pure differential privacy."""
+        return None if self.claim is None or self.claim.delta is None else float(self.claim.delta)
+
+    @property
+    def unit(self) -> dict[str, Any] | None:
+        """Who or what is protected, as ``to_json`` of the unit writes it."""
+        return None if self.claim is None else dict(self.claim.unit)
+
+    @property
+    def neighbours(self) -> str | None:
+        """Which data sets are hard to tell apart: add_remove, replace or paper."""
+        return None if self.claim is None else self.claim.neighbours
+
+    @property
+    def signed(self) -> bool:
+        """Whether the release was loaded from a file with a valid signature."""
+        return self.signer is not None
+
+    def save(self, path: str | Path, key: "Ed25519PrivateKey | str | Path | None" = None) -> None:
+        """Write the release to one file, whole or not at all, signed if a private key (or its PEM file) is given."""
+        from quietfield import manifests
+
+        manifests.write(self, path, key)
+
+    @classmethod
+    def load(cls, path: str | Path, trust: str | Path | Iterable[str | Path] | None = None) -> "Release":
+        """Read a release. With ``trust`` (public key files), only one that is signed by one of these keys."""
+        from quietfield import manifests
+
+        return manifests.read(path, trust)
+
+    def check_claim(self) -> tuple[str, ...]:
+        """Recompute the promise from noise and sensitivity; the findings in words, or an error if it does not hold."""
+        return _check_claim(self)
+
+    def with_signer(self, signer: str | None) -> "Release":
+        """The same release, marked as signed by a key."""
+        return replace(self, signer=signer)
+
+    def _facts(self) -> list[tuple[str, str]]:
+        cells = sum(part.values.size for part in self.parts)
+        facts = [
+            ("tables", f"{len(self.parts)} of {len(self.structure)} cliques, {cells} cells, {len(self.domain)} attributes"),
+            ("noise", ", ".join(dict.fromkeys(repr(part.noise) for part in self.parts[:20])) + (" ..." if len(self.parts) > 20 else "")),
+        ]
+        if self.total_part is None:
+            facts.append(("total", "not released"))
+        else:
+            how = "public" if self.total_is_public else f"noisy, {self.total_noise!r}"
+            facts.append(("total", f"{self.total:.6g} ({how})"))
+        if self.claim is not None:
+            delta = "" if self.claim.delta is None else f", delta {accounting.shown(self.claim.delta)}"
+            facts.append(("promise", f"epsilon {accounting.shown(self.claim.epsilon)}{delta}, {self.claim.neighbours}"))
+            facts.append(("protects", self.claim.protects))
+        facts.append(("signed", f"by {self.signer}" if self.signed else "no"))
+        return facts + [("note", note) for note in self.notes]
+
+    def __repr__(self) -> str:
+        return "Release\n" + "\n".join(f"  {name:<9} {_line(text)}" for name, text in self._facts())
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(_line(text))}</td></tr>" for name, text in self._facts())
+        return f"<table><caption>Release</caption>{rows}</table>"
+
+
+def _line(text: str) -> str:
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def _noise_of(noise: object, clique: Clique) -> Noise:
+    if isinstance(noise, Mapping):
+        found = {((c,) if isinstance(c, str) else tuple(c)): one for c, one in noise.items()}
+        if clique not in found:
+            raise Error(f"no noise is given for {clique}; name every clique, or give one noise for all.")
+        noise = found[clique]
+    if not isinstance(noise, Laplace | Gaussian):
+        raise Error(f"noise must be Laplace(scale=...) or Gaussian(scale=...), not {noise!r}.")
+    return noise
+
+
+def _check(release: Release) -> None:
+    """Refuse a release whose parts do not fit together."""
+    import numpy as np
+
+    release.structure.check(release.domain)
+    groups = release.structure.groups
+    if tuple(part.cliques for part in release.parts) != groups:
+        missing = [g[0] for g in groups if g not in {part.cliques for part in release.parts}]
+        what = f"the table of {names(missing)} is missing" if missing else "there are tables that no clique asks for"
+        raise FileError(f"this release does not fit together: {what}; expected one table a clique or tie, in order.")
+    if not groups:
+        raise Error("a release needs at least one table; name at least one clique.")
+    if type(release.denominator) is not int or not 1 <= release.denominator <= 2**40:
+        raise FileError(f"the denominator of a release is an integer from 1 to 2**40, not {release.denominator!r}.")
+    for part in release.parts:
+        expected = release.domain.table_shape(part.cliques[0])
+        if part.values.shape != expected:
+            raise FileError(f"the table of {part.cliques[0]} has shape {part.values.shape}; expected {expected}.")
+        if part.values.dtype not in (np.int64, np.float64):
+            raise FileError(f"the table of {part.cliques[0]} holds {part.values.dtype}; expected 64-bit integers or floats.")
+        if not np.isfinite(part.values).all():
+            raise FileError(f"the table of {part.cliques[0]} holds a value that is not a finite number.")
+        if release.claim is not None and (part.values.dtype != np.int64 or part.l1 is None or part.l2_squared is None):
+            raise FileError(f"the table of {part.cliques[0]} must hold integers and its sensitivity for a promise to be made.")
+        part.values.flags.writeable = False
+    if release.total_part is not None and not np.isfinite(release.total_part.value):
+        raise FileError("the total is not a finite number.")
+    if release.claim is not None and release.claim.neighbours not in NEIGHBOURS:
+        raise FileError(f"neighbours are {names(NEIGHBOURS)}, not {release.claim.neighbours!r}.")
+
+
+def _check_claim(release: Release) -> tuple[str, ...]:
+    claim, total = release.claim, release.total_part
+    if claim is None:
+        raise Error("there is no promise to check: these tables were noised elsewhere.")
+    noisy = total is not None and total.noise is not None
+    if total is not None and not noisy and claim.neighbours == "add_remove":
+        raise FileError("the promise does not hold: an exact total is published, which add_remove neighbours forbid.")
+    if noisy and total.l1 is None:  # type: ignore[union-attr]
+        raise FileError("the promise cannot be checked: the total has no sensitivity.")
+    noises = [part.noise for part in release.parts] + ([total.noise] if noisy else [])  # type: ignore[union-attr]
+    l1s = [part.l1 for part in release.parts] + ([total.l1] if noisy else [])  # type: ignore[union-attr]
+    l2s = [part.l2_squared for part in release.parts] + ([total.l1**2] if noisy else [])  # type: ignore[union-attr,operator]
+    if any(noise.step != Fraction(1, release.denominator) for noise in noises):  # type: ignore[union-attr]
+        raise FileError("the promise does not hold: its noise is not on the grid of its tables.")
+    kinds, scales = {noise.kind for noise in noises}, [noise.exact for noise in noises]  # type: ignore[union-attr]
+    if kinds == {"laplace"} and claim.delta is None:
+        spent = accounting.laplace_epsilon(l1s, claim.l1, scales)  # type: ignore[arg-type]
+    elif kinds == {"gaussian"} and claim.delta is not None:
+        rho = accounting.gaussian_rho(l2s, claim.l2_squared, scales)  # type: ignore[arg-type]
+        if claim.rho is None or rho > claim.rho:
+            raise FileError("the promise does not hold: the noise costs more rho than the manifest says.")
+        spent = accounting.zcdp_epsilon(rho, claim.delta)
+    else:
+        raise FileError("the promise does not hold: pure epsilon needs Laplace noise, epsilon and delta need Gaussian noise.")
+    if spent > claim.epsilon:
+        raise FileError(
+            f"the promise does not hold: the noise costs epsilon {accounting.shown(spent, 17)}, "
+            f"and {accounting.shown(claim.epsilon, 17)} is promised."
+        )
+    return (
+        f"the noise costs epsilon {accounting.shown(spent, 10)}, at most the {accounting.shown(claim.epsilon, 10)} promised",
+        f"the sensitivity is {accounting.shown(claim.l1)} (L1), its square {accounting.shown(claim.l2_squared)} (L2)",
+    )
