@@ -52,7 +52,7 @@ bench: env-bench  ## side by side with other libraries
 	@$(PY) -m benchmarks
 
 docs: env-all  ## the documentation, into site/
-	$(PY) -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
 
 clean:  ## remove what was built, and .venv
 	rm -rf .venv .venv.lock site build dist .coverage .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
