@@ -1,0 +1,238 @@
+"""Units: whom a release protects, what is counted for them, and how much one of them can change it.
+
+Everything here is public: it follows from the structure, the domain, the unit and the neighbours alone. With m the
+cliques that share one table and k the rows of a person, one person adds at most k m to that table, all of it in one cell
+at worst, so its L1 and L2 sensitivities are both k m: m contributions to one tied table give m, not sqrt(m).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, get_args
+
+from quietfield.domain import Clique, Domain, Label
+from quietfield.errors import Error, FileError, names
+from quietfield.structures import Structure
+
+Neighbours = Literal["add_remove", "replace", "paper"]
+#: The integer grid of fractional contributions: each of a unit's K records adds floor(GRID / K).
+GRID = 2**20
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A promise of the curator: one person has at most ``rows`` rows. Nothing checks it.
+
+    >>> Rows(2).describe()
+    'any one person, who is promised to have at most 2 rows'
+    """
+
+    rows: int = 1
+
+    def __post_init__(self) -> None:
+        _positive(self.rows)
+
+    def describe(self) -> str:
+        """What is protected, in words."""
+        if self.rows == 1:
+            return "any one row"
+        return f"any one person, who is promised to have at most {self.rows} rows"
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary for JSON."""
+        return {"kind": "rows", "rows": self.rows}
+
+
+@dataclass(frozen=True)
+class Person:
+    """All rows that share the value of a column (or of several, such as ``("user", "day")``).
+
+    With ``rows=k``, at most k rows of each person are counted. They are chosen by the MD5 of a fixed public key, the
+    person and the row's codes: a choice that depends on that person's rows alone, never on their order, and that every
+    engine makes alike.
+
+    With ``normalise=True``, each of a person's K edge records (the pairs of a row that are not ``null`` in both places, and
+    larger cliques likewise, over all rows) adds ``floor(2**20 / K)`` on a grid of ``2**-20``. A row whose edges are all
+    null is empty and adds nothing anywhere, not even to the total or to tables of one attribute.
+
+    Rows without a person (a null, an empty text, a NaN in any of the columns) are not counted.
+
+    >>> Person("user", rows=3).describe()
+    "any one 'user', of whom at most 3 rows are counted"
+    """
+
+    column: str | tuple[str, ...]
+    rows: int | None = None
+    normalise: bool = False
+    null: Label | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.column, list):
+            object.__setattr__(self, "column", tuple(self.column))
+        if not self.columns or not all(isinstance(name, str) and name for name in self.columns):
+            raise Error(f"a person is known by the name of a column, or by several, not by {self.column!r}.")
+        if len(set(self.columns)) != len(self.columns):
+            raise Error(f"the person's columns {self.columns} repeat a name; name each column once.")
+        if (self.rows is None) == (not self.normalise):
+            raise Error(
+                f"say how many rows of each {self.column!r} count: exactly one of rows=k (at most k rows of each) and "
+                "normalise=True (all rows, each with weight 1/K)."
+            )
+        if self.rows is not None:
+            _positive(self.rows)
+        if self.null is not None and not self.normalise:
+            raise Error("null= says which label is left out of K, so it goes with normalise=True only.")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that make up a person's identity."""
+        return (self.column,) if isinstance(self.column, str) else tuple(self.column)
+
+    def describe(self) -> str:
+        """What is protected, in words."""
+        who = " and ".join(repr(name) for name in self.columns)
+        who = f"any one {who}" if len(self.columns) == 1 else f"any one combination of {who}"
+        if self.rows is not None:
+            return f"{who}, of whom at most {self.rows} row{'s' * (self.rows > 1)} are counted".replace("row are", "row is")
+        return f"{who}, all of whose rows are counted with a weight of 1/K in all"
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary for JSON."""
+        column = self.column if isinstance(self.column, str) else list(self.column)
+        how = {"rows": self.rows} if self.rows is not None else {"normalise": True, "null": self.null}
+        return {"kind": "person", "column": column, **how}
+
+
+Unit = Rows | Person
+
+
+def from_json(data: Mapping[str, Any]) -> Unit:
+    """The unit that ``to_json`` wrote.
+
+    >>> from_json(Rows(2).to_json())
+    Rows(rows=2)
+    """
+    try:
+        content = dict(data)
+        kind = content.pop("kind")
+        if kind == "rows":
+            return Rows(**content)
+        if kind == "person":
+            column = content.pop("column")
+            return Person(column if isinstance(column, str) else tuple(column), **content)
+    except (KeyError, TypeError, ValueError):
+        raise FileError('a unit in JSON is an object such as {"kind": "rows", "rows": 1}.') from None
+    raise FileError(f"the kind of unit {kind!r} is not known here; expected 'rows' or 'person'.")
+
+
+@dataclass(frozen=True)
+class Counted:
+    """One table that is counted: the sum over a group of tied cliques, or the table of a single one.
+
+    ``excluded`` is the cell that is left at zero (all null, with normalise), or None. ``l1`` and ``l2_squared`` bound the
+    change of this table alone.
+    """
+
+    cliques: tuple[Clique, ...]
+    shape: tuple[int, ...]
+    excluded: tuple[int, ...] | None
+    l1: Fraction
+    l2_squared: Fraction
+
+    @property
+    def clique(self) -> Clique:
+        """The clique that names the table: the first of its group."""
+        return self.cliques[0]
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What is counted, and how much one person can change all of it together.
+
+    Counts are integers in units of ``1 / denominator``; ``l1`` and ``l2_squared`` are in units of one count. ``total`` says
+    that the (weighted) number of records is counted as one more noisy table; ``known_total`` that it is public.
+    """
+
+    tables: tuple[Counted, ...]
+    total: bool
+    known_total: bool
+    denominator: int
+    neighbours: Neighbours
+    l1: Fraction
+    l2_squared: Fraction
+    total_l1: Fraction
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The attributes that are read, in order of appearance."""
+        return tuple(dict.fromkeys(name for table in self.tables for clique in table.cliques for name in clique))
+
+    @property
+    def cells(self) -> int:
+        """The number of numbers counted, with the total where there is one."""
+        from math import prod
+
+        return sum(prod(table.shape) for table in self.tables) + self.total
+
+
+def statistics(
+    structure: Structure, domain: Domain, unit: Unit, neighbours: Neighbours = "add_remove", total: bool = True
+) -> Statistics:
+    """The tables to count and their exact sensitivity.
+
+    ``add_remove``: data sets with and without one person. ``replace``: one person's rows become other rows; the number of
+    persons is public, and with one row each it is the total, which then needs no noise. ``paper``: as published, the
+    tables' sensitivity under add_remove while the total is taken as known, which protects less than it seems.
+
+    >>> found = statistics(Structure((("a", "b"), ("b", "c"))), Domain({"a": 2, "b": 2, "c": 2}), Rows(1), total=False)
+    >>> found.l1, found.l2_squared
+    (Fraction(2, 1), Fraction(2, 1))
+    """
+    structure = Structure.of(structure, domain)
+    if not isinstance(unit, Rows | Person):
+        raise Error(f"a unit is Rows(k) or Person(column, ...), not {unit!r}.")
+    if neighbours not in get_args(Neighbours):
+        raise Error(f"neighbours is one of {names(get_args(Neighbours))}, not {neighbours!r}.")
+    if not structure.cliques and not total:
+        raise Error("there is nothing to count: name at least one clique.")
+    normalise = isinstance(unit, Person) and unit.normalise
+    if normalise and not any(len(clique) > 1 for clique in structure.cliques):
+        raise Error("normalise=True divides by a person's edges, so it needs a clique of two attributes or more; use rows=k.")
+    rows = 1 if normalise else int(unit.rows or 1)
+    replace = 2 if neighbours == "replace" else 1  # one person leaves and another comes
+    known = neighbours == "paper" or (neighbours == "replace" and unit == Rows(1))
+    tables = tuple(_counted(group, domain, unit, rows, replace) for group in structure.groups)
+    counts_total = total and not known
+    # The change of a total lies between -rows and rows, also when one person replaces another.
+    total_l1 = Fraction(rows if counts_total else 0)
+    # K runs over a person's edges in all edge tables at once: what they add to all of those together is at most 1.
+    shared = [table for table in tables if normalise and len(table.clique) > 1]
+    apart = [table for table in tables if table not in shared]
+    l1 = sum((table.l1 for table in apart), total_l1) + (replace if shared else 0)
+    l2_squared = sum((table.l2_squared for table in apart), total_l1**2) + (replace if shared else 0)
+    denominator = GRID if normalise else 1
+    return Statistics(tables, counts_total, known, denominator, neighbours, Fraction(l1), Fraction(l2_squared), total_l1)
+
+
+def _counted(group: tuple[Clique, ...], domain: Domain, unit: Unit, rows: int, replace: int) -> Counted:
+    edge, normalise = len(group[0]) > 1, isinstance(unit, Person) and unit.normalise
+    most = Fraction(1 if normalise and edge else rows * len(group))
+    excluded = None
+    if normalise and edge:
+        cells = {null_cell(clique, domain, unit.null) for clique in group}  # type: ignore[union-attr]
+        if len(cells) > 1:
+            raise Error(f"the tied cliques {names(group)} have the null {unit.null!r} in different places.")  # type: ignore[union-attr]
+        excluded = cells.pop()
+    return Counted(group, domain.table_shape(group[0]), excluded, replace * most, replace * most**2)
+
+
+def null_cell(clique: Clique, domain: Domain, null: Label | None) -> tuple[int, ...] | None:
+    """The cell of a clique's table where all is null, or None if some attribute has no such label."""
+    if null is None or not all(null in domain.labels(name) for name in clique):
+        return None
+    return tuple(domain.code(name, null) for name in clique)
+
+
+def _positive(rows: Any) -> None:
+    if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
+        raise Error(f"the number of rows of a person is a whole number of 1 or more, not {rows!r}.")
