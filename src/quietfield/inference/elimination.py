@@ -1,0 +1,121 @@
+"""Single questions to a model, answered by summing attributes out with numpy: nothing is compiled.
+
+Everything is in log space and takes factors as (attribute positions, log-table) pairs, so that evidence is applied by
+slicing the tables first.
+"""
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+import numpy as np
+
+from quietfield.errors import TooLarge
+from quietfield.inference.memory import available_memory, readable_bytes
+from quietfield.inference.plan import Step, elimination_order, schedule
+
+Factor = tuple[tuple[int, ...], np.ndarray]
+
+
+def log_sum_exp(table: np.ndarray, axis: int | tuple[int, ...]) -> np.ndarray:
+    """log sum exp that takes minus infinity for an empty sum."""
+    top = table.max(axis=axis, keepdims=True)
+    top = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        out = np.log(np.exp(table - top).sum(axis=axis, keepdims=True)) + top
+    return np.squeeze(out, axis=axis)
+
+
+def sum_out(sizes: Sequence[int], factors: Sequence[Factor], keep: Sequence[int]) -> np.ndarray:
+    """The log of the sum of the product of all factors over every attribute that is not kept; axes follow ``keep``."""
+    scalar = float(sum(table for scope, table in factors if not scope))
+    tables, steps = _prepare(sizes, factors, keep)
+    kept = set(keep)
+    messages: list[np.ndarray] = []
+    left: list[Factor] = []
+    for step in steps:
+        inputs = _inputs(steps, step, tables, messages)
+        if step.bag[0] in kept:  # kept attributes come last: collect what mentions them instead of summing
+            left.extend(inputs)
+            messages.append(np.zeros([sizes[v] for v in step.message]))
+            continue
+        message = log_sum_exp(_bag(sizes, step.bag, inputs), axis=0)
+        if step.message:
+            messages.append(message)
+        else:
+            messages.append(np.zeros(()))
+            scalar += float(message)
+    return _bag(sizes, tuple(keep), left) + scalar
+
+
+def conditionals(sizes: Sequence[int], factors: Sequence[Factor]) -> list[tuple[int, tuple[int, ...], np.ndarray]]:
+    """The chain rule of a model: (attribute, attributes it depends on, log p(attribute | those)), last attribute first.
+
+    In that order each attribute can be drawn once all that it depends on have been.
+    """
+    tables, steps = _prepare(sizes, factors, ())
+    messages: list[np.ndarray] = []
+    chain = []
+    for step in steps:
+        bag = _bag(sizes, step.bag, _inputs(steps, step, tables, messages))
+        message = log_sum_exp(bag, axis=0)
+        messages.append(message)
+        chain.append((step.bag[0], step.message, bag - np.where(np.isfinite(message), message, 0.0)))
+    return chain[::-1]
+
+
+def most_probable(sizes: Sequence[int], factors: Sequence[Factor]) -> dict[int, int]:
+    """An assignment of the largest probability, by max-product; the first such along each attribute's values."""
+    tables, steps = _prepare(sizes, factors, ())
+    messages: list[np.ndarray] = []
+    best = []
+    for step in steps:
+        bag = _bag(sizes, step.bag, _inputs(steps, step, tables, messages))
+        messages.append(bag.max(axis=0))
+        best.append(bag.argmax(axis=0))
+    assignment: dict[int, int] = {}
+    for step, table in zip(reversed(steps), reversed(best), strict=True):
+        assignment[step.bag[0]] = int(table[tuple(assignment[v] for v in step.message)])
+    return assignment
+
+
+def _prepare(
+    sizes: Sequence[int], factors: Sequence[Factor], keep: Sequence[int]
+) -> tuple[list[Factor], tuple[Step, ...]]:
+    """Factors with axes sorted by the elimination order, and its steps."""
+    order = elimination_order(sizes, [scope for scope, _ in factors if scope], last=keep)
+    rank = {v: i for i, v in enumerate(order)}
+    tables = []
+    for scope, table in factors:
+        if scope:
+            axes = sorted(range(len(scope)), key=lambda i: rank[scope[i]])  # noqa: B023
+            tables.append((tuple(scope[i] for i in axes), table.transpose(axes)))
+    steps = schedule([scope for scope, _ in tables], order)
+    kept = set(keep)
+    largest = max(
+        (prod(sizes[v] for v in step.bag) for step in steps if step.bag[0] not in kept), default=1
+    )
+    need = 8 * 3 * max(largest, prod(sizes[v] for v in keep))
+    if need > available_memory():
+        raise TooLarge(
+            f"this question would need a table of {need / 24:.3g} cells, about {readable_bytes(need)}; "
+            "ask about fewer attributes at a time, or estimate it from a sample (model.sample)."
+        )
+    return tables, steps
+
+
+def _inputs(
+    steps: Sequence[Step], step: Step, tables: Sequence[Factor], messages: Sequence[np.ndarray]
+) -> list[Factor]:
+    return [tables[f] for f in step.factors] + [(steps[c].message, messages[c]) for c in step.children]
+
+
+def _bag(sizes: Sequence[int], bag: tuple[int, ...], inputs: Sequence[Factor]) -> np.ndarray:
+    """The sum of log-tables over a bag, whatever their order of axes."""
+    total = np.zeros([sizes[v] for v in bag])
+    place = {v: i for i, v in enumerate(bag)}
+    for scope, table in inputs:
+        axes = sorted(range(len(scope)), key=lambda i: place[scope[i]])  # noqa: B023
+        total += table.transpose(axes).reshape([sizes[v] if v in scope else 1 for v in bag])
+    return total
+
+

@@ -1,0 +1,107 @@
+"""One flat vector for all tables of a model, so that a call moves one array in and one array out.
+
+Tables keep their caller's axes outside; inside, a layout may order tables and axes as its algorithm likes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quietfield.domain import Clique, Domain
+from quietfield.errors import Error, names
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """Where each clique's table lies in the flat vector, and in which order of axes."""
+
+    domain: Domain
+    cliques: tuple[Clique, ...]  # as the caller names them
+    order: tuple[int, ...]  # positions in cliques, in the order of the vector
+    axes: tuple[tuple[int, ...], ...]  # per clique, the permutation of its axes inside the vector
+
+    @cached_property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(self.domain.table_shape(clique) for clique in self.cliques)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of cells of each table, in the order of the vector."""
+        return tuple(prod(self.shapes[i]) for i in self.order)
+
+    @property
+    def size(self) -> int:
+        return sum(self.sizes)
+
+    @cached_property
+    def _moved(self) -> "np.ndarray | None":
+        """For each place of the vector, the cell of the caller's tables laid end to end; None if they agree."""
+        starts = np.cumsum([0, *(prod(shape) for shape in self.shapes)])
+        parts = [
+            starts[i] + np.arange(prod(self.shapes[i])).reshape(self.shapes[i]).transpose(self.axes[i]).ravel()
+            for i in self.order
+        ]
+        moved = np.concatenate(parts) if parts else np.zeros(0, int)
+        return None if np.array_equal(moved, np.arange(moved.size)) else moved
+
+    @cached_property
+    def _back(self) -> "np.ndarray | None":
+        return None if self._moved is None else np.argsort(self._moved)
+
+    @cached_property
+    def _parts(self) -> tuple[tuple[Clique, int, int, tuple[int, ...]], ...]:
+        starts = np.cumsum([0, *(prod(shape) for shape in self.shapes)]).tolist()
+        return tuple(zip(self.cliques, starts[:-1], starts[1:], self.shapes, strict=True))
+
+    def pack(self, tables: "Mapping[Clique, ArrayLike]", dtype: Any = np.float64, batch: bool = False) -> "np.ndarray":
+        """The tables as one vector (as rows of vectors with ``batch``); shapes are checked, values are not."""
+        lead = 1 if batch else 0
+        parts = []
+        for (_, _, _, shape), table in zip(self._parts, tables.values(), strict=True):
+            array = np.asarray(table)
+            if array.shape[lead:] != shape:
+                self._refuse(tables, lead)
+            parts.append(array.reshape(len(array), -1) if batch else array.ravel())
+        try:
+            flat = np.concatenate(parts, axis=lead, dtype=dtype, casting="same_kind") if parts else np.zeros(0, dtype)
+        except (TypeError, ValueError):
+            flat = None
+        if flat is None:
+            if batch and len({len(part) for part in parts}) > 1:
+                raise Error("with batch=True every table needs the same leading length.")
+            raise Error("potentials must be arrays of real numbers.")
+        return flat if self._moved is None else flat[..., self._moved]
+
+    def unpack(self, flat: "np.ndarray") -> "dict[Clique, np.ndarray]":
+        """The vector (or rows of vectors) as one table a clique, axes as the caller gave them."""
+        if self._back is not None:
+            flat = flat[..., self._back]
+        lead = flat.shape[:-1]
+        return {clique: flat[..., a:b].reshape(*lead, *shape) for clique, a, b, shape in self._parts}
+
+    def _refuse(self, tables: "Mapping[Clique, ArrayLike]", lead: int) -> None:
+        for clique, table in tables.items():
+            shape, expected = np.shape(table)[lead:], self.domain.table_shape(clique)
+            if shape != expected:
+                raise Error(f"the table of {clique} has shape {shape}; expected {expected}, the sizes of its attributes.")
+
+
+def plain(domain: Domain, cliques: Sequence[Clique]) -> Layout:
+    """The layout that keeps everything as the caller has it."""
+    return Layout(domain, tuple(cliques), tuple(range(len(cliques))), tuple(tuple(range(len(c))) for c in cliques))
+
+
+def refuse_not_finite(tables: "Mapping[Clique, ArrayLike]") -> None:
+    """Say which tables hold NaN or infinite values."""
+    bad = [clique for clique, table in tables.items() if not np.isfinite(np.asarray(table, dtype=float)).all()]
+    raise Error(
+        f"the potentials of {names(bad, 4)} hold NaN or infinite values; log-potentials must be finite. "
+        "To declare combinations impossible, use Domain(..., impossible=[...])."
+    )
