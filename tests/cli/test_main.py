@@ -126,7 +126,7 @@ def failing(error: BaseException) -> Callable[[], None]:
 def in_curator(error: BaseException) -> Callable[[], None]:
     """A function that raises as if from code of the curator."""
     scope: dict[str, Any] = {"__name__": "quietfield.curator.planted", "error": error}
-    exec("def body():\n    raise error\n", scope)  # noqa: S102
+    exec("def body():\n    raise error\n", scope)
     return scope["body"]
 
 
@@ -136,6 +136,7 @@ def in_curator(error: BaseException) -> Callable[[], None]:
         (Error("the file is damaged; get another copy."), 1, "Error: the file is damaged; get another copy.\n"),
         (FileNotFoundError(2, "No such file or directory", "a.qfr"), 1, "Error: a.qfr: No such file or directory; "),
         (OSError(28, "No space left on device"), 1, "Error: No space left on device; check"),
+        (ModuleNotFoundError("No module", name="duckdb.x"), 1, "Error: this needs duckdb, which is not installed; "),
         (MemoryError(), 1, "Error: out of memory"),
         (ValueError("secret"), 1, "Error: something unforeseen happened (ValueError)"),
         (KeyboardInterrupt(), 130, ""),
