@@ -17,6 +17,8 @@ from quietfield.structures import Structure
 Neighbours = Literal["add_remove", "replace", "paper"]
 #: The integer grid of fractional contributions: each of a unit's K records adds floor(GRID / K).
 GRID = 2**20
+#: The public key of the choice among a person's rows; a new one would choose anew.
+ROWS_KEY = "quietfield rows 1"
 
 
 @dataclass(frozen=True)
@@ -166,6 +168,12 @@ class Statistics:
     def attributes(self) -> tuple[str, ...]:
         """The attributes that are read, in order of appearance."""
         return tuple(dict.fromkeys(name for table in self.tables for clique in table.cliques for name in clique))
+
+    @property
+    def edges(self) -> tuple[tuple[Clique, tuple[int, ...] | None], ...]:
+        """The cliques of two attributes or more, each with its all-null cell if it has one: what K runs over."""
+        tables = (table for table in self.tables if len(table.clique) > 1)
+        return tuple((clique, table.excluded) for table in tables for clique in table.cliques)
 
     @property
     def cells(self) -> int:

@@ -1,0 +1,80 @@
+"""Counting: true tables from records, by one protocol and several engines. Only the mechanism may see what comes back.
+
+Records stay where they are: DuckDB streams files and frames within this process, a database counts its own tables (through
+Ibis), and arrays of codes are counted in place. Each record is mapped on its own, counts are integers from end to end, and
+no error, log or progress line depends on what a record says.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from quietfield.curator.counting.cleaning import cleaned as cleaned
+from quietfield.curator.counting.tally import Counts as Counts
+from quietfield.curator.counting.tally import check_size
+from quietfield.curator.units import Person, Rows, Statistics, Unit
+from quietfield.errors import Error, names
+from quietfield.schema import Schema
+
+__all__ = ["Counts", "Engine", "columns", "count", "engine"]
+
+
+class Engine(Protocol):
+    """What every engine can do."""
+
+    def columns(self) -> Mapping[str, str]:
+        """The names of the columns and what they hold (text, integer, number, boolean, date, time or other)."""
+        ...
+
+    def count(self, schema: Schema, statistics: Statistics, unit: Unit, *, progress: bool = False) -> Counts:
+        """The true tables. Called by :func:`count`, which checks the request first."""
+        ...
+
+
+def engine(source: Any) -> Engine:
+    """The engine for a source: DuckDB for files, frames, Arrow data and relations; arrays and Ibis tables have their own."""
+    import numpy as np
+
+    from quietfield.curator.sequences import Log
+
+    if isinstance(source, np.ndarray):
+        from quietfield.curator.counting.arrays import ArrayEngine
+
+        return ArrayEngine(source)
+    if type(source.data if isinstance(source, Log) else source).__module__.partition(".")[0] == "ibis":
+        from quietfield.curator.counting.databases import IbisEngine
+
+        return IbisEngine(source)
+    try:
+        from quietfield.curator.counting.embedded import DuckEngine
+    except ModuleNotFoundError:
+        raise Error("counting needs DuckDB; install it with: pip install 'quietfield[curator]'") from None
+    return DuckEngine(source)
+
+
+def columns(source: Any) -> Mapping[str, str]:
+    """The names and kinds of a source's columns, from its header or type information alone."""
+    return engine(source).columns()
+
+
+def count(source: Any, schema: Schema, statistics: Statistics, unit: Unit, *, progress: bool = False) -> Counts:
+    """Count what ``statistics`` says in some records. The result is private.
+
+    >>> from quietfield.curator.units import statistics
+    >>> from quietfield.structures import Structure
+    >>> schema = Schema({"a": ["x", "y"], "b": 2})
+    >>> wanted = statistics(Structure((("a", "b"),)), schema.domain, Rows(1), "add_remove", total=True)
+    >>> counts = count({"a": ["x", "y", "x", "z"], "b": [0, 1, 1, 1]}, schema, wanted, Rows(1))
+    >>> counts.tables[0].tolist(), counts.total
+    ([[1, 1], [0, 1]], 3)
+    """
+    check_size(statistics)
+    if not isinstance(unit, Rows | Person):
+        raise Error(f"a unit is Rows(k) or Person(column, ...), not {unit!r}.")
+    if statistics.neighbours == "replace" and statistics.known_total:
+        dropping = [name for name in statistics.attributes if name in schema.drops]
+        if dropping:
+            raise Error(
+                f"with neighbours='replace' the number of records is public, so none may be dropped, but {names(dropping)} would "
+                "drop some; give both null= and unknown= a label for them, or use neighbours='add_remove'."
+            )
+    return engine(source).count(schema, statistics, unit, progress=progress)

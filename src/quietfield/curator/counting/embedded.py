@@ -1,0 +1,136 @@
+"""Counting with DuckDB, within this process: records stream past in batches of codes and are tallied as they go.
+
+Memory does not grow with the number of records. With persons DuckDB gathers each one's rows first and may use a temporary
+folder of its own for that, which only this user can read and which is removed afterwards.
+"""
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import duckdb
+
+from quietfield.curator import sequences
+from quietfield.curator.counting.cleaning import cleaned
+from quietfield.curator.counting.mapping import Column, Mapped, Parameters, kind_of, mapped
+from quietfield.curator.counting.sources import UNREADABLE, Source, source
+from quietfield.curator.counting.tally import BATCH, Counts, Tally
+from quietfield.curator.counting.waiting import waiting
+from quietfield.curator.units import GRID, ROWS_KEY, Person, Statistics, Unit
+from quietfield.errors import Error, names
+from quietfield.schema import Schema
+
+#: What gathering each person's rows may use before it goes to disk.
+PERSON_MEMORY = "1GB"
+
+
+class DuckEngine:
+    """Counts in files, frames, Arrow data and DuckDB relations."""
+
+    def __init__(self, data: Any) -> None:
+        self.log = data.sequences if isinstance(data, sequences.Log) else None
+        self.source: Source = source(data.data if isinstance(data, sequences.Log) else data)
+
+    def columns(self) -> Mapping[str, str]:
+        """Names and kinds of columns, without a look at any value."""
+        with connected() as con:
+            return {name: column.kind for name, column in self._attach(con, self.source.columns)[1].items()}
+
+    def count(self, schema: Schema, statistics: Statistics, unit: Unit, *, progress: bool = False) -> Counts:
+        """The true tables."""
+
+        def work() -> Counts:
+            with waiting(progress), connected() as con:
+                return self._count(con, schema, statistics, unit)
+
+        return cleaned(work, UNREADABLE)
+
+    def _attach(self, con: Any, wanted: Sequence[str]) -> tuple[str, dict[str, Column]]:
+        missing = [name for name in wanted if name not in self.source.columns]
+        if missing:
+            raise Error(f"the data has no column {names(missing)}; its columns are {names(self.source.columns, 30)}.")
+        wanted = list(dict.fromkeys(wanted))
+
+        def work() -> tuple[str, dict[str, Column]]:
+            table = self.source.attach(con, wanted)
+            types = [str(kind) for kind in con.sql(f"SELECT * FROM {table} LIMIT 0").types]
+            return table, {name: Column(f"c{i}", kind_of(types[i])) for i, name in enumerate(wanted)}
+
+        return cleaned(work, UNREADABLE)
+
+    def _count(self, con: Any, schema: Schema, statistics: Statistics, unit: Unit) -> Counts:
+        tally, parameters = Tally(statistics, schema.domain), Parameters()
+        attributes = statistics.attributes
+        if self.log is not None:
+            table, columns = self._attach(con, self.log.columns)
+            coded = sequences.coded_sql(self.log.checked(unit), table, columns, attributes, parameters)
+        else:
+            persons = unit.columns if isinstance(unit, Person) else ()
+            table, columns = self._attach(con, [*(schema.column(name) for name in attributes), *persons])
+            rules = [mapped(schema[a], columns[schema.column(a)], i, parameters) for i, a in enumerate(attributes)]
+            coded = coded_sql(table, rules, [columns[name] for name in persons])
+        query = unit_sql(coded, statistics, unit)
+        weighted = isinstance(unit, Person) and unit.normalise
+        for batch in _batches(con.execute(query, parameters.values)):
+            codes = {name: batch.column(i).to_numpy() for i, name in enumerate(attributes)}
+            weights = batch.column(len(attributes)).to_numpy() if weighted else None
+            tally.add(codes, batch.num_rows, weights)
+        return tally.counts()
+
+
+def coded_sql(table: str, rules: Sequence[Mapped], persons: Sequence[Column] = ()) -> str:
+    """Records that are kept, as codes k0, k1, ... and persons u0, u1, ... with their texts t0, t1, ..."""
+    who = [f"{person.sql} AS u{i}, {person.identity} AS t{i}" for i, person in enumerate(persons)]
+    values = [f"{rule.value} AS v{i}, {rule.null} AS n{i}" for i, rule in enumerate(rules)]
+    early = [rule.early for rule in rules if rule.early] + [f"NOT {person.is_null}" for person in persons]
+    passed = [f"u{i}, t{i}" for i in range(len(persons))]
+    codes = [f"{rule.code} AS k{i}" for i, rule in enumerate(rules)]
+    late = [f"k{i} IS NOT NULL" for i, rule in enumerate(rules) if rule.late]
+    inner = f"SELECT {', '.join([*values, *who]) or '1'} FROM {table} WHERE {' AND '.join(early) or 'true'}"
+    middle = f"SELECT {', '.join([*codes, *passed]) or '1'} FROM ({inner})"
+    return f"SELECT * FROM ({middle}) WHERE {' AND '.join(late) or 'true'}"
+
+
+def unit_sql(coded: str, statistics: Statistics, unit: Unit) -> str:
+    """What each unit adds: some of its rows, or all of them with a weight."""
+    codes = [f"k{i}" for i in range(len(statistics.attributes))]
+    listed = ", ".join(codes) or "1"
+    if not isinstance(unit, Person):
+        return f"SELECT {listed} FROM ({coded})"
+    who = ", ".join(f"u{i}" for i in range(len(unit.columns)))
+    if unit.rows is not None:
+        text = [f"t{i}" for i in range(len(unit.columns))]
+        row = f"md5(concat_ws('|', '{ROWS_KEY}', {', '.join([*text, *codes])}))"
+        ranked = f"row_number() OVER (PARTITION BY {who} ORDER BY {row})"
+        return f"SELECT {listed} FROM (SELECT {listed}, {ranked} AS place FROM ({coded})) WHERE place <= {unit.rows}"
+    number = dict(zip(statistics.attributes, codes, strict=True))
+    terms = []
+    for clique, cell in statistics.edges:
+        empty = " AND ".join(f"{number[name]} = {code}" for name, code in zip(clique, cell or (), strict=False))
+        terms.append(f"(NOT ({empty}))::INTEGER" if cell else "1")
+    made = f"SELECT *, {' + '.join(terms)} AS e FROM ({coded})"
+    return f"SELECT {listed}, ({GRID} // sum(e) OVER (PARTITION BY {who}))::BIGINT AS w FROM ({made}) WHERE e > 0"
+
+
+@contextmanager
+def connected() -> Iterator[Any]:
+    """A DuckDB of our own: nothing is fetched from a network, and nothing is left on disk."""
+    with tempfile.TemporaryDirectory(prefix="quietfield-") as folder:
+        settings = {
+            "temp_directory": folder,
+            "memory_limit": PERSON_MEMORY,
+            "preserve_insertion_order": False,
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+        }
+        con = duckdb.connect(config=settings)
+        try:
+            yield con
+        finally:
+            con.close()
+
+
+def _batches(result: Any) -> Iterator[Any]:
+    read = getattr(result, "to_arrow_reader", None) or result.fetch_record_batch
+    yield from read(BATCH)

@@ -1,0 +1,187 @@
+"""From a column of any type to codes, in DuckDB's SQL. No value and no name is ever written into the text of a query.
+
+Columns are known by position (``c0``, ``c1``, ...), labels travel as parameters, and numbers are formatted by Python. No
+expression here can fail on a value: casts are tried, and texts are matched before they are read.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from quietfield.errors import Error
+from quietfield.schema import SECONDS, Attribute, Cuts, Dates, Labels
+
+NUMBER = r"[ \t]*[+-]?([0-9]{1,200}(\.[0-9]{0,200})?|\.[0-9]{1,200})([eE][+-]?[0-9]{1,2})?[ \t]*"
+INTEGER = r"[ \t]*[+-]?[0-9]{1,18}(\.0{0,200})?[ \t]*"
+_YEAR = r"(000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})"
+_LEAP = r"([0-9]{2}(0[48]|[2468][048]|[13579][26])|(0[48]|[2468][048]|[13579][26])00)"
+_DAY = (
+    rf"({_YEAR}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))"
+    rf"|{_LEAP}-02-29)"
+)
+#: A valid date, with or without a time; only UTC may be named as its zone.
+TIME = _DAY + r"([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,9})?)?(Z|[+]00(:?00)?)?)?"
+WHOLE = 1e15
+
+
+def kind_of(duckdb_type: str) -> str:
+    """The kind of a column: text, integer, number, boolean, date, time or other."""
+    name = duckdb_type.upper()
+    if name == "VARCHAR" or name.startswith(("ENUM", "UUID")):
+        return "text"
+    if name in {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"} or name in {
+        f"U{size}" for size in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
+    }:
+        return "integer"
+    if name in {"FLOAT", "DOUBLE"} or name.startswith("DECIMAL"):
+        return "number"
+    if name == "BOOLEAN":
+        return "boolean"
+    if name == "DATE":
+        return "date"
+    return "time" if name.startswith("TIMESTAMP") else "other"
+
+
+@dataclass
+class Parameters:
+    """The values that travel beside a query."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, value: Any) -> str:
+        """Take a value along and return how the query calls it."""
+        name = f"p{len(self.values)}"
+        self.values[name] = value
+        return f"${name}"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column by its position in the query, and what it holds."""
+
+    sql: str
+    kind: str
+
+    @property
+    def is_null(self) -> str:
+        """Whether a value counts as missing."""
+        if self.kind == "text":
+            return f"({self.sql} IS NULL OR {self.sql}::VARCHAR = '')"
+        if self.kind == "number":
+            return f"({self.sql} IS NULL OR isnan({self.sql}::DOUBLE))"
+        return f"({self.sql} IS NULL)"
+
+    @property
+    def text(self) -> str:
+        """The value as a text, or NULL where it has no text of its own."""
+        if self.kind == "number":
+            return f"{self.integer}::VARCHAR"
+        return f"TRY_CAST({self.sql} AS VARCHAR)"
+
+    @property
+    def identity(self) -> str:
+        """A text that tells persons apart, also by numbers that are not whole."""
+        if self.kind == "number":
+            return f"coalesce({self.integer}::VARCHAR, {self.sql}::VARCHAR)"
+        return f"coalesce({self.text}, '')"
+
+    @property
+    def integer(self) -> str:
+        """The value as a whole number, or NULL."""
+        if self.kind == "text":
+            text = f"{self.sql}::VARCHAR"
+            digits = f"regexp_extract({text}, '-?[0-9]+')"
+            return f"CASE WHEN regexp_full_match({text}, '{INTEGER}') THEN TRY_CAST({digits} AS BIGINT) END"
+        if self.kind == "number":
+            number = f"{self.sql}::DOUBLE"
+            whole = f"abs({number}) < {WHOLE!r} AND {number} = trunc({number})"
+            return f"CASE WHEN {whole} THEN TRY_CAST({number} AS BIGINT) END"
+        return f"TRY_CAST({self.sql} AS BIGINT)" if self.kind in ("integer", "boolean") else "NULL::BIGINT"
+
+    @property
+    def number(self) -> str:
+        """The value as a number, or NULL."""
+        if self.kind == "text":
+            text = f"{self.sql}::VARCHAR"
+            return f"CASE WHEN regexp_full_match({text}, '{NUMBER}') THEN TRY_CAST(trim({text}, ' \t') AS DOUBLE) END"
+        if self.kind == "boolean":
+            return f"TRY_CAST({self.sql} AS INTEGER)::DOUBLE"
+        return f"TRY_CAST({self.sql} AS DOUBLE)" if self.kind in ("integer", "number") else "NULL::DOUBLE"
+
+    @property
+    def seconds(self) -> str:
+        """The value as whole seconds since 1970 UTC, or NULL."""
+        if self.kind == "text":
+            text = f"{self.sql}::VARCHAR"
+            whole = f"CASE WHEN regexp_full_match({text}, '{TIME}') THEN substr({text}, 1, 19) END"
+            time = f"TRY_CAST(regexp_replace({whole}, '[Z+].*$', '') AS TIMESTAMP)"
+        elif self.kind in ("date", "time"):
+            time = self.sql
+        else:
+            return "NULL::BIGINT"
+        return f"CASE WHEN isfinite({time}) THEN TRY_CAST(floor(epoch({time})) AS BIGINT) END"
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """How an attribute's code is made, in three steps, so that no conversion is done twice for a record.
+
+    ``value`` and ``null`` come from the column, ``code`` from those two (as ``v`` and ``n`` with the attribute's number).
+    Records are kept where ``early`` holds (None: always) and, if ``late``, where the code is not NULL.
+    """
+
+    value: str
+    null: str
+    code: str
+    early: str | None
+    late: bool
+
+
+def mapped(rule: Attribute, column: Column, number: int, parameters: Parameters) -> Mapped:
+    """The code of an attribute, from its column."""
+    size = len(rule.labels)
+    code_type = "UTINYINT" if size <= 2**8 else "USMALLINT" if size <= 2**16 else "UINTEGER"
+    run = _run(rule)
+    if rule.null_code is None and rule.unknown_code is None and run is not None and column.kind == "integer":
+        low, high = run  # the common case of small integers: clamped, so that no value overflows, and quick
+        code = f"(least(greatest(v{number}, {low}), {high}) - {low})::{code_type}"
+        return Mapped(column.sql, "NULL", code, f"{column.sql} BETWEEN {low} AND {high}", False)
+    value, own = _own(rule, column, f"v{number}", parameters)
+    null = "NULL" if rule.null_code is None else str(rule.null_code)
+    unknown = own if rule.unknown_code is None else f"coalesce({own}, {rule.unknown_code})"
+    code = f"TRY_CAST(CASE WHEN n{number} THEN {null} ELSE {unknown} END AS {code_type})"
+    return Mapped(value, column.is_null, code, None, rule.null_code is None or rule.unknown_code is None)
+
+
+def _run(rule: Attribute) -> tuple[int, int] | None:
+    """The first and last of labels that are integers in a row, if they are."""
+    if not isinstance(rule, Labels) or not isinstance(rule.values[0], int) or abs(rule.values[0]) > 2**31:
+        return None
+    low = rule.values[0]
+    return (low, low + len(rule.values) - 1) if rule.values == tuple(range(low, low + len(rule.values))) else None
+
+
+def _own(rule: Attribute, column: Column, value: str, parameters: Parameters) -> tuple[str, str]:
+    """The value that a rule looks at, and the position that it gives it among its own labels (NULL for none)."""
+    if isinstance(rule, Labels):
+        if isinstance(rule.values[0], int):
+            wanted = [label if abs(label) < 2**62 else None for label in rule.values]  # type: ignore[arg-type]
+            return column.integer, f"list_position({parameters.add(wanted)}::BIGINT[], {value}) - 1"
+        return column.text, f"list_position({parameters.add(list(rule.values))}::VARCHAR[], {value}) - 1"
+    if isinstance(rule, Cuts):
+        return column.number, f"CASE WHEN {value} IS NOT NULL THEN {_bins(value, rule.points)} END"
+    if isinstance(rule, Dates):
+        limits = rule.limits
+        inside = f"{value} >= {limits[0]} AND {value} < {limits[-1]}"
+        if rule.period in SECONDS:
+            return column.seconds, f"CASE WHEN {inside} THEN ({value} - {limits[0]}) // {SECONDS[rule.period]} END"
+        return column.seconds, f"CASE WHEN {inside} THEN {_bins(value, limits[1:-1])} END"
+    raise Error(f"a {type(rule).__name__} cannot be counted; expected Labels, Cuts or Dates.")
+
+
+def _bins(value: str, points: tuple[float, ...], first: int = 0) -> str:
+    """The number of points at or below a value, as a balanced tree of comparisons."""
+    if not points:
+        return str(first)
+    middle = len(points) // 2
+    below, above = _bins(value, points[:middle], first), _bins(value, points[middle + 1 :], first + middle + 1)
+    return f"CASE WHEN {value} < {float(points[middle])!r} THEN {below} ELSE {above} END"
