@@ -33,7 +33,9 @@ def rational(value: Number, what: str) -> Fraction:
                 raise ValueError
         result = Fraction(value)
     except (TypeError, ValueError, OverflowError, ZeroDivisionError, InvalidOperation):
-        raise Error(f"{what} must be a positive finite number, not {str(value)[:60]!r}; write for instance 0.5.") from None
+        raise Error(
+            f"{what} must be a positive finite number, not {str(value)[:60]!r}; write for instance 0.5."
+        ) from None
     if result <= 0:
         raise Error(f"{what} must be greater than 0, not {str(value)[:60]}.")
     return result
@@ -52,7 +54,9 @@ def shown(value: Fraction | None, digits: int = 6) -> str:
     return "none" if value is None else f"{float(value):.{digits}g}"
 
 
-def worst_case(parts: Sequence[Fraction], whole: Fraction, prices: Sequence[Fraction]) -> tuple[Fraction, list[Fraction]]:
+def worst_case(
+    parts: Sequence[Fraction], whole: Fraction, prices: Sequence[Fraction]
+) -> tuple[Fraction, list[Fraction]]:
     """The most that one unit can cost: max of sum x_i p_i over 0 <= x_i <= part_i, sum x_i <= whole, and its x.
 
     ``parts`` bound how far each table moves, ``whole`` how far all move together; a price is the cost of moving a
@@ -97,7 +101,8 @@ def zcdp_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
         e, log = _decimal(epsilon), -_decimal(delta).ln()
         rho = float(epsilon) ** 2 / (4 * (float(log) + float(epsilon)))
         best = _maximum(lambda alpha: (e - _slack(alpha, log)) / alpha, _guess(rho, float(log)))
-    result = _outward(best, ROUND_FLOOR)
+    # A hair less, so that converting back, which rounds up, never exceeds epsilon.
+    result = _outward(best, ROUND_FLOOR) * (1 - Fraction(1, 10 ** (DIGITS - 10)))
     if result <= 0:
         raise Error(f"no zCDP budget gives epsilon {shown(epsilon)} at delta {shown(delta)}; ask for a larger epsilon.")
     return result
@@ -112,7 +117,7 @@ def _guess(rho: float, log: float) -> float:
 
 
 def _maximum(value, guess: float) -> Decimal:  # type: ignore[no-untyped-def]
-    """The largest value over alpha > 1 by golden section; any alpha is valid, so a miss costs sharpness, never safety."""
+    """The largest value over alpha > 1, by golden section. Any alpha is valid: a miss costs sharpness, not safety."""
     golden = (Decimal(5).sqrt() - 1) / 2
     low, high = Decimal(guess) / 10**4, Decimal(guess) * 10**4  # alpha - 1, searched on a logarithmic scale
     a, b = low.ln(), high.ln()

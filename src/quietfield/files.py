@@ -11,6 +11,7 @@ import json
 import os
 import secrets
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 MANIFEST, TABLES = "manifest.json", "tables.safetensors"
 MANIFEST_LIMIT = 64 * 2**20
 TABLES_LIMIT = 8 * 2**30
+#: A part above FREE bytes may be at most DENSITY times larger than the file that it comes in: a small file that
+#: unpacks to gigabytes is an attack. What would be denser is stored as it is.
+FREE, DENSITY = 64 * 2**20, 100
 
 
 def write_atomically(path: str | Path, data: bytes) -> None:
@@ -96,13 +100,16 @@ def write_archive(path: str | Path, members: Mapping[str, bytes]) -> None:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in members.items():
-            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data, zipfile.ZIP_DEFLATED)
+            dense = len(data) > FREE and len(zlib.compress(data, 1)) * DENSITY < 2 * len(data)
+            how = zipfile.ZIP_STORED if dense else zipfile.ZIP_DEFLATED
+            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data, how)
     write_atomically(path, buffer.getvalue())
 
 
 def read_archive(path: str | Path, names: Mapping[str, int], what: str) -> dict[str, bytes]:
     """The members of a zip among ``names`` (each with its size limit); anything else in it is refused."""
     data = read_bytes(path)
+    names = {name: min(limit, max(FREE, DENSITY * len(data))) for name, limit in names.items()}
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = {}
@@ -115,7 +122,7 @@ def read_archive(path: str | Path, names: Mapping[str, int], what: str) -> dict[
                     members[info.filename] = member.read(names[info.filename] + 1)
                 if len(members[info.filename]) > names[info.filename]:
                     raise FileError(f"{path}: its part {info.filename!r} is larger than such a part may be.")
-    except (zipfile.BadZipFile, zipfile.zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError):  # type: ignore[attr-defined]
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OSError):
         raise FileError(f"{path} is not {what}, or it is damaged; get a fresh copy.") from None
     return members
 

@@ -98,7 +98,9 @@ def check(data: bytes, signature: Any) -> "Ed25519PublicKey":
         key = Ed25519PublicKey.from_public_bytes(base64.b64decode(signature["public_key"], validate=True))
         key.verify(base64.b64decode(signature["signature"], validate=True), CONTEXT + data)
     except (InvalidSignature, ValueError, TypeError):
-        raise FileError("the signature does not match: the file was altered after it was signed; do not use it.") from None
+        raise FileError(
+            "the signature does not match: the file was altered after it was signed; do not use it."
+        ) from None
     return key
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,6 +86,7 @@ def to_json(release: Release) -> dict[str, Any]:
                 "noise": part.noise.to_json(),
                 "l1": _text(part.l1),
                 "l2_squared": _text(part.l2_squared),
+                "excluded": None if part.excluded is None else list(part.excluded),
             }
             for part in release.parts
         ],
@@ -125,6 +127,7 @@ def from_json(manifest: Mapping[str, Any], tables: list[Any]) -> Release:
             noise_from_json(entry["noise"]),
             _fraction(entry["l1"]),
             _fraction(entry["l2_squared"]),
+            None if entry["excluded"] is None else tuple(index(i) for i in entry["excluded"]),
         )
         for entry, values in zip(listed, tables, strict=True)
     )

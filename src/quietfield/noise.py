@@ -121,7 +121,9 @@ def _exact(value: Any, what: str, *, zero: bool) -> Fraction:
     try:
         if isinstance(value, bool) or (not isinstance(value, Fraction | str) and not isfinite(value)):
             raise ValueError
-        result = value if isinstance(value, Fraction) else Fraction(value if isinstance(value, int | str) else float(value))
+        result = (
+            value if isinstance(value, Fraction) else Fraction(value if isinstance(value, int | str) else float(value))
+        )
         float(result)
     except (TypeError, ValueError, OverflowError, ZeroDivisionError):
         raise Error(f"{what} must be a positive finite number, not {str(value)[:40]!r}.") from None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from quietfield import accounting
 from quietfield.domain import Clique, Domain
-from quietfield.errors import Error, FileError, names
+from quietfield.errors import Error, names
 from quietfield.noise import Gaussian, Laplace, Noise
 from quietfield.structures import Structure
 
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 PAPER_NOTE = "paper mode: not a differential privacy guarantee for N"
-NEIGHBOURS = ("add_remove", "replace", "paper")
 
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """One noisy table: the cliques that it sums (tied cliques share one), its values in steps, its noise, its share
-    of the sensitivity (None if noised elsewhere)."""
+    """One noisy table: the cliques that it sums (tied cliques share one), its values in steps, its noise, its share of
+    the sensitivity (None if noised elsewhere), and the cell that was not counted, if any: it holds noise alone."""
 
     cliques: tuple[Clique, ...]
     values: "np.ndarray"
     noise: Noise
     l1: Fraction | None = None
     l2_squared: Fraction | None = None
+    excluded: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
 class Total:
-    """The number of units, in steps. ``noise`` is None where the number is public."""
+    """The number of records, in steps. ``noise`` is None where the number is public."""
 
     value: int | float
     noise: Noise | None
@@ -48,7 +48,7 @@ class Total:
 
 @dataclass(frozen=True)
 class Claim:
-    """What is promised: epsilon alone (pure) or epsilon and delta (by way of rho-zCDP), and the sensitivity behind it."""
+    """What is promised: epsilon alone (pure) or epsilon and delta (by rho-zCDP), and the sensitivity behind it."""
 
     epsilon: Fraction
     delta: Fraction | None
@@ -79,7 +79,10 @@ class Tables(Mapping[Clique, "np.ndarray"]):
         return table.transpose([stored.index(name) for name in wanted])
 
     def __contains__(self, clique: object) -> bool:
-        return isinstance(clique, str | tuple) and frozenset((clique,) if isinstance(clique, str) else clique) in self._places
+        return (
+            isinstance(clique, str | tuple)
+            and frozenset((clique,) if isinstance(clique, str) else clique) in self._places
+        )
 
     def __iter__(self) -> Iterator[Clique]:
         return (part.cliques[0] for part in self._parts)
@@ -95,13 +98,13 @@ class Tables(Mapping[Clique, "np.ndarray"]):
 class Release:
     """Noisy tables, safe to publish.
 
-    ``tables[clique]`` is a noisy table as an array, ``total`` the noisy number of units (or None, or the public number),
-    ``noise[clique]`` the noise of a table. ``epsilon``, ``delta``, ``unit`` and ``neighbours`` say what is promised;
-    they are None for tables that were noised elsewhere.
+    ``tables[clique]`` is a noisy table as an array, ``total`` the noisy number of records (or None, or the public
+    number), ``noise[clique]`` the noise of a table. ``epsilon``, ``delta``, ``unit`` and ``neighbours`` say what is
+    promised; they are None for tables that were noised elsewhere.
 
     >>> domain = Domain({"a": 2, "b": 2})
     >>> release = Release.from_tables(domain, {("a", "b"): [[3.2, 1.0], [0.4, 9.9]]}, noise=Laplace(scale=2.0))
-    >>> release.tables["b", "a"][0, 1]
+    >>> float(release.tables["b", "a"][0, 1])
     0.4
     """
 
@@ -119,7 +122,9 @@ class Release:
     signer: str | None = field(default=None)
 
     def __post_init__(self) -> None:
-        _check(self)
+        from quietfield.release_checks import check_parts
+
+        check_parts(self)
 
     @classmethod
     def from_tables(
@@ -177,7 +182,7 @@ class Release:
 
     @property
     def total(self) -> float | None:
-        """The noisy number of units; the exact number where it is public; None where it was not released."""
+        """The noisy number of records, weighted as the unit weighs them; exact where public; None if not released."""
         return None if self.total_part is None else self.total_part.value / self.denominator
 
     @property
@@ -230,7 +235,9 @@ class Release:
 
     def check_claim(self) -> tuple[str, ...]:
         """Recompute the promise from noise and sensitivity; the findings in words, or an error if it does not hold."""
-        return _check_claim(self)
+        from quietfield.release_checks import check_claim
+
+        return check_claim(self)
 
     def with_signer(self, signer: str | None) -> "Release":
         """The same release, marked as signed by a key."""
@@ -239,8 +246,15 @@ class Release:
     def _facts(self) -> list[tuple[str, str]]:
         cells = sum(part.values.size for part in self.parts)
         facts = [
-            ("tables", f"{len(self.parts)} of {len(self.structure)} cliques, {cells} cells, {len(self.domain)} attributes"),
-            ("noise", ", ".join(dict.fromkeys(repr(part.noise) for part in self.parts[:20])) + (" ..." if len(self.parts) > 20 else "")),
+            (
+                "tables",
+                f"{len(self.parts)} of {len(self.structure)} cliques, {cells} cells, {len(self.domain)} attributes",
+            ),
+            (
+                "noise",
+                ", ".join(dict.fromkeys(repr(part.noise) for part in self.parts[:20]))
+                + (" ..." if len(self.parts) > 20 else ""),
+            ),
         ]
         if self.total_part is None:
             facts.append(("total", "not released"))
@@ -258,7 +272,9 @@ class Release:
         return "Release\n" + "\n".join(f"  {name:<9} {_line(text)}" for name, text in self._facts())
 
     def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(_line(text))}</td></tr>" for name, text in self._facts())
+        rows = "".join(
+            f"<tr><th>{escape(name)}</th><td>{escape(_line(text))}</td></tr>" for name, text in self._facts()
+        )
         return f"<table><caption>Release</caption>{rows}</table>"
 
 
@@ -275,69 +291,3 @@ def _noise_of(noise: object, clique: Clique) -> Noise:
     if not isinstance(noise, Laplace | Gaussian):
         raise Error(f"noise must be Laplace(scale=...) or Gaussian(scale=...), not {noise!r}.")
     return noise
-
-
-def _check(release: Release) -> None:
-    """Refuse a release whose parts do not fit together."""
-    import numpy as np
-
-    release.structure.check(release.domain)
-    groups = release.structure.groups
-    if tuple(part.cliques for part in release.parts) != groups:
-        missing = [g[0] for g in groups if g not in {part.cliques for part in release.parts}]
-        what = f"the table of {names(missing)} is missing" if missing else "there are tables that no clique asks for"
-        raise FileError(f"this release does not fit together: {what}; expected one table a clique or tie, in order.")
-    if not groups:
-        raise Error("a release needs at least one table; name at least one clique.")
-    if type(release.denominator) is not int or not 1 <= release.denominator <= 2**40:
-        raise FileError(f"the denominator of a release is an integer from 1 to 2**40, not {release.denominator!r}.")
-    for part in release.parts:
-        expected = release.domain.table_shape(part.cliques[0])
-        if part.values.shape != expected:
-            raise FileError(f"the table of {part.cliques[0]} has shape {part.values.shape}; expected {expected}.")
-        if part.values.dtype not in (np.int64, np.float64):
-            raise FileError(f"the table of {part.cliques[0]} holds {part.values.dtype}; expected 64-bit integers or floats.")
-        if not np.isfinite(part.values).all():
-            raise FileError(f"the table of {part.cliques[0]} holds a value that is not a finite number.")
-        if release.claim is not None and (part.values.dtype != np.int64 or part.l1 is None or part.l2_squared is None):
-            raise FileError(f"the table of {part.cliques[0]} must hold integers and its sensitivity for a promise to be made.")
-        part.values.flags.writeable = False
-    if release.total_part is not None and not np.isfinite(release.total_part.value):
-        raise FileError("the total is not a finite number.")
-    if release.claim is not None and release.claim.neighbours not in NEIGHBOURS:
-        raise FileError(f"neighbours are {names(NEIGHBOURS)}, not {release.claim.neighbours!r}.")
-
-
-def _check_claim(release: Release) -> tuple[str, ...]:
-    claim, total = release.claim, release.total_part
-    if claim is None:
-        raise Error("there is no promise to check: these tables were noised elsewhere.")
-    noisy = total is not None and total.noise is not None
-    if total is not None and not noisy and claim.neighbours == "add_remove":
-        raise FileError("the promise does not hold: an exact total is published, which add_remove neighbours forbid.")
-    if noisy and total.l1 is None:  # type: ignore[union-attr]
-        raise FileError("the promise cannot be checked: the total has no sensitivity.")
-    noises = [part.noise for part in release.parts] + ([total.noise] if noisy else [])  # type: ignore[union-attr]
-    l1s = [part.l1 for part in release.parts] + ([total.l1] if noisy else [])  # type: ignore[union-attr]
-    l2s = [part.l2_squared for part in release.parts] + ([total.l1**2] if noisy else [])  # type: ignore[union-attr,operator]
-    if any(noise.step != Fraction(1, release.denominator) for noise in noises):  # type: ignore[union-attr]
-        raise FileError("the promise does not hold: its noise is not on the grid of its tables.")
-    kinds, scales = {noise.kind for noise in noises}, [noise.exact for noise in noises]  # type: ignore[union-attr]
-    if kinds == {"laplace"} and claim.delta is None:
-        spent = accounting.laplace_epsilon(l1s, claim.l1, scales)  # type: ignore[arg-type]
-    elif kinds == {"gaussian"} and claim.delta is not None:
-        rho = accounting.gaussian_rho(l2s, claim.l2_squared, scales)  # type: ignore[arg-type]
-        if claim.rho is None or rho > claim.rho:
-            raise FileError("the promise does not hold: the noise costs more rho than the manifest says.")
-        spent = accounting.zcdp_epsilon(rho, claim.delta)
-    else:
-        raise FileError("the promise does not hold: pure epsilon needs Laplace noise, epsilon and delta need Gaussian noise.")
-    if spent > claim.epsilon:
-        raise FileError(
-            f"the promise does not hold: the noise costs epsilon {accounting.shown(spent, 17)}, "
-            f"and {accounting.shown(claim.epsilon, 17)} is promised."
-        )
-    return (
-        f"the noise costs epsilon {accounting.shown(spent, 10)}, at most the {accounting.shown(claim.epsilon, 10)} promised",
-        f"the sensitivity is {accounting.shown(claim.l1)} (L1), its square {accounting.shown(claim.l2_squared)} (L2)",
-    )

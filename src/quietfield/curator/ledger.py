@@ -7,43 +7,24 @@ chain of digests see to that), and a charge is one transaction that is on the di
 What it cannot know: a second ledger for the same data, a copy of this one that was put back, a release made without it.
 """
 
-import hashlib
 import json
-import os
 import secrets
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
 from quietfield import accounting
+from quietfield.curator.ledger_file import APPLICATION, VERSION, create_file, digest, now
 from quietfield.errors import Error, FileError
 from quietfield.files import canonical_json
 
 Accounting = Literal["pure", "zcdp"]
-APPLICATION, VERSION = 0x51464C44, 1
 NEIGHBOURS = ("add_remove", "replace", "paper")
 WAIT_SECONDS = 60.0
-
-_TABLES = """
-CREATE TABLE account (
-  one INTEGER PRIMARY KEY CHECK (one = 1), id TEXT NOT NULL, created TEXT NOT NULL, name TEXT NOT NULL,
-  unit TEXT NOT NULL, protects TEXT NOT NULL, neighbours TEXT NOT NULL, accounting TEXT NOT NULL,
-  epsilon TEXT, delta TEXT, total TEXT NOT NULL) STRICT;
-CREATE TABLE charges (
-  number INTEGER PRIMARY KEY, release TEXT NOT NULL UNIQUE, time TEXT NOT NULL, epsilon TEXT NOT NULL, delta TEXT,
-  cost TEXT NOT NULL, what TEXT NOT NULL, digest TEXT NOT NULL) STRICT;
-CREATE TRIGGER account_fixed BEFORE UPDATE ON account BEGIN SELECT RAISE(ABORT, 'a ledger is never changed'); END;
-CREATE TRIGGER account_kept BEFORE DELETE ON account BEGIN SELECT RAISE(ABORT, 'a ledger is never changed'); END;
-CREATE TRIGGER charges_fixed BEFORE UPDATE ON charges BEGIN SELECT RAISE(ABORT, 'charges are only added'); END;
-CREATE TRIGGER charges_kept BEFORE DELETE ON charges BEGIN SELECT RAISE(ABORT, 'charges are only added'); END;
-CREATE TRIGGER charges_in_order BEFORE INSERT ON charges
-  WHEN NEW.number <> (SELECT COUNT(*) + 1 FROM charges) BEGIN SELECT RAISE(ABORT, 'charges are only added'); END;
-"""
 
 
 class BudgetExceeded(Error):
@@ -81,7 +62,9 @@ class Ledger:
         with self._connected() as connection:
             account = connection.execute("SELECT * FROM account").fetchone()
             if account is None or connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-                raise FileError(f"the ledger {self.path} is damaged; restore it, and count what was released since as spent.")
+                raise FileError(
+                    f"the ledger {self.path} is damaged; restore it, and count what was released since as spent."
+                )
             row = dict(account)
             try:
                 self.id, self.created, self.name = row["id"], row["created"], row["name"]
@@ -92,7 +75,7 @@ class Ledger:
                 self.delta = None if row["delta"] is None else Fraction(row["delta"])
             except (ValueError, ZeroDivisionError, KeyError, IndexError, TypeError):
                 raise self._damaged() from None
-            self._account = _digest("", row)
+            self._account = digest("", row)
             self._read(connection)
 
     @classmethod
@@ -115,16 +98,21 @@ class Ledger:
         pure releases cost epsilon^2/2 there, Gaussian releases their rho.
         """
         target = Path(path)
+        promised = None if epsilon is None else accounting.rational(epsilon, "epsilon")
+        chance = None if delta is None else accounting.probability(delta)
         if accounting_by == "pure":
-            if epsilon is None or delta is not None or rho is not None:
-                raise Error("a pure ledger has a total epsilon, and neither delta nor rho; for those choose zcdp accounting.")
-            total, promised, chance = accounting.rational(epsilon, "epsilon"), accounting.rational(epsilon, "epsilon"), None
+            if promised is None or chance is not None or rho is not None:
+                raise Error(
+                    "a pure ledger has a total epsilon, and neither delta nor rho; those go with zcdp accounting."
+                )
+            total = promised
         elif accounting_by == "zcdp":
-            if delta is None or (epsilon is None) == (rho is None):
+            if chance is None or (promised is None) == (rho is None):
                 raise Error("a zCDP ledger has a delta and a total, written either as epsilon or as rho.")
-            chance = accounting.probability(delta)
-            promised = None if epsilon is None else accounting.rational(epsilon, "epsilon")
-            total = accounting.zcdp_rho(promised, chance) if promised is not None else accounting.rational(rho, "rho")  # type: ignore[arg-type]
+            if promised is not None:
+                total = accounting.zcdp_rho(promised, chance)
+            else:
+                total = accounting.rational(rho, "rho")  # type: ignore[arg-type]  # one of the two is given
         else:
             raise Error(f"a ledger counts by 'pure' or 'zcdp', not {accounting_by!r}.")
         if neighbours not in NEIGHBOURS:
@@ -142,7 +130,7 @@ class Ledger:
             "delta": None if chance is None else str(chance),
             "total": str(total),
         }
-        _create_file(target, row)
+        create_file(target, row)
         return cls(target)
 
     @property
@@ -161,7 +149,9 @@ class Ledger:
         """What can still be spent: epsilon, or rho in a zCDP ledger."""
         return self.total - self.spent
 
-    def cost(self, epsilon: accounting.Number, delta: accounting.Number | None = None, rho: Fraction | None = None) -> Fraction:
+    def cost(
+        self, epsilon: accounting.Number, delta: accounting.Number | None = None, rho: Fraction | None = None
+    ) -> Fraction:
         """What a release costs here: its epsilon, or in a zCDP ledger its rho (epsilon^2/2 if it is pure)."""
         asked = accounting.rational(epsilon, "epsilon")
         if (delta is None) != (rho is None):
@@ -169,8 +159,8 @@ class Ledger:
         if self.accounting == "pure":
             if rho is not None:
                 raise Error(
-                    "this ledger counts pure epsilon and cannot pay for Gaussian noise; use noise='laplace', or a ledger "
-                    "with zcdp accounting from the start."
+                    "this ledger counts pure epsilon and cannot pay for Gaussian noise; use noise='laplace', "
+                    "or a ledger with zcdp accounting from the start."
                 )
             return asked
         return accounting.outward(rho) if rho is not None else asked * asked / 2
@@ -224,7 +214,7 @@ class Ledger:
                 if any(charge.release == release for charge in charges):
                     raise Error("this release was already charged; a new release needs a new name.")
                 row["number"] = len(charges) + 1  # type: ignore[assignment]
-                row["digest"] = _digest(last, row)
+                row["digest"] = digest(last, row)
                 marks = ", ".join(f":{key}" for key in row)
                 connection.execute(f"INSERT INTO charges ({', '.join(row)}) VALUES ({marks})", row)
                 connection.execute("COMMIT")
@@ -236,17 +226,13 @@ class Ledger:
 
     def describe(self) -> str:
         """What the figures mean, in words."""
-        spent, left = self.spent, self.total - self.spent
-        if self.accounting == "pure":
-            figures = f"epsilon {accounting.shown(spent)} of {accounting.shown(self.total)} is spent, {accounting.shown(left)} remains"
-        else:
-            assert self.delta is not None
+        spent, show = self.spent, accounting.shown
+        what = "epsilon" if self.accounting == "pure" else "rho"
+        figures = f"{what} {show(spent)} of {show(self.total)} is spent, {show(self.total - spent)} remains"
+        if self.delta is not None:
             epsilon = accounting.zcdp_epsilon(spent, self.delta) if spent else Fraction(0)
             most = self.epsilon if self.epsilon is not None else accounting.zcdp_epsilon(self.total, self.delta)
-            figures = (
-                f"rho {accounting.shown(spent)} of {accounting.shown(self.total)} is spent, {accounting.shown(left)} remains; "
-                f"that is epsilon {accounting.shown(epsilon)} of {accounting.shown(most)} at delta {accounting.shown(self.delta)}"
-            )
+            figures += f"; that is epsilon {show(epsilon)} of {show(most)} at delta {show(self.delta)}"
         return "\n".join(
             [
                 f"{figures}.",
@@ -281,15 +267,16 @@ class Ledger:
 
     def _read(self, connection: sqlite3.Connection) -> tuple[list[Charge], str]:
         """All charges and the last digest, with the chain of digests checked."""
-        charges, last = [], self._account
+        charges: list[Charge] = []
+        last = self._account
         try:
             for found in connection.execute("SELECT * FROM charges ORDER BY number"):
                 row = dict(found)
-                digest = row.pop("digest")
-                if row["number"] != len(charges) + 1 or digest != _digest(last, row):
+                sealed = row.pop("digest")
+                if row["number"] != len(charges) + 1 or sealed != digest(last, row):
                     raise self._damaged()
                 charges.append(_charge(row))
-                last = digest
+                last = sealed
         except (ValueError, ZeroDivisionError, KeyError, IndexError, TypeError):
             raise self._damaged() from None
         return charges, last
@@ -306,11 +293,15 @@ class Ledger:
             if found[0] != APPLICATION:
                 raise FileError(f"{self.path} is not a quietfield ledger; nothing was charged.")
             if found[1] != VERSION:
-                raise FileError(f"{self.path} is a ledger of version {found[1]}; this quietfield reads version {VERSION}.")
+                raise FileError(
+                    f"{self.path} is a ledger of version {found[1]}; this quietfield reads version {VERSION}."
+                )
             yield connection
         except sqlite3.OperationalError as error:
             if "locked" in str(error) or "busy" in str(error):
-                raise FileError(f"the ledger {self.path} is in use by another process; try again. Nothing was charged.") from None
+                raise FileError(
+                    f"the ledger {self.path} is in use by another process; try again. Nothing was charged."
+                ) from None
             raise FileError(f"the ledger {self.path} cannot be used ({error}); nothing may be released.") from None
         except sqlite3.DatabaseError:
             raise self._damaged() from None
@@ -325,11 +316,6 @@ class Ledger:
         )
 
 
-def now() -> str:
-    """The time of day in UTC, to the second."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def unit_json(unit: Any) -> dict[str, Any]:
     """A unit as plain JSON."""
     return dict(unit) if isinstance(unit, Mapping) else unit.to_json()
@@ -338,7 +324,7 @@ def unit_json(unit: Any) -> dict[str, Any]:
 def protected(unit: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a unit that says who is protected. How many rows of a person are used is not part of it."""
     if "column" in unit:
-        return {key: value for key, value in unit.items() if key not in ("rows", "normalise")}
+        return {key: value for key, value in unit.items() if key not in ("rows", "normalise", "null")}
     return dict(unit)
 
 
@@ -353,7 +339,7 @@ def _several(unit: Mapping[str, Any]) -> str:
     if column is not None:
         return f"The unit is one value of {column!r}. Whoever appears under two values: up to 2 epsilon."
     rows = unit.get("rows", 1)
-    return f"The unit is {rows} row(s). Whoever has more is protected less: a person with {21 * rows} rows: up to 21 epsilon."
+    return f"The unit is {rows} row(s). Whoever has more is protected less: with {21 * rows} rows, up to 21 epsilon."
 
 
 def _charge(row: Mapping[str, Any]) -> Charge:
@@ -362,35 +348,3 @@ def _charge(row: Mapping[str, Any]) -> Charge:
     if cost <= 0:
         raise ValueError("a charge is positive")
     return Charge(row["number"], row["release"], row["time"], Fraction(row["epsilon"]), delta, cost, row["what"])
-
-
-def _digest(last: str, row: Mapping[str, Any]) -> str:
-    return hashlib.sha256(canonical_json([last, {k: v for k, v in row.items() if k != "digest"}])).hexdigest()
-
-
-def _create_file(target: Path, row: dict[str, Any]) -> None:
-    """A whole ledger under its name, or none; never over another file."""
-    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.tmp")
-    try:
-        with open(temporary, "xb"):
-            pass
-        connection = sqlite3.connect(temporary, isolation_level=None)
-        try:
-            connection.execute("PRAGMA synchronous = EXTRA")
-            connection.executescript(f"PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION}; BEGIN; {_TABLES}")
-            connection.execute(f"INSERT INTO account VALUES ({', '.join(f':{key}' for key in row)})", row)
-            connection.execute(
-                "CREATE TRIGGER account_one BEFORE INSERT ON account BEGIN SELECT RAISE(ABORT, 'a ledger is never changed'); END"
-            )
-            connection.execute("COMMIT")
-        finally:
-            connection.close()
-        os.link(temporary, target)  # unlike a rename, this fails where a file is
-    except FileExistsError:
-        raise FileError(f"{target} exists, and a ledger is never overwritten; choose another name.") from None
-    except OSError as error:
-        raise FileError(f"cannot write {target}: {error.strerror}; choose a path that you may write to.") from None
-    except sqlite3.Error as error:
-        raise FileError(f"cannot write {target} ({error}); choose a path that you may write to.") from None
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, inf, isqrt, nextafter
+from math import ceil, inf, isqrt, nextafter, prod
 from typing import TYPE_CHECKING, Any, Literal
 
 from quietfield import accounting
@@ -96,10 +96,11 @@ def plan(
         guess = accounting.laplace_epsilon(l1s, statistics.l1, [1 / w for w in relative]) / budget
         base = _smallest(lambda s: _laplace_holds(_scales(s, relative), l1s, statistics.l1, grid, budget), guess * grid)
         return Plan("laplace", budget, None, None, _scales(base, relative), grid)
-    rho = accounting.zcdp_rho(budget, chance)  # type: ignore[arg-type]
+    assert chance is not None
+    rho = accounting.zcdp_rho(budget, chance)
     unit_rho = accounting.gaussian_rho(l2s, statistics.l2_squared, [1 / w for w in relative])
     base = _smallest(
-        lambda s: _gaussian_holds(_scales(s, relative), l2s, statistics.l2_squared, grid, rho, budget, chance),  # type: ignore[arg-type]
+        lambda s: _gaussian_holds(_scales(s, relative), l2s, statistics.l2_squared, grid, rho, budget, chance),
         Fraction((float(unit_rho) / float(rho)) ** 0.5) * grid,
     )
     scales = _scales(base, relative)
@@ -128,19 +129,20 @@ def draw(plan: Plan, tables: "Sequence[np.ndarray]", total: int | None = None) -
     return out, (int(noisy[-1][0]) if total is not None else None)
 
 
-def wants_total(groups: Sequence[int], cells: Sequence[int], growth: Fraction) -> tuple[bool, str]:
+def wants_total(statistics: "Statistics", growth_squared: Fraction) -> tuple[bool, str]:
     """Whether a noisy total is worth its noise, from public structure alone, and the reason in words.
 
     A table of k cells that sums g cliques has a sum of g N and noise variance k times a cell's, so the tables know N
     with S = sum g^2 / k times the precision of a total of its own. Releasing one multiplies every variance by
-    ``growth`` squared. It is released where the total's error shrinks by a larger factor than the tables' grows:
-    (1 + S) / S > growth^4.
+    ``growth_squared``. It is released where the total's error shrinks by a larger factor than the tables' grows:
+    (1 + S) / S > growth_squared^2. Tables of 1/K weighted edges do not sum to a multiple of N and know nothing of it.
     """
-    known = sum((Fraction(g * g, k) for g, k in zip(groups, cells, strict=True)), Fraction(0))
-    worth = (1 + known) > known * growth**4
+    knowing = [t for t in statistics.tables if statistics.denominator == 1 or len(t.cliques[0]) == 1]
+    known = sum((Fraction(len(t.cliques) ** 2, prod(t.shape)) for t in knowing), Fraction(0))
+    worth = (1 + known) > known * growth_squared**2
     reason = (
-        f"the tables' sums know the total with {float(known):.3g} times the precision of a total of its own, which would "
-        f"raise every table's noise by {float(growth - 1):.1%}: {'released' if worth else 'left out'}"
+        f"the tables' sums know the total with {float(known):.3g} times the precision of a total of its own, which "
+        f"raises every table's noise by {float(growth_squared) ** 0.5 - 1:.1%}: {'released' if worth else 'left out'}"
     )
     return worth, reason
 
@@ -156,7 +158,9 @@ def _relative(statistics: "Statistics", weights: Mapping[Any, accounting.Number]
     for group in [*groups, *([[TOTAL]] if statistics.total else [])]:
         keys = [frozenset(c) for c in group if frozenset(c) in given]
         if len({given[k] for k in keys}) > 1:
-            raise Error(f"tied cliques are one table and have one weight; give it to {names([next(iter(group))])} alone.")
+            raise Error(
+                f"tied cliques are one table and have one weight; give it to {names([next(iter(group))])} alone."
+            )
         found.update(keys)
         relative.append(given[keys[0]] if keys else Fraction(1))
     unknown = [tuple(sorted(k)) for k in given if k not in found]
@@ -219,7 +223,9 @@ def _measurement(kind: str, scale: float) -> Any:
     try:
         import opendp.prelude as dp
     except ImportError:
-        raise Error("releasing needs OpenDP for its exact noise; install it with: pip install 'quietfield[curator]'.") from None
+        raise Error(
+            "releasing needs OpenDP for its exact noise; install it with: pip install 'quietfield[curator]'."
+        ) from None
     dp.enable_features("contrib")
     if not 0 < scale <= LARGEST_SCALE:
         raise Error(
@@ -253,8 +259,8 @@ def _smallest(holds: Callable[[float], bool], guess: Fraction) -> float:
     """The smallest float for which a monotone condition holds, searched outward from a guess and then halved."""
     if not 0 < guess <= Fraction(LARGEST_SCALE) * 2:
         raise Error(
-            f"this needs noise of scale {accounting.shown(guess)} steps, beyond the {LARGEST_SCALE:.3g} that 64-bit counts "
-            "can take; ask for a larger epsilon or fewer cliques."
+            f"this needs noise of scale {accounting.shown(guess)} steps, beyond the {LARGEST_SCALE:.3g} that 64-bit "
+            "counts can take; ask for a larger epsilon or fewer cliques."
         )
     middle = max(_bits(float(guess)), 1)
     step = 1
@@ -296,4 +302,8 @@ def _root_up(value: Fraction) -> float:
     """The square root, rounded up."""
     shift = 1 << 120
     root = isqrt(ceil(value * shift * shift))
-    return _float_up(Fraction(root + 1, shift)) if root * root < value * shift * shift else _float_up(Fraction(root, shift))
+    return (
+        _float_up(Fraction(root + 1, shift))
+        if root * root < value * shift * shift
+        else _float_up(Fraction(root, shift))
+    )

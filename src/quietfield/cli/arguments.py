@@ -1,0 +1,88 @@
+"""How units, structures and weights are written on the command line."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from quietfield import structures
+from quietfield.domain import Domain
+from quietfield.errors import Error, FileError
+from quietfield.files import parse_json, read_json
+from quietfield.structures import Structure
+
+if TYPE_CHECKING:
+    from quietfield.curator.units import Unit
+
+
+def unit(text: str) -> "Unit":
+    """A unit: rows:K, person:COLUMN:K, person:COLUMN:normalise (COLUMN+COLUMN for several), or JSON."""
+    from quietfield.curator.units import Person, Rows, from_json
+
+    if text.lstrip().startswith("{"):
+        return from_json(parse_json(text.encode(), "--unit"))
+    kind, _, rest = text.partition(":")
+    if kind == "rows":
+        return Rows(_whole(rest or "1"))
+    if kind == "person" and ":" in rest:
+        columns, _, how = rest.rpartition(":")
+        column: Any = tuple(columns.split("+")) if "+" in columns else columns
+        return Person(column, normalise=True) if how == "normalise" else Person(column, rows=_whole(how))
+    raise Error(
+        f"the unit {text!r} is not understood; write rows:1, person:user:3 (at most 3 rows of each user), "
+        'person:user+day:1, person:user:normalise, or JSON such as {"kind": "rows", "rows": 1}.'
+    )
+
+
+def ledger_unit(text: str) -> "Unit":
+    """A unit of a ledger, where the rows of a person do not matter: person:COLUMN will do."""
+    if text.startswith("person:") and text.count(":") == 1:
+        return unit(f"{text}:1")
+    return unit(text)
+
+
+def structure(text: str, domain: Domain) -> Structure:
+    """A structure by name (chain, chain:2, homogeneous, star, star:CENTRE, complete, grid:4) or from a JSON file."""
+    kind, _, rest = text.partition(":")
+    if kind == "chain":
+        return structures.chain(domain, _whole(rest or "1"))
+    if text == "homogeneous":
+        return structures.chain(domain, homogeneous=True)
+    if kind == "star":
+        return structures.star(domain, rest or None)
+    if kind == "complete":
+        return structures.complete(domain, _whole(rest or "2"))
+    if kind == "grid" and rest:
+        return structures.grid(domain, _whole(rest))
+    if not Path(text).is_file():
+        raise Error(
+            f"the structure {text!r} is neither a name (chain, chain:2, homogeneous, star, star:CENTRE, complete, "
+            "grid:4) nor a JSON file of cliques."
+        )
+    content = read_json(text)
+    if isinstance(content, list):
+        content = {"cliques": content}
+    if not isinstance(content, dict) or set(content) - {"cliques", "ties"} or "cliques" not in content:
+        raise FileError(f'{text} is not a structure; write [["a", "b"], ...] or {{"cliques": [...], "ties": [...]}}.')
+    try:
+        cliques = tuple(tuple(c) for c in content["cliques"])
+        found = Structure(cliques, tuple(tuple(tuple(c) for c in tie) for tie in content.get("ties", ())))
+    except TypeError:
+        raise FileError(f"{text} is not a structure: a clique is a list of names.") from None
+    found.check(domain)
+    return found
+
+
+def weights(path: Path | None) -> dict[tuple[str, ...], Any] | None:
+    """Weights from a JSON file: a list of [clique, weight]; the empty clique is the total."""
+    if path is None:
+        return None
+    content = read_json(path)
+    try:
+        return {tuple(clique): weight for clique, weight in content}
+    except (TypeError, ValueError):
+        raise FileError(f'{path} is not a list of weights; write [[["a", "b"], 2], ...].') from None
+
+
+def _whole(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text[:9]) < 1 or len(text) > 9:
+        raise Error(f"a whole number of 1 or more was expected, not {text!r}.")
+    return int(text)

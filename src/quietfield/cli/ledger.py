@@ -1,0 +1,77 @@
+"""``quietfield ledger``: what a data set may cost in all, and what is spent."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(
+    no_args_is_help=True, help="Make and show ledgers.", epilog="Example: quietfield ledger show budget.db"
+)
+
+
+@app.callback()
+def root() -> None:
+    """Make and show ledgers."""
+
+
+@app.command(epilog="Example: quietfield ledger create budget.db --epsilon 4 --unit rows:1")
+def create(
+    path: Annotated[Path, typer.Argument(help="The file to make; it must not exist.")],
+    unit: Annotated[
+        str, typer.Option(help="Who is protected: rows:1, person:COLUMN or person:COLUMN+COLUMN, or JSON.")
+    ],
+    epsilon: Annotated[str | None, typer.Option(help="The total epsilon, such as 4 or 0.5 or 1/3.")] = None,
+    delta: Annotated[str | None, typer.Option(help="The delta of a zcdp ledger, such as 1e-6.")] = None,
+    rho: Annotated[str | None, typer.Option(help="The total of a zcdp ledger, in place of epsilon.")] = None,
+    neighbours: Annotated[str, typer.Option(help="add_remove, replace or paper.")] = "add_remove",
+    accounting: Annotated[str, typer.Option(help="pure (sums epsilon) or zcdp (sums rho).")] = "pure",
+    name: Annotated[str, typer.Option(help="A name for the data set, for people.")] = "",
+) -> None:
+    """Make a ledger for one data set. Its unit, neighbours and accounting never change afterwards."""
+    from quietfield.cli.arguments import ledger_unit
+    from quietfield.curator.ledger import Ledger
+
+    book = Ledger.create(
+        path,
+        epsilon=epsilon,
+        delta=delta,
+        rho=rho,
+        unit=ledger_unit(unit),
+        neighbours=neighbours,
+        accounting_by=accounting,  # type: ignore[arg-type]
+        name=name,
+    )
+    typer.echo(book.describe())
+
+
+@app.command(epilog="Example: quietfield ledger show budget.db --json")
+def show(
+    path: Annotated[Path, typer.Argument(help="The ledger.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Write JSON, with exact rationals as text.")] = False,
+) -> None:
+    """Show what is spent, what remains, what it means and what the ledger cannot know."""
+    from quietfield.curator.ledger import Ledger
+
+    book = Ledger(path)
+    charges = book.charges
+    spent = sum(charge.cost for charge in charges)
+    if as_json:
+        content: dict[str, Any] = {
+            "id": book.id, "name": book.name, "created": book.created, "unit": book.unit, "neighbours": book.neighbours,
+            "accounting": book.accounting, "total": str(book.total), "spent": str(spent),
+            "remaining": str(book.total - spent),
+            "delta": None if book.delta is None else str(book.delta), "meaning": book.describe(),
+            "charges": [
+                {"number": c.number, "release": c.release, "time": c.time, "epsilon": str(c.epsilon),
+                 "delta": None if c.delta is None else str(c.delta), "cost": str(c.cost), "what": c.what}
+                for c in charges
+            ],
+        }  # fmt: skip
+        typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
+        return
+    typer.echo(book.describe())
+    for c in charges:
+        delta = "" if c.delta is None else f", delta {float(c.delta):.6g}"
+        typer.echo(f"{c.number:>5}  {c.time}  epsilon {float(c.epsilon):.6g}{delta}  {c.what!r}  {c.release}")

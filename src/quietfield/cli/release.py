@@ -1,0 +1,112 @@
+"""``quietfield release``: from records to a file that may be published."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer()
+
+EXAMPLE = (
+    "Example: quietfield release visits.parquet --schema schema.json --structure chain --epsilon 1 --unit rows:1 "
+    "--ledger budget.db --out visits.qfr"
+)
+
+
+@app.command(epilog=EXAMPLE)
+def release(
+    data: Annotated[Path, typer.Argument(help="The records: a CSV or Parquet file, or a glob of them.")],
+    schema: Annotated[Path, typer.Option(help="The schema, a JSON file.")],
+    structure: Annotated[
+        str,
+        typer.Option(
+            help="chain, chain:2, homogeneous, star, star:CENTRE, complete, grid:4, or a JSON file of cliques."
+        ),
+    ],
+    epsilon: Annotated[str, typer.Option(help="The privacy loss, such as 1 or 0.1 or 1/3; taken exactly as written.")],
+    unit: Annotated[
+        str, typer.Option(help="Who is protected: rows:1, person:COLUMN:3, person:COLUMN:normalise, or JSON.")
+    ],
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="The release file to write.")] = None,
+    ledger: Annotated[Path | None, typer.Option(help="The ledger that pays.")] = None,
+    no_ledger: Annotated[
+        bool, typer.Option("--no-ledger", help="Release without a ledger: nothing adds up what is spent.")
+    ] = False,
+    delta: Annotated[str | None, typer.Option(help="The delta of Gaussian noise, such as 1e-6.")] = None,
+    noise: Annotated[str, typer.Option(help="laplace (pure) or gaussian (needs --delta).")] = "laplace",
+    neighbours: Annotated[str, typer.Option(help="add_remove, replace or paper.")] = "add_remove",
+    total: Annotated[str, typer.Option(help="Release a noisy total: auto, yes or no.")] = "auto",
+    weights: Annotated[Path | None, typer.Option(help='A JSON file of weights, [[["a", "b"], 2], ...].')] = None,
+    key: Annotated[Path | None, typer.Option(help="A private key (PEM) that signs the release.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be done; read no record, pay nothing.")
+    ] = False,
+    progress: Annotated[bool, typer.Option(help="Show progress.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Write the summary as JSON.")] = False,
+) -> None:
+    """Count, pay, add noise, and write a file that may be published."""
+    from quietfield.cli import arguments
+    from quietfield.curator import publish
+    from quietfield.curator.ledger import Ledger
+    from quietfield.errors import Error, FileError
+    from quietfield.keys import load_private
+    from quietfield.schema import Schema
+
+    if (ledger is None) == (not no_ledger):
+        raise Error("say who pays: --ledger FILE, or --no-ledger to release without one (and not both).")
+    if total not in ("auto", "yes", "no"):
+        raise Error(f"--total is auto, yes or no, not {total!r}.")
+    known = Schema.load(schema)
+    asked: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "unit": arguments.unit(unit),
+        "neighbours": neighbours,
+        "total": "auto" if total == "auto" else total == "yes",
+        "weights": arguments.weights(weights),
+        "noise": noise,
+    }
+    cliques = arguments.structure(structure, known.domain)
+    signer = None if key is None else load_private(key)
+    prepared = publish.prepare(known, cliques, **asked)
+    book = None if ledger is None else Ledger(ledger)
+    if dry_run:
+        plan = prepared.plan
+        if book is not None:
+            book.check(epsilon=plan.epsilon, delta=plan.delta, rho=plan.rho, unit=asked["unit"], neighbours=neighbours)
+        _show(_planned(prepared, book), as_json)
+        return
+    if out is None:
+        raise Error("say where the release goes: --out FILE.")
+    if out.is_dir() or not out.absolute().parent.is_dir():  # found out now, since a charge is not paid back
+        raise FileError(f"cannot write {out}: it is a folder, or in none; choose another path.")
+    found = publish.release(data, known, cliques, ledger=book, progress=progress, **asked)
+    found.save(out, signer)
+    loaded = type(found).load(out)
+    _show({"written": str(out), **{name.replace("note", "notes"): text for name, text in loaded._facts()}}, as_json)
+
+
+def _planned(prepared: Any, book: Any) -> dict[str, Any]:
+    from quietfield.accounting import shown
+
+    plan, counted = prepared.plan, prepared.statistics
+    return {
+        "dry run": "no record was read and nothing was paid",
+        "tables": f"{len(counted.tables)}, {counted.cells} cells",
+        "noise": f"{plan.kind}, scales {', '.join(dict.fromkeys(f'{n.scale:.6g}' for n in plan.noises))}",
+        "total": prepared.total_reason,
+        "promise": f"epsilon {shown(plan.epsilon)}"
+        + (f", delta {shown(plan.delta)}" if plan.delta is not None else ""),
+        "sensitivity": f"L1 {shown(counted.l1)}, squared L2 {shown(counted.l2_squared)}",
+        "protects": prepared.unit.describe(),
+        **({} if book is None else {"ledger": book.describe()}),
+    }
+
+
+def _show(content: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
+        return
+    for name, text in content.items():
+        typer.echo(f"{name:<11} {text}")

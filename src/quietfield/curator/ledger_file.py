@@ -1,0 +1,72 @@
+"""The file behind a ledger: its tables, the triggers that keep it append-only, and how it comes into being."""
+
+import hashlib
+import os
+import secrets
+import sqlite3
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from quietfield.errors import FileError
+from quietfield.files import canonical_json
+
+APPLICATION, VERSION = 0x51464C44, 1
+
+_TABLES = """
+CREATE TABLE account (
+  one INTEGER PRIMARY KEY CHECK (one = 1), id TEXT NOT NULL, created TEXT NOT NULL, name TEXT NOT NULL,
+  unit TEXT NOT NULL, protects TEXT NOT NULL, neighbours TEXT NOT NULL, accounting TEXT NOT NULL,
+  epsilon TEXT, delta TEXT, total TEXT NOT NULL) STRICT;
+CREATE TABLE charges (
+  number INTEGER PRIMARY KEY, release TEXT NOT NULL UNIQUE, time TEXT NOT NULL, epsilon TEXT NOT NULL, delta TEXT,
+  cost TEXT NOT NULL, what TEXT NOT NULL, digest TEXT NOT NULL) STRICT;
+CREATE TRIGGER account_fixed BEFORE UPDATE ON account BEGIN SELECT RAISE(ABORT, 'a ledger is never changed'); END;
+CREATE TRIGGER account_kept BEFORE DELETE ON account BEGIN SELECT RAISE(ABORT, 'a ledger is never changed'); END;
+CREATE TRIGGER charges_fixed BEFORE UPDATE ON charges BEGIN SELECT RAISE(ABORT, 'charges are only added'); END;
+CREATE TRIGGER charges_kept BEFORE DELETE ON charges BEGIN SELECT RAISE(ABORT, 'charges are only added'); END;
+CREATE TRIGGER charges_in_order BEFORE INSERT ON charges
+  WHEN NEW.number <> (SELECT COUNT(*) + 1 FROM charges) BEGIN SELECT RAISE(ABORT, 'charges are only added'); END;
+"""
+_SEAL = """
+CREATE TRIGGER account_one BEFORE INSERT ON account BEGIN SELECT RAISE(ABORT, 'a ledger is never changed'); END
+"""
+
+
+def now() -> str:
+    """The time of day in UTC, to the second."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def digest(last: str, row: Mapping[str, Any]) -> str:
+    """The digest of a row, chained to the one before it, so that no row can be changed or taken out unseen."""
+    return hashlib.sha256(canonical_json([last, {k: v for k, v in row.items() if k != "digest"}])).hexdigest()
+
+
+def create_file(target: Path, row: dict[str, Any]) -> None:
+    """A whole ledger under its name, or none; never over another file."""
+    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.tmp")
+    try:
+        with open(temporary, "xb"):
+            pass
+        connection = sqlite3.connect(temporary, isolation_level=None)
+        try:
+            connection.execute("PRAGMA synchronous = EXTRA")
+            connection.executescript(
+                f"PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION}; BEGIN; {_TABLES}"
+            )
+            connection.execute(f"INSERT INTO account VALUES ({', '.join(f':{key}' for key in row)})", row)
+            connection.execute(_SEAL)
+            connection.execute("COMMIT")
+        finally:
+            connection.close()
+        os.link(temporary, target)  # unlike a rename, this fails where a file is
+    except FileExistsError:
+        raise FileError(f"{target} exists, and a ledger is never overwritten; choose another name.") from None
+    except OSError as error:
+        raise FileError(f"cannot write {target}: {error.strerror}; choose a path that you may write to.") from None
+    except sqlite3.Error as error:
+        raise FileError(f"cannot write {target} ({error}); choose a path that you may write to.") from None
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -1,0 +1,182 @@
+"""``release``: from records to a release, the one call that sees records.
+
+The order is the argument. Everything public is checked and planned first (a mistake there costs nothing), then it is
+counted, then *charged*, and only then is noise drawn. A count that fails has shown nobody a number and its message is
+fixed, so it costs nothing; whatever fails after the charge is not paid back. Times in files are from before the count,
+so that they do not tell how long it took.
+"""
+
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from quietfield import accounting
+from quietfield.curator import mechanism
+from quietfield.curator.ledger import Ledger, now
+from quietfield.curator.units import Neighbours, Statistics, Unit, statistics
+from quietfield.errors import Error
+from quietfield.releases import PAPER_NOTE, Claim, Release, Table, Total
+from quietfield.schema import Schema
+from quietfield.structures import Structure
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A release before any record is read: what is counted, what noise it gets, and why (or why not) a total."""
+
+    schema: Schema
+    structure: Structure
+    unit: Unit
+    statistics: Statistics
+    plan: mechanism.Plan
+    total_reason: str
+
+
+def prepare(
+    schema: Schema,
+    cliques: "Structure | Iterable[str | Iterable[str]]",
+    *,
+    epsilon: accounting.Number,
+    delta: accounting.Number | None = None,
+    unit: Unit,
+    neighbours: Neighbours = "add_remove",
+    total: Literal["auto"] | bool = "auto",
+    weights: Mapping[Any, accounting.Number] | None = None,
+    noise: mechanism.NoiseKind = "laplace",
+) -> Prepared:
+    """Check and plan a release from what is public alone."""
+    if not isinstance(schema, Schema):
+        raise Error(
+            f"a release needs a Schema, not a {type(schema).__name__}; read one with Schema.load('schema.json')."
+        )
+    if total != "auto" and not isinstance(total, bool):
+        raise Error(f"total is 'auto', True or False, not {total!r}.")
+    structure = Structure.of(cliques, schema.domain)
+    counted = statistics(structure, schema.domain, unit, neighbours, total is not False)
+    reason = "asked for" if counted.total else "not asked for"
+    if counted.known_total:
+        reason = "public, by the choice of neighbours"
+    elif total == "auto":
+        without = statistics(structure, schema.domain, unit, neighbours, False)
+        gaussian = noise == "gaussian"
+        growth = counted.l2_squared / without.l2_squared if gaussian else (counted.l1 / without.l1) ** 2
+        worth, reason = mechanism.wants_total(without, growth)
+        counted = counted if worth else without
+    plan = mechanism.plan(counted, epsilon=epsilon, delta=delta, noise=noise, weights=weights)
+    return Prepared(schema, structure, unit, counted, plan, reason)
+
+
+def release(
+    source: Any,
+    schema: Schema,
+    cliques: "Structure | Iterable[str | Iterable[str]]",
+    *,
+    epsilon: accounting.Number,
+    delta: accounting.Number | None = None,
+    unit: Unit,
+    ledger: "Ledger | str | Path | None",
+    neighbours: Neighbours = "add_remove",
+    total: Literal["auto"] | bool = "auto",
+    weights: Mapping[Any, accounting.Number] | None = None,
+    noise: mechanism.NoiseKind = "laplace",
+    progress: bool = False,
+) -> Release:
+    """Count the tables of ``cliques`` in ``source``, add noise, pay for it, and return what may be published.
+
+    ``source`` is a path (CSV, Parquet), a frame, an Arrow, DuckDB or Ibis table, or arrays of codes. ``unit`` says whom
+    the promise protects: ``Rows(1)``, ``Person("user", rows=3)``. ``ledger`` is the budget that pays (a path will do);
+    None, which must be said, pays nothing and leaves the sum over releases to you. ``noise="gaussian"`` needs a
+    ``delta``. ``weights`` maps cliques to numbers: weight 2 gets half the noise of weight 1; ``()`` names the total.
+    ``total="auto"`` releases a noisy total where that pays off.
+
+    The noise is exact and takes no seed. Epsilon means what you write: 0.1 is 1/10.
+
+    >>> import numpy as np, quietfield as qf
+    >>> schema = qf.Schema({"smokes": [0, 1], "coughs": [0, 1]})
+    >>> people = {"smokes": np.array([0, 1, 1]), "coughs": np.array([0, 1, 0])}
+    >>> out = release(people, schema, [("smokes", "coughs")], epsilon=1.0, unit=qf.Rows(1), ledger=None)
+    >>> out.tables["smokes", "coughs"].shape
+    (2, 2)
+    """
+    prepared = prepare(
+        schema,
+        cliques,
+        epsilon=epsilon,
+        delta=delta,
+        unit=unit,
+        neighbours=neighbours,
+        total=total,
+        weights=weights,
+        noise=noise,
+    )
+    plan, counted = prepared.plan, prepared.statistics
+    book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
+    if book is not None and not isinstance(book, Ledger):
+        raise Error(f"ledger is a path, a Ledger or None, not a {type(book).__name__}.")
+    price: dict[str, Any] = {
+        "epsilon": plan.epsilon,
+        "delta": plan.delta,
+        "rho": plan.rho,
+        "unit": unit,
+        "neighbours": neighbours,
+    }
+    if book is not None:
+        book.check(**price)  # before the count, which may take long; the charge below checks again
+    name, started = secrets.token_hex(16), now()
+
+    from quietfield.curator.counting import count
+
+    counts = count(source, schema, counted, unit, progress=progress)
+    if book is not None:
+        book.charge(name, **price, what=f"{len(counted.tables)} tables, {plan.kind} noise", time=started)
+    return _noised(prepared, counts.tables, counts.total, name, started, None if book is None else book.id)
+
+
+def _noised(prepared: Prepared, tables: Any, total: int | None, name: str, started: str, ledger: str | None) -> Release:
+    """The release of some counts: from here on nothing but noisy or public numbers is kept."""
+    from quietfield import __version__
+
+    plan, counted = prepared.plan, prepared.statistics
+    noisy, noisy_total = mechanism.draw(plan, tables, total if counted.total else None)
+    noises = plan.noises
+    parts = tuple(
+        Table(table.cliques, values, noise, table.l1, table.l2_squared, table.excluded)
+        for table, values, noise in zip(counted.tables, noisy, noises, strict=False)
+    )
+    count = None
+    if counted.total:
+        assert noisy_total is not None
+        count = Total(noisy_total, noises[-1], counted.total_l1)
+    elif counted.known_total and total is not None:
+        count = Total(total, None)
+    notes = [f"total: {prepared.total_reason}"]
+    if counted.neighbours == "paper":
+        notes.insert(0, PAPER_NOTE)
+    if ledger is None:
+        notes.append("no ledger was charged")
+    unit = prepared.unit
+    claim = Claim(
+        epsilon=plan.epsilon,
+        delta=plan.delta,
+        rho=plan.rho,
+        l1=counted.l1,
+        l2_squared=counted.l2_squared,
+        unit=unit.to_json(),
+        protects=unit.describe(),
+        neighbours=counted.neighbours,
+    )
+    return Release(
+        domain=prepared.schema.domain,
+        structure=prepared.structure,
+        parts=parts,
+        total_part=count,
+        denominator=counted.denominator,
+        claim=claim,
+        notes=tuple(notes),
+        id=name,
+        created=started,
+        package=__version__,
+        ledger=ledger,
+    )

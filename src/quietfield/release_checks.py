@@ -1,0 +1,90 @@
+"""Checks on a release: do its parts fit together, does its noise keep its promise? Plain Python, without OpenDP."""
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from quietfield import accounting
+from quietfield.errors import Error, FileError, names
+
+if TYPE_CHECKING:
+    from quietfield.releases import Release
+
+NEIGHBOURS = ("add_remove", "replace", "paper")
+
+
+def check_parts(release: "Release") -> None:
+    """Refuse a release whose parts do not fit together."""
+    import numpy as np
+
+    release.structure.check(release.domain)
+    groups = release.structure.groups
+    if tuple(part.cliques for part in release.parts) != groups:
+        missing = [g[0] for g in groups if g not in {part.cliques for part in release.parts}]
+        what = f"the table of {names(missing)} is missing" if missing else "there are tables that no clique asks for"
+        raise FileError(f"this release does not fit together: {what}; expected one table a clique or tie, in order.")
+    if not groups:
+        raise Error("a release needs at least one table; name at least one clique.")
+    if type(release.denominator) is not int or not 1 <= release.denominator <= 2**40:
+        raise FileError(f"the denominator of a release is an integer from 1 to 2**40, not {release.denominator!r}.")
+    for part in release.parts:
+        expected = release.domain.table_shape(part.cliques[0])
+        if part.values.shape != expected:
+            raise FileError(f"the table of {part.cliques[0]} has shape {part.values.shape}; expected {expected}.")
+        if part.values.dtype not in (np.int64, np.float64):
+            raise FileError(
+                f"the table of {part.cliques[0]} holds {part.values.dtype}; expected 64-bit integers or floats."
+            )
+        if not np.isfinite(part.values).all():
+            raise FileError(f"the table of {part.cliques[0]} holds a value that is not a finite number.")
+        if release.claim is not None and (part.values.dtype != np.int64 or part.l1 is None or part.l2_squared is None):
+            raise FileError(
+                f"the table of {part.cliques[0]} must hold integers and its sensitivity for a promise to be made."
+            )
+        cell = part.excluded
+        if cell is not None and (
+            len(cell) != len(expected) or not all(0 <= i < n for i, n in zip(cell, expected, strict=True))
+        ):
+            raise FileError(f"the table of {part.cliques[0]} leaves out the cell {cell}, which it does not have.")
+        part.values.flags.writeable = False
+    if release.total_part is not None and not np.isfinite(release.total_part.value):
+        raise FileError("the total is not a finite number.")
+    if release.claim is not None and release.claim.neighbours not in NEIGHBOURS:
+        raise FileError(f"neighbours are {names(NEIGHBOURS)}, not {release.claim.neighbours!r}.")
+
+
+def check_claim(release: "Release") -> tuple[str, ...]:
+    """Recompute the promise from noise and sensitivity: the findings in words, or an error."""
+    claim, total = release.claim, release.total_part
+    if claim is None:
+        raise Error("there is no promise to check: these tables were noised elsewhere.")
+    noisy = [(part.noise, part.l1, part.l2_squared) for part in release.parts]
+    if total is not None and total.noise is not None:
+        noisy.append((total.noise, total.l1, None if total.l1 is None else total.l1**2))
+    elif total is not None and claim.neighbours == "add_remove":
+        raise FileError("the promise does not hold: an exact total is published, which add_remove neighbours forbid.")
+    noises = [noise for noise, _, _ in noisy]
+    l1s = [l1 for _, l1, _ in noisy if l1 is not None]
+    l2s = [l2 for _, _, l2 in noisy if l2 is not None]
+    if len(l1s) < len(noisy) or len(l2s) < len(noisy):
+        raise FileError("the promise cannot be checked: a table or the total has no sensitivity.")
+    if any(noise.step != Fraction(1, release.denominator) for noise in noises):
+        raise FileError("the promise does not hold: its noise is not on the grid of its tables.")
+    kinds, scales = {noise.kind for noise in noises}, [noise.exact for noise in noises]
+    if kinds == {"laplace"} and claim.delta is None:
+        spent = accounting.laplace_epsilon(l1s, claim.l1, scales)
+    elif kinds == {"gaussian"} and claim.delta is not None:
+        rho = accounting.gaussian_rho(l2s, claim.l2_squared, scales)
+        if claim.rho is None or rho > claim.rho:
+            raise FileError("the promise does not hold: the noise costs more rho than the manifest says.")
+        spent = accounting.zcdp_epsilon(rho, claim.delta)
+    else:
+        raise FileError("the promise does not hold: pure epsilon needs Laplace noise, and delta Gaussian.")
+    if spent > claim.epsilon:
+        raise FileError(
+            f"the promise does not hold: the noise costs epsilon {accounting.shown(spent, 17)}, "
+            f"and {accounting.shown(claim.epsilon, 17)} is promised."
+        )
+    return (
+        f"the noise costs epsilon {accounting.shown(spent, 10)}, and {accounting.shown(claim.epsilon, 10)} is promised",
+        f"the sensitivity is {accounting.shown(claim.l1)} (L1), its square {accounting.shown(claim.l2_squared)} (L2)",
+    )
