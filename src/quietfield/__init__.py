@@ -11,17 +11,41 @@ Importing the package loads none of its parts: each public name is loaded when i
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from quietfield import inference as inference
     from quietfield import structures as structures
+    from quietfield.curator.ledger import Ledger as Ledger
+    from quietfield.curator.publish import release as release
+    from quietfield.curator.units import Person as Person
+    from quietfield.curator.units import Rows as Rows
     from quietfield.domain import Domain as Domain
     from quietfield.errors import Error as Error
+    from quietfield.noise import Gaussian as Gaussian
+    from quietfield.noise import Laplace as Laplace
+    from quietfield.releases import Release as Release
+    from quietfield.schema import Cuts as Cuts
+    from quietfield.schema import Dates as Dates
+    from quietfield.schema import Labels as Labels
+    from quietfield.schema import Schema as Schema
     from quietfield.structures import Structure as Structure
 
 __version__ = "0.1.0"
 
 #: Every public name and the module that defines it; a module that is public itself stands for itself.
 _NAMES = {
+    "Cuts": "schema",
+    "Dates": "schema",
     "Domain": "domain",
     "Error": "errors",
+    "Gaussian": "noise",
+    "inference": "inference",
+    "Labels": "schema",
+    "Laplace": "noise",
+    "Ledger": "curator.ledger",
+    "Person": "curator.units",
+    "Release": "releases",
+    "release": "curator.publish",
+    "Rows": "curator.units",
+    "Schema": "schema",
     "Structure": "structures",
     "structures": "structures",
 }

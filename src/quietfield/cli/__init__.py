@@ -28,9 +28,15 @@ from typer.main import get_command as built
 from quietfield import __version__
 from quietfield.errors import Error
 
-#: command: (module in this folder, the first line of its help). A module whose app has a command of that name gives
+#: command: (module in this folder, what it does in 60 characters). A module whose app has a command of that name gives
 #: that command; otherwise the app as a whole is the command (one command, or a group such as ``ledger``).
-COMMANDS: dict[str, tuple[str, str]] = {}
+COMMANDS: dict[str, tuple[str, str]] = {
+    "export": ("export", "Write the tables of a release as CSV or Parquet."),
+    "key": ("key", "Make the keys that sign releases."),
+    "ledger": ("ledger", "Make and show ledgers: what may be spent, and what is."),
+    "release": ("release", "Count, pay, add noise, and write a file that may be published."),
+    "verify": ("verify", "Check the signature and the arithmetic of a release."),
+}
 
 FAILED, INTERRUPTED = 1, 130  # 2, for a wrong use, comes from typer
 
@@ -58,7 +64,7 @@ class Commands(TyperGroup):
             self.listing = False
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        self.commands = dict.fromkeys(COMMANDS)  # type: ignore[arg-type]  # only its keys are used, to suggest a name
+        self.commands = dict.fromkeys(COMMANDS)  # type: ignore[assignment]  # only its keys are used, to suggest a name
         return super().resolve_command(ctx, args)
 
 
@@ -157,10 +163,13 @@ def _silence() -> None:
     os.close(nowhere)
 
 
-# What may be shown. An error of ours says only what is public: code in curator/ catches the errors of its engines, which
-# quote records ("Could not convert string 'HIV+' to INT32"), and raises one of ours `from None`, so that neither message
-# nor traceback holds the other. An error that is not ours and passed through curator/ slipped through that net: of
-# it we show the kind and the place in the code, and never the message.
+# What may be shown. An error of ours says only what is public: code in curator/ catches the errors of its engines,
+# which quote records ("Could not convert string 'HIV+' to INT32"), and raises one of ours `from None`, so that neither
+# message nor traceback holds the other. An error that is not ours and passed through curator/ slipped through that
+# net: of it we show the kind and the place in the code, and never the message.
+
+#: The extra that brings a library which is not in the core.
+EXTRAS = {"duckdb": "curator", "opendp": "curator", "ibis": "ibis", "psycopg": "ibis", "sqlglot": "ibis"}
 
 
 def sentence(error: BaseException) -> str:
@@ -170,6 +179,8 @@ def sentence(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         about = "" if error.filename is None or _private(error) else f"{error.filename}: "
         return f"{about}{error.strerror}; check the path, the space left and your rights there."
+    if isinstance(error, ModuleNotFoundError) and (library := (error.name or "").split(".")[0]) in EXTRAS:
+        return f"this needs {library}, which is not installed; run pip install 'quietfield[{EXTRAS[library]}]'."
     if isinstance(error, MemoryError):
         return "out of memory; use fewer or smaller cliques, or a machine with more."
     return (
