@@ -56,7 +56,10 @@ def test_every_command_has_an_example_that_would_parse(name: str, command: Any) 
 
 
 @pytest.mark.parametrize("name", list(cli.COMMANDS))
-def test_the_summary_is_shown_whole(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_summary_is_shown_whole(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     summary = cli.COMMANDS[name][1]
     assert summary.endswith(".")
     assert main(["--help"]) == 0
