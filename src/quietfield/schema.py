@@ -7,6 +7,7 @@ Values are read in the same way from every source:
 * text labels match a text exactly as written, a whole number by its digits, a truth value as ``true`` or ``false``, a
   date as ``2024-01-31``;
 * integer labels match whole numbers, however they are stored: ``1``, ``1.0``, and the texts ``"1"``, ``" 1"``, ``"1.0"``;
+  (never truth values, which are the texts ``true`` and ``false`` and nothing else);
 * cut points take any number, and any text that spells one (``"12"``, ``" 1.5e3 "``; not ``"inf"``, ``"0x10"``, ``"1,5"``);
 * periods take dates, times and texts such as ``2024-01-31`` or ``2024-01-31 23:59:59``; times are read as UTC.
 """

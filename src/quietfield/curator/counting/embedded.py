@@ -46,7 +46,7 @@ class DuckEngine:
 
         return cleaned(work, UNREADABLE)
 
-    def _attach(self, con: Any, wanted: Sequence[str]) -> tuple[str, dict[str, Column]]:
+    def _attach(self, con: Any, wanted: Sequence[str], twice: bool = False) -> tuple[str, dict[str, Column]]:
         missing = [name for name in wanted if name not in self.source.columns]
         if missing:
             raise Error(f"the data has no column {names(missing)}; its columns are {names(self.source.columns, 30)}.")
@@ -54,6 +54,9 @@ class DuckEngine:
 
         def work() -> tuple[str, dict[str, Column]]:
             table = self.source.attach(con, wanted)
+            if twice and self.source.once:  # a plan may scan twice, and would find nothing the second time
+                con.execute(f"CREATE TABLE kept AS SELECT * FROM {table}")
+                table = "kept"
             types = [str(kind) for kind in con.sql(f"SELECT * FROM {table} LIMIT 0").types]
             return table, {name: Column(f"c{i}", kind_of(types[i])) for i, name in enumerate(wanted)}
 
@@ -61,13 +64,14 @@ class DuckEngine:
 
     def _count(self, con: Any, schema: Schema, statistics: Statistics, unit: Unit) -> Counts:
         tally, parameters = Tally(statistics, schema.domain), Parameters()
+        gathers = isinstance(unit, Person)
         attributes = statistics.attributes
         if self.log is not None:
-            table, columns = self._attach(con, self.log.columns)
+            table, columns = self._attach(con, self.log.columns, gathers)
             coded = sequences.coded_sql(self.log.checked(unit), table, columns, attributes, parameters)
         else:
             persons = unit.columns if isinstance(unit, Person) else ()
-            table, columns = self._attach(con, [*(schema.column(name) for name in attributes), *persons])
+            table, columns = self._attach(con, [*(schema.column(name) for name in attributes), *persons], gathers)
             rules = [mapped(schema[a], columns[schema.column(a)], i, parameters) for i, a in enumerate(attributes)]
             coded = coded_sql(table, rules, [columns[name] for name in persons])
         query = unit_sql(coded, statistics, unit)

@@ -9,7 +9,7 @@ changes. A line break inside quotes is therefore not possible; blank lines are n
 import csv
 import glob
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,8 +61,8 @@ def header(path: str) -> list[str]:
     return fields
 
 
-def reader(paths: Sequence[str], wanted: Sequence[str]) -> "pa.RecordBatchReader":
-    """The wanted columns of all files, as texts, in batches; columns are named c0, c1, ... in the order wanted."""
+def reader(paths: Sequence[str], wanted: Sequence[str]) -> tuple["pa.Schema", Callable[[], Iterator[Any]]]:
+    """The wanted columns of all files, as texts called c0, c1, ...: their schema, and what reads them batch by batch."""
     import pyarrow as pa
 
     headers = {path: header(path) for path in paths}
@@ -78,7 +78,7 @@ def reader(paths: Sequence[str], wanted: Sequence[str]) -> "pa.RecordBatchReader
                 table = _parse(block, headers[path], wanted, delimiter(path) or ",")
                 yield from table.cast(schema).to_batches()
 
-    return pa.RecordBatchReader.from_batches(schema, batches())
+    return schema, batches
 
 
 def _open(path: str) -> Any:

@@ -10,7 +10,10 @@ from typing import Any
 from quietfield.errors import Error
 from quietfield.schema import SECONDS, Attribute, Cuts, Dates, Labels
 
-NUMBER = r"[ \t]*[+-]?([0-9]{1,200}(\.[0-9]{0,200})?|\.[0-9]{1,200})([eE][+-]?[0-9]{1,2})?[ \t]*"
+#: A number as text, of a size that a double can hold for certain: some databases fail on a text that it cannot.
+_SMALL = r"([0-9]{1,200}(\.[0-9]{0,200})?|\.[0-9]{1,200})([eE][+-]?[0-9]{1,2})?"
+_LARGE = r"[1-9](\.[0-9]{0,200})?[eE][+-]?([12][0-9]{2}|30[0-7])"
+NUMBER = rf"[ \t]*[+-]?({_SMALL}|{_LARGE})[ \t]*"
 INTEGER = r"[ \t]*[+-]?[0-9]{1,18}(\.0{0,200})?[ \t]*"
 _YEAR = r"(000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})"
 _LEAP = r"([0-9]{2}(0[48]|[2468][048]|[13579][26])|(0[48]|[2468][048]|[13579][26])00)"
@@ -95,7 +98,7 @@ class Column:
             number = f"{self.sql}::DOUBLE"
             whole = f"abs({number}) < {WHOLE!r} AND {number} = trunc({number})"
             return f"CASE WHEN {whole} THEN TRY_CAST({number} AS BIGINT) END"
-        return f"TRY_CAST({self.sql} AS BIGINT)" if self.kind in ("integer", "boolean") else "NULL::BIGINT"
+        return f"TRY_CAST({self.sql} AS BIGINT)" if self.kind == "integer" else "NULL::BIGINT"
 
     @property
     def number(self) -> str:
@@ -103,8 +106,6 @@ class Column:
         if self.kind == "text":
             text = f"{self.sql}::VARCHAR"
             return f"CASE WHEN regexp_full_match({text}, '{NUMBER}') THEN TRY_CAST(trim({text}, ' \t') AS DOUBLE) END"
-        if self.kind == "boolean":
-            return f"TRY_CAST({self.sql} AS INTEGER)::DOUBLE"
         return f"TRY_CAST({self.sql} AS DOUBLE)" if self.kind in ("integer", "number") else "NULL::DOUBLE"
 
     @property

@@ -4,7 +4,7 @@ Only names and types of columns are looked at here, never values: neither a Parq
 the categories of a frame become labels.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,10 +27,25 @@ class Source:
     """Columns in order, and how to bring some of them before a DuckDB connection.
 
     ``attach`` takes a connection and the names wanted, and returns a FROM clause in which they are called c0, c1, ...
+    ``once`` says that the records flow past a single time: what reads them twice must keep them first.
     """
 
     columns: tuple[str, ...]
     attach: Callable[[Any, Sequence[str]], str]
+    once: bool = False
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Batches that can be read again: DuckDB asks for a new stream at each scan, and some plans scan twice."""
+
+    schema: Any
+    batches: Callable[[], Iterable[Any]]
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        import pyarrow as pa
+
+        return pa.RecordBatchReader.from_batches(self.schema, self.batches()).__arrow_c_stream__(requested_schema)
 
 
 def source(data: Any) -> Source:
@@ -44,9 +59,7 @@ def source(data: Any) -> Source:
         return _pandas(data)
     if module == "polars" and hasattr(data, "collect"):
         return _arrow(cleaned(data.collect, UNREADABLE))
-    if hasattr(data, "scanner"):
-        return _arrow(data.scanner().to_reader())
-    if hasattr(data, "fetch_arrow_reader") or hasattr(data, "__arrow_c_stream__"):
+    if any(hasattr(data, name) for name in ("scanner", "to_arrow_reader", "fetch_arrow_reader", "__arrow_c_stream__")):
         return _arrow(data)
     raise Error(
         f"records cannot be counted in a {type(data).__name__}; expected a path to CSV, TSV or Parquet files, a pandas or polars "
@@ -57,7 +70,7 @@ def source(data: Any) -> Source:
 def _files(path: str | Path) -> Source:
     paths = lines.files(path)
     if all(lines.delimiter(name) for name in paths):
-        return Source(tuple(lines.header(paths[0])), lambda con, wanted: _register(con, lines.reader(paths, wanted)))
+        return Source(tuple(lines.header(paths[0])), lambda con, wanted: _register(con, Stream(*lines.reader(paths, wanted))))
     if any(lines.delimiter(name) for name in paths):
         raise FileError(f"{str(path)!r} stands for files of different kinds; count one kind at a time.")
     columns = _parquet_names(paths[0])
@@ -101,11 +114,19 @@ def _register(con: Any, batches: Any) -> str:
 
 def _arrow(data: Any) -> Source:
     import pyarrow as pa
+    import pyarrow.dataset as ds
 
     def opened() -> Any:
-        if isinstance(data, pa.Table | pa.RecordBatch):
+        if isinstance(data, pa.Table | ds.Dataset):
             return data
-        return data.fetch_arrow_reader() if hasattr(data, "fetch_arrow_reader") else pa.RecordBatchReader.from_stream(data)
+        if hasattr(data, "to_arrow_reader"):
+            return data.to_arrow_reader()
+        if hasattr(data, "fetch_arrow_reader"):
+            return data.fetch_arrow_reader()
+        if isinstance(data, pa.RecordBatchReader):
+            return data
+        # A frame gives its batches again at each call; they are views of its memory where its layout allows it.
+        return pa.table(data) if hasattr(data, "__len__") else pa.RecordBatchReader.from_stream(data)
 
     stream = cleaned(opened, UNREADABLE)
     columns = _unique(stream.schema.names)
@@ -113,14 +134,17 @@ def _arrow(data: Any) -> Source:
     def attach(con: Any, wanted: Sequence[str]) -> str:
         positions = [columns.index(name) for name in wanted]
         schema = pa.schema([(f"c{i}", stream.schema.field(p).type) for i, p in enumerate(positions)])
-        if isinstance(stream, pa.RecordBatchReader):
-            chosen = (pa.record_batch([batch.column(p) for p in positions], schema=schema) for batch in stream)
-            return _register(con, pa.RecordBatchReader.from_batches(schema, chosen))
-        if not positions:
+        if isinstance(stream, pa.Table) and not positions:
             return _register(con, pa.table({"none": np.zeros(stream.num_rows, dtype=bool)}))
-        return _register(con, pa.table([stream.column(p) for p in positions], schema=schema))
+        if isinstance(stream, pa.Table):
+            return _register(con, pa.table([stream.column(p) for p in positions], schema=schema))
+        if isinstance(stream, ds.Dataset):
+            chosen = {f"c{i}": ds.field(columns[p]) for i, p in enumerate(positions)}
+            return _register(con, Stream(schema, lambda: stream.scanner(columns=chosen).to_batches()))
+        batches = (pa.record_batch([batch.column(p) for p in positions], schema=schema) for batch in stream)
+        return _register(con, pa.RecordBatchReader.from_batches(schema, batches))
 
-    return Source(columns, attach)
+    return Source(columns, attach, once=isinstance(stream, pa.RecordBatchReader))
 
 
 def _mapping(data: Mapping[str, Any]) -> Source:
@@ -145,7 +169,7 @@ def _pandas(frame: Any) -> Source:
                 parts = [_column(part.iloc[start : start + CHUNK]) for part in series]
                 yield pa.record_batch([p.cast(f.type) for p, f in zip(parts, schema, strict=True)], schema=schema)
 
-        return _register(con, pa.RecordBatchReader.from_batches(schema, batches()))
+        return _register(con, Stream(schema, batches))
 
     return Source(columns, attach)
 

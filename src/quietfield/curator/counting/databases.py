@@ -1,0 +1,250 @@
+"""Counting inside a database, through Ibis: PostgreSQL, Apache Spark, warehouses. Only counts travel.
+
+The expressions follow ``mapping.py`` step by step, in terms that every database has: texts are matched by a regular expression
+before they are cast, so that no cast can fail and quote a value.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ibis
+import numpy as np
+
+from quietfield.curator import sequences
+from quietfield.curator.counting.cleaning import cleaned
+from quietfield.curator.counting.mapping import INTEGER, NUMBER, TIME, WHOLE
+from quietfield.curator.counting.tally import Counts, Tally
+from quietfield.curator.counting.waiting import waiting
+from quietfield.curator.units import GRID, ROWS_KEY, Person, Statistics, Unit
+from quietfield.errors import Error, names
+from quietfield.schema import SECONDS, Attribute, Cuts, Dates, Labels, Schema
+
+FAILED = (
+    "the database could not count. What it said is not shown, since it may quote records; the database's own log has it. Check "
+    "the connection, your rights on the table and that it is still there."
+)
+
+
+@ibis.udf.scalar.builtin(name="md5")
+def _md5(text: str) -> str:  # type: ignore[empty-body]
+    """The MD5 of a text, as 32 hexadecimal digits; PostgreSQL, Spark, DuckDB and most others call it so."""
+
+
+class IbisEngine:
+    """Counts in an Ibis table, or in a log that is one."""
+
+    def __init__(self, data: Any) -> None:
+        self.log = data.sequences if isinstance(data, sequences.Log) else None
+        self.table = data.data if isinstance(data, sequences.Log) else data
+
+    def columns(self) -> Mapping[str, str]:
+        """Names and kinds of columns, as the database declares them."""
+        return {name: kind_of(kind) for name, kind in self.table.schema().items()}
+
+    def count(self, schema: Schema, statistics: Statistics, unit: Unit, *, progress: bool = False) -> Counts:
+        """The true tables."""
+        return cleaned(lambda: self._count(schema, statistics, unit, progress), FAILED)
+
+    def _count(self, schema: Schema, statistics: Statistics, unit: Unit, progress: bool) -> Counts:
+        tally = Tally(statistics, schema.domain)
+        attributes = statistics.attributes
+        if self.log is not None:
+            coded = self._segments(self.log.checked(unit), attributes)
+        else:
+            coded = self._records(schema, attributes, unit.columns if isinstance(unit, Person) else ())
+        coded = _of_units(coded, statistics, unit)
+        number = {name: f"k{i}" for i, name in enumerate(attributes)}
+        for i, cover in enumerate(tally.covers):
+            with waiting(progress, f"Counting table {i + 1} of {len(tally.covers)}"):
+                keys = [number[name] for name in cover]
+                found = coded.group_by(keys).aggregate(n=coded.w.sum()).to_pyarrow()
+            counts = np.array([int(n) for n in found["n"].to_pylist()], dtype=np.int64)
+            tally.add_cells(i, [found[key].to_numpy().astype(np.int64) for key in keys], counts)
+            if i == 0:
+                tally.add_total(int(counts.sum()))
+        if not tally.covers:
+            tally.add_total(int(coded.w.sum().to_pyarrow().as_py() or 0))
+        return tally.counts()
+
+    def _column(self, name: str) -> Any:
+        if name not in self.table.columns:
+            raise Error(f"the table has no column {names([name])}; its columns are {names(self.table.columns, 30)}.")
+        return self.table[name]
+
+    def _records(self, schema: Schema, attributes: Sequence[str], persons: Sequence[str]) -> Any:
+        columns = {f"k{i}": _code(schema[name], self._column(schema.column(name))) for i, name in enumerate(attributes)}
+        kept = [~_is_null(self._column(name)) for name in persons]
+        who = {f"u{i}": self._column(name) for i, name in enumerate(persons)}
+        who |= {f"t{i}": _identity(self._column(name)) for i, name in enumerate(persons)}
+        table = self.table.filter(kept) if kept else self.table
+        coded = table.select(**columns, **who, w=ibis.literal(1, "int64"))
+        return coded.filter([coded[key].notnull() for key in columns]) if columns else coded
+
+    def _segments(self, how: sequences.Sequences, attributes: Sequence[str]) -> Any:
+        """The steps of ``sequences.coded_sql``."""
+        person, time, value = (self._column(name) for name in how.columns)
+        size, absent = len(how.rule.labels), how.rule.null_code
+        read = self.table.filter(~_is_null(person)).select(
+            k=_code(how.rule, value).cast("int64"), s=_seconds(time) + sequences.EPOCH, u0=person, t0=_identity(person)
+        )
+        seen = read.filter([read.s.notnull(), read.k.notnull(), read.k != absent])
+        seen = seen.mutate(slot=_divided(seen.s, how.slot_seconds), rank=seen.s * size + (size - 1) - seen.k)
+        slots = seen.group_by(["u0", "t0", "slot"]).aggregate(rank=seen["rank"].max())
+        slots = slots.mutate(k=(size - 1) - slots["rank"] % size)
+        slots = slots.mutate(segment=_divided(slots.slot, how.slots), place=slots.slot % how.slots)
+        who = ["u0", "t0"]
+        if how.unit_of == "person-day":
+            slots = slots.mutate(u1=_divided(slots.slot * how.slot_seconds, 86_400))
+            slots = slots.mutate(t1=slots.u1.cast("string"))
+            who += ["u1", "t1"]
+        places = {name: i for i, name in enumerate(how.schema)}
+        codes = {
+            f"k{i}": ibis.ifelse(slots.place == places[name], slots.k, ibis.null("int64")).max().fill_null(absent)
+            for i, name in enumerate(attributes)
+        }
+        return slots.group_by([*who, "segment"]).aggregate(**codes).mutate(w=ibis.literal(1, "int64"))
+
+
+def _of_units(coded: Any, statistics: Statistics, unit: Unit) -> Any:
+    """What each unit adds: some of its rows, or all of them with a weight in ``w``."""
+    if not isinstance(unit, Person):
+        return coded
+    keys = [f"k{i}" for i in range(len(statistics.attributes))]
+    persons = [f"u{i}" for i in range(len(unit.columns))]
+    if unit.rows is not None:
+        text = ibis.literal(ROWS_KEY)
+        for part in [*(coded[f"t{i}"] for i in range(len(persons))), *(coded[key].cast("string") for key in keys)]:
+            text = text + "|" + part
+        hashed = coded.mutate(h=_md5(text))
+        place = ibis.row_number().over(ibis.window(group_by=persons, order_by=hashed.h))
+        ranked = hashed.mutate(place=place)
+        return ranked.filter(ranked.place < unit.rows)
+    number = dict(zip(statistics.attributes, keys, strict=True))
+    terms = ibis.literal(0, "int64")
+    for clique, cell in statistics.edges:
+        if cell is None:
+            terms = terms + 1
+        else:
+            differs = [coded[number[name]] != code for name, code in zip(clique, cell, strict=True)]
+            terms = terms + ibis.ifelse(ibis.or_(*differs), 1, 0)
+    made = coded.mutate(e=terms)
+    made = made.filter(made.e > 0)
+    shared = made.mutate(total=made.e.sum().over(ibis.window(group_by=persons)).cast("int64"))
+    return shared.mutate(w=_divided(ibis.literal(GRID, "int64"), shared.total))
+
+
+def kind_of(kind: Any) -> str:
+    """The kind of a column, as in ``mapping.kind_of``."""
+    for name, matches in (
+        ("text", kind.is_string() or kind.is_uuid()),
+        ("integer", kind.is_integer()),
+        ("number", kind.is_floating() or kind.is_decimal()),
+        ("boolean", kind.is_boolean()),
+        ("date", kind.is_date()),
+        ("time", kind.is_timestamp()),
+    ):
+        if matches:
+            return name
+    return "other"
+
+
+def _divided(value: Any, by: Any) -> Any:
+    """The quotient of whole numbers that are not negative, without floats: exact in every database."""
+    return ((value - value % by) / by).cast("int64") if not isinstance(by, int) else (value - value % by) // by
+
+
+def _is_null(column: Any) -> Any:
+    kind = kind_of(column.type())
+    if kind == "text":
+        return column.isnull() | (column.cast("string") == "")
+    if kind == "number" and column.type().is_floating():
+        return column.isnull() | column.isnan()
+    return column.isnull()
+
+
+def _matching(column: Any, pattern: str) -> Any:
+    """The text where it matches as a whole, else NULL. In some databases ``$`` also matches before a final line break."""
+    text = column.cast("string")
+    return ibis.ifelse(text.re_search(f"^({pattern})$") & ~text.contains("\n"), text, ibis.null("string"))
+
+
+def _integer(column: Any) -> Any:
+    kind = kind_of(column.type())
+    if kind == "text":
+        text = _matching(column, INTEGER)
+        return text.re_extract("(-?[0-9]+)", 1).cast("int64")
+    if kind == "number":
+        number = column.cast("float64")
+        whole = (number.abs() < WHOLE) & (number == number.floor())
+        return ibis.ifelse(whole, number, ibis.null("float64")).cast("int64")
+    return column if kind == "integer" else ibis.null("int64")
+
+
+def _text(column: Any) -> Any:
+    kind = kind_of(column.type())
+    if kind == "number":
+        return _integer(column).cast("string")
+    if kind == "boolean":
+        return ibis.ifelse(column, "true", "false")
+    return column.cast("string")
+
+
+def _identity(column: Any) -> Any:
+    return ibis.coalesce(_text(column), column.cast("string"), "")
+
+
+def _number(column: Any) -> Any:
+    kind = kind_of(column.type())
+    if kind == "text":
+        return _matching(column, NUMBER).re_replace("[ \t]", "").cast("float64")
+    return column.cast("float64") if kind in ("integer", "number") else ibis.null("float64")
+
+
+def _seconds(column: Any) -> Any:
+    kind = kind_of(column.type())
+    if kind == "text":
+        time = _matching(column, TIME).substr(0, 19).re_replace("[Z+].*$", "").re_replace("T", " ").cast("timestamp")
+    elif kind == "date":
+        time = column.cast("timestamp")
+    elif kind == "time":
+        time = column
+    else:
+        return ibis.null("int64")
+    return time.epoch_seconds().cast("int64")
+
+
+def _code(rule: Attribute, column: Any) -> Any:
+    """The code of an attribute, or NULL where the record is dropped."""
+    own = _own(rule, column)
+    if rule.unknown_code is not None:
+        own = own.fill_null(rule.unknown_code)
+    null = ibis.null("int32") if rule.null_code is None else ibis.literal(rule.null_code, "int32")
+    return ibis.ifelse(_is_null(column), null, own.cast("int32"))
+
+
+def _own(rule: Attribute, column: Any) -> Any:
+    if isinstance(rule, Labels):
+        numbers = isinstance(rule.values[0], int)
+        pairs = [(label, code) for code, label in enumerate(rule.values) if not numbers or abs(label) < 2**62]  # type: ignore[arg-type]
+        value = _integer(column) if numbers else _text(column)
+        return value.cases(*pairs, else_=ibis.null("int32"))
+    if isinstance(rule, Cuts):
+        number = _number(column)
+        return ibis.ifelse(number.notnull(), _bins(number, rule.points), ibis.null("int32"))
+    if isinstance(rule, Dates):
+        seconds, limits = _seconds(column), rule.limits
+        inside = (seconds >= limits[0]) & (seconds < limits[-1])
+        if rule.period in SECONDS:
+            place = _divided(ibis.ifelse(inside, seconds - limits[0], 0), SECONDS[rule.period]).cast("int32")
+        else:
+            place = _bins(seconds, limits[1:-1])
+        return ibis.ifelse(inside, place, ibis.null("int32"))
+    raise Error(f"a {type(rule).__name__} cannot be counted; expected Labels, Cuts or Dates.")
+
+
+def _bins(value: Any, points: Sequence[float], first: int = 0) -> Any:
+    if not points:
+        return ibis.literal(first, "int32")
+    middle = len(points) // 2
+    below, above = _bins(value, points[:middle], first), _bins(value, points[middle + 1 :], first + middle + 1)
+    return ibis.ifelse(value < float(points[middle]), below, above)
