@@ -84,7 +84,8 @@ def release(
     found = publish.release(data, known, cliques, ledger=book, progress=progress, **asked)
     found.save(out, signer)
     loaded = type(found).load(out)
-    _show({"written": str(out), **{name.replace("note", "notes"): text for name, text in loaded._facts()}}, as_json)
+    facts = [(name, text) for name, text in loaded._facts() if name != "note"]
+    _show({"written": str(out), **dict(facts), "notes": "; ".join(loaded.notes)}, as_json)
 
 
 def _planned(prepared: Any, book: Any) -> dict[str, Any]:

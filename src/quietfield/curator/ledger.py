@@ -296,6 +296,11 @@ class Ledger:
                 raise FileError(
                     f"{self.path} is a ledger of version {found[1]}; this quietfield reads version {VERSION}."
                 )
+            pages, page = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
+            # SQLite reads zeros beyond the end of a file that was cut. The size is asked for without opening the file:
+            # closing it would drop the locks that other threads of this process hold.
+            if self.path.stat().st_size < pages * page:
+                raise self._damaged()
             yield connection
         except sqlite3.OperationalError as error:
             if "locked" in str(error) or "busy" in str(error):

@@ -1,0 +1,248 @@
+"""The ledger: exact sums, never more than its total, never changed, never fooled by a damaged file."""
+
+import multiprocessing
+import os
+import shutil
+import sqlite3
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from quietfield import accounting
+from quietfield.curator.ledger import BudgetExceeded, Ledger
+from quietfield.curator.units import Person, Rows
+from quietfield.errors import Error, FileError
+
+ROW = {"unit": Rows(1), "neighbours": "add_remove"}
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return Ledger.create(tmp_path / "budget.db", epsilon=1, unit=Rows(1), name="visits")
+
+
+def test_ten_tenths_are_one(ledger):
+    for i in range(10):
+        ledger.charge(f"r{i}", epsilon=0.1, **ROW)
+    assert ledger.spent == 1
+    assert ledger.remaining == 0
+    with pytest.raises(BudgetExceeded, match=r"1e-09 is asked for, 1 of 1 is spent and 0 remains"):
+        ledger.charge("more", epsilon=1e-9, **ROW)
+    assert len(ledger.charges) == 10
+
+
+@settings(max_examples=25)
+@given(st.lists(st.fractions(Fraction(1, 1000), 2), min_size=1, max_size=12), st.fractions(Fraction(1, 10), 3))
+def test_pure_sums_are_exact_and_never_exceed(tmp_path_factory, costs, total):
+    book = Ledger.create(tmp_path_factory.mktemp("l") / "b.db", epsilon=total, unit=Rows(1))
+    spent = Fraction(0)
+    for i, cost in enumerate(costs):
+        if spent + cost <= total:
+            book.charge(str(i), epsilon=cost, **ROW)
+            spent += cost
+        else:
+            with pytest.raises(BudgetExceeded):
+                book.charge(str(i), epsilon=cost, **ROW)
+        assert Ledger(book.path).spent == spent <= total
+
+
+@settings(max_examples=15)
+@given(st.lists(st.tuples(st.booleans(), st.fractions(Fraction(1, 100), 1)), min_size=1, max_size=8))
+def test_zcdp_sums_are_outward_and_never_exceed(tmp_path_factory, asked):
+    book = Ledger.create(
+        tmp_path_factory.mktemp("l") / "b.db", epsilon=1, delta="1e-6", unit=Rows(1), accounting_by="zcdp"
+    )
+    true = Fraction(0)
+    for i, (pure, amount) in enumerate(asked):
+        rho = amount**2 / 2 if pure else amount / 30
+        extra = {} if pure else {"delta": "1e-9", "rho": rho}
+        try:
+            book.charge(str(i), epsilon=amount, **extra, **ROW)
+            true += rho
+        except BudgetExceeded:
+            assert true + rho > book.total * (1 - Fraction(1, 10**20))
+    assert 0 <= book.spent - true < Fraction(1, 10**28)
+    assert book.spent <= book.total
+    assert book.spent == 0 or accounting.zcdp_epsilon(book.spent, Fraction("1e-6")) <= 1
+
+
+@pytest.mark.parametrize("total", [0, -1, float("nan"), float("inf"), None])
+def test_bad_totals_are_refused(tmp_path, total):
+    with pytest.raises(Error, match="epsilon"):
+        Ledger.create(tmp_path / "b.db", epsilon=total, unit=Rows(1))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("cost", [0, -1, float("nan"), float("inf")])
+def test_bad_costs_are_refused(ledger, cost):
+    with pytest.raises(Error, match="epsilon"):
+        ledger.charge("r", epsilon=cost, **ROW)
+    assert ledger.spent == 0
+
+
+@pytest.mark.parametrize("other", [
+    {"unit": Rows(2)}, {"unit": Person("user", rows=1)}, {"neighbours": "replace"}, {"neighbours": "paper"},
+    {"delta": "1e-6", "rho": Fraction(1, 100)},
+])  # fmt: skip
+def test_what_does_not_match_is_refused(ledger, other):
+    with pytest.raises(Error, match="this ledger"):
+        ledger.charge("r", epsilon=0.1, **{**ROW, **other})
+    assert ledger.spent == 0
+
+
+def test_how_many_rows_of_a_person_count_is_not_part_of_who_is_protected(tmp_path):
+    book = Ledger.create(tmp_path / "b.db", epsilon=1, unit=Person("user", rows=3))
+    book.charge("r", epsilon=0.5, unit=Person("user", normalise=True), neighbours="add_remove")
+    with pytest.raises(Error, match="this ledger protects"):
+        book.charge("s", epsilon=0.1, unit=Person("household", rows=3), neighbours="add_remove")
+
+
+def test_one_release_is_charged_once(ledger):
+    ledger.charge("r", epsilon=0.1, **ROW)
+    with pytest.raises(Error, match="already charged"):
+        ledger.charge("r", epsilon=0.1, **ROW)
+
+
+def test_it_says_what_it_means(tmp_path, ledger):
+    assert "epsilon 0 of 1 is spent, 1 remains" in ledger.describe()
+    assert "second ledger" in ledger.describe()
+    days = Ledger.create(tmp_path / "days.db", epsilon=1, unit=Person(("user", "day"), rows=1))
+    assert "a person with 21 days: up to 21 epsilon" in days.describe()
+    rho = Ledger.create(tmp_path / "rho.db", rho="0.05", delta="1e-6", unit=Rows(1), accounting_by="zcdp")
+    rho.charge("r", epsilon="0.1", **ROW)
+    assert rho.spent == Fraction(1, 200)
+    assert "at delta 1e-06" in rho.describe()
+
+
+@pytest.mark.parametrize("statement", [
+    "UPDATE charges SET cost = '1/1000'", "DELETE FROM charges", "UPDATE account SET total = '100'",
+    "DELETE FROM account",
+    "INSERT INTO account SELECT 1, '', '', '', unit, '', neighbours, accounting, epsilon, delta, '9' FROM account",
+    "INSERT INTO charges VALUES (7, 'x', 't', '1', NULL, '1', '', '')",
+    "REPLACE INTO charges VALUES (1, 'x', 't', '1', NULL, '1/1000', '', '')",
+])  # fmt: skip
+def test_rows_can_only_be_added(ledger, statement):
+    ledger.charge("r", epsilon=0.5, **ROW)
+    with sqlite3.connect(ledger.path) as connection, pytest.raises(sqlite3.DatabaseError):
+        connection.execute(statement)
+    assert ledger.spent == Fraction(1, 2)
+
+
+@pytest.mark.parametrize("statement", [
+    "UPDATE charges SET cost = '1/1000' WHERE number = 1", "DELETE FROM charges WHERE number = 1",
+    "DELETE FROM account",
+    "UPDATE account SET total = '100'", "UPDATE charges SET cost = '-1'", "UPDATE charges SET cost = 'x/0'",
+    "DROP TABLE charges", "UPDATE account SET unit = 'not json'", "PRAGMA user_version = 9",
+    "PRAGMA application_id = 1",
+])  # fmt: skip
+def test_tampering_past_the_triggers_is_noticed_and_nothing_may_be_charged(ledger, statement):
+    ledger.charge("r", epsilon=0.25, **ROW)
+    ledger.charge("s", epsilon=0.25, **ROW)
+    with sqlite3.connect(ledger.path) as connection:
+        for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            connection.execute(f"DROP TRIGGER {name}")
+        connection.execute(statement)
+    with pytest.raises(FileError):
+        Ledger(ledger.path).charge("t", epsilon=0.1, **ROW)
+
+
+def test_missing_foreign_and_damaged_files_are_refused(tmp_path, ledger):
+    with pytest.raises(FileError, match="no ledger"):
+        Ledger(tmp_path / "none.db")
+    assert not (tmp_path / "none.db").exists()
+    for name, content in [("empty", b""), ("text", b"hello" * 1000), ("other", None)]:
+        path = tmp_path / name
+        if content is None:
+            with sqlite3.connect(path) as other:
+                other.execute("CREATE TABLE charges (a)")
+        else:
+            path.write_bytes(content)
+        with pytest.raises(FileError, match="not a quietfield ledger"):
+            Ledger(path)
+    whole = ledger.path.read_bytes()
+    for length in range(0, len(whole), 257):
+        path = tmp_path / "cut"
+        path.write_bytes(whole[:length])
+        with pytest.raises(FileError):
+            Ledger(path)
+
+
+def test_flipped_bytes_never_give_more_budget(tmp_path, ledger):
+    for i in range(5):
+        ledger.charge(str(i), epsilon="0.15", **ROW)
+    whole = ledger.path.read_bytes()
+    path = tmp_path / "flipped.db"
+    refused = 0
+    for place in range(0, len(whole), 61):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x11]) + whole[place + 1 :])
+        try:
+            found = Ledger(path)
+            assert (found.spent, found.total) == (Fraction(3, 4), 1)
+        except FileError:
+            refused += 1
+    assert refused > 0
+
+
+def test_an_existing_file_is_never_overwritten(tmp_path, ledger):
+    with pytest.raises(FileError, match="exists"):
+        Ledger.create(ledger.path, epsilon=100, unit=Rows(1))
+    assert ledger.total == 1
+    assert [p.name for p in tmp_path.iterdir()] == ["budget.db"]
+
+
+def test_a_folder_that_cannot_be_written_is_a_clear_error(tmp_path):
+    with pytest.raises(FileError, match="cannot write"):
+        Ledger.create(tmp_path / "no" / "such" / "b.db", epsilon=1, unit=Rows(1))
+
+
+def test_odd_names_do_no_harm(tmp_path):
+    odd = "'; DROP TABLE charges; --\n\"<b>\x00é🙂"
+    book = Ledger.create(tmp_path / "a'b;?#%20 é.db", epsilon=1, unit=Person(odd.replace("\x00", ""), rows=1), name=odd)
+    book.charge(odd, epsilon=0.5, unit=Person(odd.replace("\x00", ""), rows=2), neighbours="add_remove", what=odd)
+    again = Ledger(book.path)
+    assert (again.name, again.charges[0].release, again.spent) == (odd, odd, Fraction(1, 2))
+
+
+def _spend(path, worker, results):
+    book, done = Ledger(path), 0
+    for i in range(30):
+        try:
+            book.charge(f"{worker}-{i}", epsilon="0.03", **ROW)
+            done += 1
+        except BudgetExceeded:
+            break
+    results.put(done)
+
+
+def test_concurrent_processes_never_overspend(ledger):
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue()
+    workers = [context.Process(target=_spend, args=(os.fspath(ledger.path), w, results)) for w in range(3)]
+    for worker in workers:
+        worker.start()
+    done = sum(results.get(timeout=120) for _ in workers)
+    for worker in workers:
+        worker.join()
+    assert done == 33  # 33 times 0.03 fits in 1, 34 times does not
+    assert ledger.spent == Fraction(99, 100)
+
+
+def test_a_locked_ledger_is_a_clear_error(ledger, monkeypatch):
+    monkeypatch.setattr("quietfield.curator.ledger.WAIT_SECONDS", 0.1)
+    with sqlite3.connect(ledger.path, isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(FileError, match="in use"):
+            ledger.charge("r", epsilon=0.1, **ROW)
+        other.execute("ROLLBACK")
+    ledger.charge("r", epsilon=0.1, **ROW)
+
+
+def test_it_cannot_know_of_a_copy_that_was_put_back(tmp_path, ledger):
+    """What the description admits: a restored copy forgets. The test keeps the admission honest."""
+    shutil.copy(ledger.path, tmp_path / "copy.db")
+    ledger.charge("r", epsilon=1, **ROW)
+    shutil.copy(tmp_path / "copy.db", ledger.path)
+    assert Ledger(ledger.path).spent == 0
+    assert "copy of this one that was put back" in ledger.describe()

@@ -1,0 +1,288 @@
+"""From records to a release: the order of things, what is written, and what is not."""
+
+import csv
+import json
+import os
+import zipfile
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import quietfield as qf
+from quietfield.cli import main
+from quietfield.curator import mechanism, publish
+from quietfield.curator.ledger import BudgetExceeded, Ledger
+from quietfield.errors import Error
+
+SCHEMA = qf.Schema({"a": [0, 1], "b": [0, 1, 2], "c": [0, 1]})
+PAIRS = [("a", "b"), ("b", "c")]
+N = 4321
+
+
+@pytest.fixture(scope="module")
+def codes():
+    rng = np.random.default_rng(1)
+    return np.stack([rng.integers(0, k, N) for k in SCHEMA.domain.shape], axis=1)
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return Ledger.create(tmp_path / "budget.db", epsilon=2, unit=qf.Rows(1))
+
+
+def test_tables_are_true_counts_with_noise_of_the_stated_size(codes):
+    release = qf.release(codes, SCHEMA, PAIRS, epsilon=50, unit=qf.Rows(1), ledger=None, total=True)
+    for clique in PAIRS:
+        true = np.zeros(SCHEMA.domain.table_shape(clique))
+        columns = [SCHEMA.domain.position(name) for name in clique]
+        np.add.at(true, tuple(codes[:, columns].T), 1)
+        assert np.abs(release.tables[clique] - true).max() <= 3  # scale 3/50: beyond 3 with probability e^-50
+    assert abs(release.total - N) <= 3
+    assert release.noise["a", "b"].scale == pytest.approx(3 / 50)
+    assert release.check_claim()
+
+
+def test_the_ledger_must_be_named_and_pays_first(codes, ledger, monkeypatch):
+    with pytest.raises(TypeError, match="ledger"):
+        qf.release(codes, SCHEMA, PAIRS, epsilon=1, unit=qf.Rows(1))
+    seen = []
+    real = mechanism.draw
+
+    def draw(*arguments):
+        seen.append(Ledger(ledger.path).spent)
+        return real(*arguments)
+
+    monkeypatch.setattr(mechanism, "draw", draw)
+    release = qf.release(codes, SCHEMA, PAIRS, epsilon=0.1, unit=qf.Rows(1), ledger=ledger.path)
+    assert seen == [Fraction(1, 10)]
+    (charge,) = ledger.charges
+    assert (charge.release, charge.epsilon, release.ledger) == (release.id, Fraction(1, 10), ledger.id)
+    assert charge.time == release.created
+
+
+def test_failures_after_the_charge_are_not_paid_back_and_before_it_cost_nothing(codes, ledger, monkeypatch):
+    with pytest.raises(Error):
+        qf.release(codes[:, :2], SCHEMA, PAIRS, epsilon=0.5, unit=qf.Rows(1), ledger=ledger)  # a count that fails
+    with pytest.raises(Error, match="not an attribute"):
+        qf.release(codes, SCHEMA, [("a", "z")], epsilon=0.5, unit=qf.Rows(1), ledger=ledger)
+    assert ledger.spent == 0
+
+    def fails(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(mechanism, "draw", fails)
+    with pytest.raises(MemoryError):
+        qf.release(codes, SCHEMA, PAIRS, epsilon=0.5, unit=qf.Rows(1), ledger=ledger)
+    assert ledger.spent == Fraction(1, 2)
+
+
+def test_a_refused_charge_is_refused_before_counting(codes, ledger, monkeypatch):
+    monkeypatch.setattr("quietfield.curator.counting.count", lambda *_, **__: pytest.fail("counted all the same"))
+    with pytest.raises(BudgetExceeded):
+        qf.release(codes, SCHEMA, PAIRS, epsilon=3, unit=qf.Rows(1), ledger=ledger)
+    with pytest.raises(Error, match="this ledger protects"):
+        qf.release(codes, SCHEMA, PAIRS, epsilon=1, unit=qf.Rows(2), ledger=ledger)
+    with pytest.raises(Error, match="neighbours"):
+        qf.release(codes, SCHEMA, PAIRS, epsilon=1, unit=qf.Rows(1), ledger=ledger, neighbours="paper")
+
+
+def test_the_number_of_records_is_nowhere_in_the_file(codes, tmp_path):
+    """The same noise-free facts for two sizes of data: only ids, times and noisy numbers may differ."""
+    facts = []
+    for rows in (N, 17):
+        release = qf.release(codes[:rows], SCHEMA, PAIRS, epsilon=1, unit=qf.Rows(1), ledger=None, total=False)
+        release.save(tmp_path / "x.qfr")
+        with zipfile.ZipFile(tmp_path / "x.qfr") as archive:
+            manifest = json.loads(archive.read("manifest.json"))
+        assert manifest["total"] is None
+        facts.append({k: v for k, v in manifest.items() if k not in ("id", "created", "tables_sha256")})
+    assert facts[0] == facts[1]
+
+
+def test_no_rows_at_all_still_give_a_release():
+    release = qf.release(np.zeros((0, 3), int), SCHEMA, PAIRS, epsilon=1, unit=qf.Rows(1), ledger=None)
+    assert set(release.tables) == set(PAIRS)
+
+
+def test_paper_mode_knows_the_total_and_says_so(codes):
+    paper = qf.release(codes, SCHEMA, PAIRS, epsilon=1, unit=qf.Rows(1), ledger=None, neighbours="paper")
+    assert (paper.total, paper.total_is_public) == (N, True)
+    assert paper.notes[0] == "paper mode: not a differential privacy guarantee for N"
+    assert paper.noise["a", "b"].scale == pytest.approx(2)
+
+
+def test_replace_has_a_public_total_and_twice_the_noise(codes):
+    from quietfield.schema import Labels
+
+    closed = qf.Schema({n: Labels(tuple(range(k)), null=0, unknown=0) for n, k in zip("abc", (2, 3, 2), strict=True)})
+    release = qf.release(codes, closed, PAIRS, epsilon=1, unit=qf.Rows(1), ledger=None, neighbours="replace")
+    assert (release.total, release.total_is_public) == (N, True)
+    assert release.noise["a", "b"].scale == pytest.approx(4)
+    assert release.check_claim()
+    with pytest.raises(Error, match="drop"):
+        qf.release(codes, SCHEMA, PAIRS, epsilon=1, unit=qf.Rows(1), ledger=None, neighbours="replace")
+
+
+def test_auto_total_says_why(codes):
+    release = qf.release(codes, SCHEMA, PAIRS, epsilon=1, unit=qf.Rows(1), ledger=None)
+    assert release.notes[0].startswith("total: the tables' sums know the total with")
+    assert (release.total is None) == release.notes[0].endswith("left out")
+
+
+def test_gaussian_and_weights(codes, tmp_path):
+    book = Ledger.create(tmp_path / "z.db", epsilon=1, delta="1e-6", unit=qf.Rows(1), accounting_by="zcdp")
+    release = qf.release(codes, SCHEMA, PAIRS, epsilon=0.5, delta=1e-6, noise="gaussian", unit=qf.Rows(1), ledger=book,
+                         weights={("b", "a"): 2})  # fmt: skip
+    assert release.delta == 1e-6
+    assert release.noise["b", "c"].scale == pytest.approx(2 * release.noise["a", "b"].scale)
+    assert release.check_claim()
+    assert 0 <= book.spent - release.claim.rho < Fraction(1, 10**29)
+    release.save(tmp_path / "g.qfr")
+    assert qf.Release.load(tmp_path / "g.qfr").check_claim()
+
+
+def test_persons_with_fractional_weights(tmp_path):
+    people = {"who": [1, 1, 2, 3, 3, 3], "a": [0, 1, 1, 0, 0, 1], "b": [0, 1, 2, 0, 1, 2], "c": [0, 0, 1, 1, 0, 0]}
+    unit = qf.Person("who", normalise=True)
+    release = qf.release(people, SCHEMA, PAIRS, epsilon=1000, unit=unit, ledger=None, total=True)
+    assert release.denominator == 2**20
+    release.save(tmp_path / "x.qfr")
+    loaded = qf.Release.load(tmp_path / "x.qfr")
+    assert loaded.check_claim()
+    # Three persons add at most one each to all edge tables together, less the rounding down to the grid.
+    assert sum(table.sum() for table in loaded.tables.values()) == pytest.approx(3, abs=0.1)
+
+
+@pytest.mark.parametrize("bad", [
+    {"epsilon": 0}, {"epsilon": float("nan")}, {"total": "yes"}, {"total": 1}, {"noise": "uniform"}, {"unit": "rows"},
+    {"neighbours": "none"}, {"weights": {("a", "c"): 1}}, {"delta": 0.1}, {"ledger": 3},
+])  # fmt: skip
+def test_bad_requests_are_refused(codes, bad):
+    with pytest.raises(Error):
+        qf.release(codes, SCHEMA, PAIRS, **{"epsilon": 1, "unit": qf.Rows(1), "ledger": None, **bad})
+
+
+def test_two_releases_differ(codes):
+    one, two = (qf.release(codes, SCHEMA, PAIRS, epsilon=0.01, unit=qf.Rows(1), ledger=None) for _ in range(2))
+    assert not np.array_equal(one.tables["a", "b"], two.tables["a", "b"])
+
+
+# The command line
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, codes):
+    monkeypatch.chdir(tmp_path)
+    SCHEMA.save("schema.json")
+    with open("data.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["a", "b", "c"])
+        writer.writerows(codes[:200].tolist())
+    assert main(["ledger", "create", "budget.db", "--epsilon", "1", "--unit", "rows:1"]) == 0
+    return tmp_path
+
+
+ASKED = ["release", "data.csv", "--schema", "schema.json", "--structure", "chain", "--unit", "rows:1"]
+
+
+def test_the_whole_way_on_the_command_line(folder, capsys):
+    assert main(["key", "create", "curator.pem"]) == 0
+    paid = [*ASKED, "--epsilon", "0.25", "--ledger", "budget.db"]
+    assert main([*paid, "--dry-run"]) == 0
+    assert Ledger("budget.db").spent == 0
+    assert main([*paid, "--out", "x.qfr", "--key", "curator.pem"]) == 0
+    assert Ledger("budget.db").spent == Fraction(1, 4)
+    assert main(["verify", "x.qfr", "--trust", "curator.pub.pem"]) == 0
+    assert main(["export", "x.qfr", "--out", "tables"]) == 0
+    assert main(["export", "x.qfr", "--out", "tables", "--format", "parquet"]) == 0
+    release = qf.Release.load("x.qfr")
+    with open("tables/table-0001.csv", newline="") as file:
+        rows = list(csv.reader(file))
+    assert rows[0] == ["a", "b", "noisy_count"]
+    assert [float(r[2]) for r in rows[1:]] == release.tables["a", "b"].ravel().tolist()
+    import pyarrow.parquet as pq
+
+    assert pq.read_table("tables/table-0002.parquet").column_names == ["b", "c", "noisy_count"]
+    capsys.readouterr()
+    assert main(["ledger", "show", "budget.db", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["spent"], shown["remaining"], shown["charges"][0]["release"]) == ("1/4", "3/4", release.id)
+
+
+@pytest.mark.parametrize(("extra", "why"), [
+    (["--epsilon", "0.1", "--out", "x.qfr"], "say who pays"),
+    (["--epsilon", "0.1", "--out", "x.qfr", "--ledger", "budget.db", "--no-ledger"], "say who pays"),
+    (["--epsilon", "0.1", "--ledger", "budget.db"], "--out"),
+    (["--epsilon", "0.1", "--ledger", "budget.db", "--out", "no/such/x.qfr"], "cannot write"),
+    (["--epsilon", "0.1", "--ledger", "budget.db", "--out", "."], "cannot write"),
+    (["--epsilon", "0.1", "--ledger", "budget.db", "--out", "x.qfr", "--key", "none.pem"], "none.pem"),
+    (["--epsilon", "2", "--ledger", "budget.db", "--out", "x.qfr"], "remains"),
+    (["--epsilon", "nan", "--ledger", "budget.db", "--out", "x.qfr"], "epsilon"),
+    (["--epsilon", "0.1", "--ledger", "schema.json", "--out", "x.qfr"], "ledger"),
+    (["--epsilon", "0.1", "--ledger", "budget.db", "--out", "x.qfr", "--total", "maybe"], "--total"),
+])  # fmt: skip
+def test_what_goes_wrong_costs_nothing_and_writes_nothing(folder, capsys, extra, why):
+    assert main([*ASKED, *extra]) == 1
+    assert why in capsys.readouterr().err
+    assert Ledger("budget.db").spent == 0
+    assert not os.path.exists("x.qfr")
+
+
+def test_verify_refuses_understated_sensitivity(folder, capsys):
+    """A manifest that is consistent in itself but states half the sensitivity and half the noise."""
+    from dataclasses import replace
+
+    assert main([*ASKED, "--epsilon", "1", "--no-ledger", "--out", "x.qfr", "--total", "no"]) == 0
+    release = qf.Release.load("x.qfr")
+    half = [
+        replace(p, l1=p.l1 / 2, l2_squared=p.l2_squared / 4, noise=qf.Laplace(p.noise.exact / 2, p.noise.step))
+        for p in release.parts
+    ]
+    claim = replace(release.claim, l1=release.claim.l1 / 2, l2_squared=release.claim.l2_squared / 4)
+    replace(release, parts=tuple(half), claim=claim).save("y.qfr")
+    assert qf.Release.load("y.qfr").check_claim()
+    assert main(["verify", "x.qfr"]) == 0
+    assert main(["verify", "y.qfr"]) == 1
+    assert "the sensitivity stated is not that" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("text", "unit"), [
+    ("rows:2", qf.Rows(2)), ("rows", qf.Rows(1)), ("person:who:3", qf.Person("who", rows=3)),
+    ("person:who+day:1", qf.Person(("who", "day"), rows=1)), ("person:who:normalise", qf.Person("who", normalise=True)),
+    ('{"kind": "person", "column": "a:b+c", "rows": 2}', qf.Person("a:b+c", rows=2)),
+])  # fmt: skip
+def test_units_as_text(text, unit):
+    from quietfield.cli import arguments
+
+    assert arguments.unit(text) == unit
+
+
+@pytest.mark.parametrize("text", ["", "rows:0", "rows:x", "rows:-1", "person", "person:who", "{", "{}", "week:1"])
+def test_bad_units_as_text(text):
+    from quietfield.cli import arguments
+
+    with pytest.raises(Error):
+        arguments.unit(text)
+
+
+def test_structures_as_text(tmp_path):
+    from quietfield.cli import arguments
+
+    domain = SCHEMA.domain
+    assert arguments.structure("chain:2", domain) == qf.structures.chain(domain, 2)
+    assert arguments.structure("star:b", domain) == qf.structures.star(domain, "b")
+    assert arguments.structure("complete", domain) == qf.structures.complete(domain)
+    (tmp_path / "s.json").write_text('{"cliques": [["a"], ["c"]], "ties": [[["a"], ["c"]]]}')
+    assert arguments.structure(str(tmp_path / "s.json"), domain).ties == (((("a",), ("c",))),)
+    for content in ('{"x": 1}', "[3]", "3", '[["a", "z"]]'):
+        (tmp_path / "s.json").write_text(content)
+        with pytest.raises(Error):
+            arguments.structure(str(tmp_path / "s.json"), domain)
+    with pytest.raises(Error, match="neither a name"):
+        arguments.structure("nothing", domain)
+
+
+def test_preparing_reads_no_record():
+    prepared = publish.prepare(SCHEMA, PAIRS, epsilon=1, unit=qf.Rows(1))
+    assert prepared.plan.epsilon == 1
