@@ -31,10 +31,12 @@ from quietfield.errors import Error
 #: command: (module in this folder, what it does in 60 characters). A module whose app has a command of that name gives
 #: that command; otherwise the app as a whole is the command (one command, or a group such as ``ledger``).
 COMMANDS: dict[str, tuple[str, str]] = {
+    "check": ("check", "Show nulls and unknown values by column. NOT PRIVATE: for the curator's eyes only."),
     "export": ("export", "Write the tables of a release as CSV or Parquet."),
     "key": ("key", "Make the keys that sign releases."),
     "ledger": ("ledger", "Make and show ledgers: what may be spent, and what is."),
     "release": ("release", "Count, pay, add noise, and write a file that may be published."),
+    "schema": ("schema", "Start a schema from the names and types of columns."),
     "verify": ("verify", "Check the signature and the arithmetic of a release."),
 }
 

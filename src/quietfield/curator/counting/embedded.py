@@ -35,7 +35,7 @@ class DuckEngine:
     def columns(self) -> Mapping[str, str]:
         """Names and kinds of columns, without a look at any value."""
         with connected() as con:
-            return {name: column.kind for name, column in self._attach(con, self.source.columns)[1].items()}
+            return {name: column.kind for name, column in self.attach(con, self.source.columns)[1].items()}
 
     def count(self, schema: Schema, statistics: Statistics, unit: Unit, *, progress: bool = False) -> Counts:
         """The true tables."""
@@ -46,7 +46,8 @@ class DuckEngine:
 
         return cleaned(work, UNREADABLE)
 
-    def _attach(self, con: Any, wanted: Sequence[str], twice: bool = False) -> tuple[str, dict[str, Column]]:
+    def attach(self, con: Any, wanted: Sequence[str], twice: bool = False) -> tuple[str, dict[str, Column]]:
+        """Bring columns before a connection: a FROM clause, and each column as that clause calls it."""
         missing = [name for name in wanted if name not in self.source.columns]
         if missing:
             raise Error(f"the data has no column {names(missing)}; its columns are {names(self.source.columns, 30)}.")
@@ -67,11 +68,11 @@ class DuckEngine:
         gathers = isinstance(unit, Person)
         attributes = statistics.attributes
         if self.log is not None:
-            table, columns = self._attach(con, self.log.columns, gathers)
+            table, columns = self.attach(con, self.log.columns, gathers)
             coded = sequences.coded_sql(self.log.checked(unit), table, columns, attributes, parameters)
         else:
             persons = unit.columns if isinstance(unit, Person) else ()
-            table, columns = self._attach(con, [*(schema.column(name) for name in attributes), *persons], gathers)
+            table, columns = self.attach(con, [*(schema.column(name) for name in attributes), *persons], gathers)
             rules = [mapped(schema[a], columns[schema.column(a)], i, parameters) for i, a in enumerate(attributes)]
             coded = coded_sql(table, rules, [columns[name] for name in persons])
         query = unit_sql(coded, statistics, unit)

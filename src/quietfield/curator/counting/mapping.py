@@ -146,7 +146,7 @@ def mapped(rule: Attribute, column: Column, number: int, parameters: Parameters)
         low, high = run  # the common case of small integers: clamped, so that no value overflows, and quick
         code = f"(least(greatest(v{number}, {low}), {high}) - {low})::{code_type}"
         return Mapped(column.sql, "NULL", code, f"{column.sql} BETWEEN {low} AND {high}", False)
-    value, own = _own(rule, column, f"v{number}", parameters)
+    value, own = own(rule, column, f"v{number}", parameters)
     null = "NULL" if rule.null_code is None else str(rule.null_code)
     unknown = own if rule.unknown_code is None else f"coalesce({own}, {rule.unknown_code})"
     code = f"TRY_CAST(CASE WHEN n{number} THEN {null} ELSE {unknown} END AS {code_type})"
@@ -161,7 +161,7 @@ def _run(rule: Attribute) -> tuple[int, int] | None:
     return (low, low + len(rule.values) - 1) if rule.values == tuple(range(low, low + len(rule.values))) else None
 
 
-def _own(rule: Attribute, column: Column, value: str, parameters: Parameters) -> tuple[str, str]:
+def own(rule: Attribute, column: Column, value: str, parameters: Parameters) -> tuple[str, str]:
     """The value that a rule looks at, and the position that it gives it among its own labels (NULL for none)."""
     if isinstance(rule, Labels):
         if isinstance(rule.values[0], int):

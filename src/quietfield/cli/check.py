@@ -1,0 +1,57 @@
+"""``quietfield check``: the curator's private look at how schema and data agree."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer()
+
+WARNING = "NOT PRIVATE: this is computed from the records without noise. For the curator's eyes only; do not pass it on."
+
+
+@app.command(epilog="Example: quietfield check visits.parquet schema.json")
+def check(
+    data: Annotated[str, typer.Argument(help="The records: a CSV, TSV or Parquet file, or a pattern of them.")],
+    schema: Annotated[Path, typer.Argument(help="The schema, a JSON file.")],
+    common: Annotated[int, typer.Option(min=0, max=100, help="How many unknown values to show for each column.")] = 5,
+    as_json: Annotated[bool, typer.Option("--json", help="Write what was found as JSON.")] = False,
+) -> None:
+    """Show nulls and unknown values by column. NOT PRIVATE: for the curator's eyes only. Writes no file."""
+    import json
+
+    from quietfield.curator.counting.looking import look
+    from quietfield.schema import Schema
+
+    known = Schema.load(schema)
+    found = look(data, known, common)
+    if as_json:
+        rows = [
+            {
+                "attribute": item.attribute,
+                "column": item.column,
+                "kind": item.kind,
+                "null_share": item.null_share,
+                "unknown_share": item.unknown_share,
+                "common_unknown": [{"value": text, "records": many} for text, many in item.common],
+            }
+            for item in found
+        ]
+        typer.echo(json.dumps({"warning": WARNING, "attributes": rows}, indent=2, ensure_ascii=False))
+        return
+    typer.echo(WARNING)
+    width = max(len(item.attribute) for item in found)
+    for item in found:
+        rule = known[item.attribute]
+        typer.echo(
+            f"{item.attribute:<{width}}  {item.kind:<8} nulls {item.null_share:7.2%} ({_fate(rule.null)})"
+            f"  unknown {item.unknown_share:7.2%} ({_fate(rule.unknown)})"
+        )
+        if item.common:
+            shown = ", ".join(f"{text!r} x {many}" for text, many in item.common)
+            typer.echo(f"{'':<{width}}  unknown values: {shown}")
+    typer.echo(WARNING)
+
+
+def _fate(policy: object) -> str:
+    return "the record is dropped" if policy == "drop" else f"become {policy!r}"

@@ -1,0 +1,68 @@
+"""The curator's own look at how a schema and some records agree. What it finds is NOT PRIVATE."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from quietfield.curator.counting.cleaning import cleaned
+from quietfield.curator.counting.embedded import DuckEngine, connected
+from quietfield.curator.counting.mapping import Parameters, own
+from quietfield.curator.counting.sources import UNREADABLE
+from quietfield.errors import Error
+from quietfield.schema import Schema
+
+
+@dataclass(frozen=True)
+class Look:
+    """What was found in one column: NOT PRIVATE."""
+
+    attribute: str
+    column: str
+    kind: str
+    records: int
+    nulls: int
+    unknown: int
+    common: tuple[tuple[str, int], ...]
+
+    @property
+    def null_share(self) -> float:
+        """The share of records without a value."""
+        return self.nulls / self.records if self.records else 0.0
+
+    @property
+    def unknown_share(self) -> float:
+        """The share of records whose value no rule covers."""
+        return self.unknown / self.records if self.records else 0.0
+
+
+def look(source: Any, schema: Schema, most: int = 5) -> list[Look]:
+    """For each attribute: nulls, unknown values and the most common of those. NOT PRIVATE: for the curator's eyes.
+
+    >>> found = look({"sex": ["f", "M", None, "M"]}, Schema({"sex": ["f", "m"]}))[0]
+    >>> found.nulls, found.unknown, found.common
+    (1, 2, (('M', 2),))
+    """
+    engine = DuckEngine(source)
+    if engine.source.once or engine.log is not None:
+        raise Error("a check reads the records several times; give it a file or a frame.")
+
+    def work() -> list[Look]:
+        with connected() as con:
+            return [_look(con, engine, schema, name, most) for name in schema]
+
+    return cleaned(work, UNREADABLE)
+
+
+def _look(con: Any, engine: DuckEngine, schema: Schema, name: str, most: int) -> Look:
+    parameters, column = Parameters(), schema.column(name)
+    table, columns = engine.attach(con, [column])
+    found = columns[column]
+    value, code = own(schema[name], found, "v", parameters)
+    coded = f"SELECT {found.sql} AS x, n, {code} AS k FROM (SELECT {found.sql}, {value} AS v, {found.is_null} AS n FROM {table})"
+    nulls, unknown = "count(*) FILTER (n)", "count(*) FILTER (NOT n AND k IS NULL)"
+    row = con.execute(f"SELECT count(*), {nulls}, {unknown} FROM ({coded})", parameters.values).fetchone()
+    ranked = (
+        f"SELECT x::VARCHAR, count(*) AS many FROM ({coded}) WHERE NOT n AND k IS NULL "
+        f"GROUP BY 1 ORDER BY many DESC, 1 LIMIT {int(most)}"
+    )
+    common = tuple((str(text), int(many)) for text, many in con.execute(ranked, parameters.values).fetchall())
+    return Look(name, column, found.kind, int(row[0]), int(row[1]), int(row[2]), common)
