@@ -1,6 +1,7 @@
 """Counting 24 pair tables of a chain of order 3 (10 attributes, 10 values) from Parquet, side by side.
 
-Each way runs in a process of its own, so that CPU seconds (all threads) and peak memory are its own, start-up included::
+Each way runs in a process of its own, so that CPU seconds (all threads) and peak memory are its own, start-up
+included::
 
     python -m benchmarks.counting                  # 10 million rows
     python -m benchmarks.counting --rows 100e6 --only quietfield

@@ -6,9 +6,9 @@ Values are read in the same way from every source:
 * an empty text, a missing field and a NaN are *nulls*; anything else that no rule covers is *unknown*;
 * text labels match a text exactly as written, a whole number by its digits, a truth value as ``true`` or ``false``, a
   date as ``2024-01-31``;
-* integer labels match whole numbers, however they are stored: ``1``, ``1.0``, and the texts ``"1"``, ``" 1"``, ``"1.0"``;
+* integer labels match whole numbers, however they are stored: ``1``, ``1.0``, the texts ``"1"``, ``" 1"``, ``"1.0"``
   (never truth values, which are the texts ``true`` and ``false`` and nothing else);
-* cut points take any number, and any text that spells one (``"12"``, ``" 1.5e3 "``; not ``"inf"``, ``"0x10"``, ``"1,5"``);
+* cut points take any number, and any text that spells one (``"12"``, ``" 1.5e3 "``; not ``"inf"`` or ``"1,5"``);
 * periods take dates, times and texts such as ``2024-01-31`` or ``2024-01-31 23:59:59``; times are read as UTC.
 """
 
@@ -17,6 +17,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from math import isfinite
 from operator import index
 from pathlib import Path
@@ -119,14 +120,14 @@ class Cuts(Attribute):
         if not points or any(isinstance(p, bool | str) or not isfinite(p) for p in points):
             raise Error(f"cut points are one or more finite numbers, not {list(points)!r}.")
         points = tuple(p if isinstance(p, int) else float(p) for p in points)
-        if any(a >= b for a, b in zip(points, points[1:], strict=False)):
+        if any(a >= b for a, b in pairwise(points)):
             raise Error(f"cut points must increase, unlike {list(points)!r}; sort them and keep each once.")
         object.__setattr__(self, "points", points)
 
     @cached_property
     def own(self) -> tuple[Label, ...]:  # type: ignore[override]
         text = [f"{p:g}" if float(f"{p:g}") == p else repr(p) for p in self.points]
-        middle = (f"{a}-{b}" for a, b in zip(text, text[1:], strict=False))
+        middle = (f"{a}-{b}" for a, b in pairwise(text))
         return (f"<{text[0]}", *middle, f"{text[-1]}+")
 
     def content(self) -> dict[str, Any]:
@@ -156,7 +157,9 @@ class Dates(Attribute):
                 raise Error(f"{name}={getattr(self, name)!r} is not a date; write it as 2024-01-31.") from None
             if moment.tzinfo is not None:
                 raise Error(f"{name}={getattr(self, name)!r} has a time zone; times are read as UTC, so leave it out.")
-            object.__setattr__(self, name, moment.isoformat() if moment.time() != datetime.time() else str(moment.date()))
+            object.__setattr__(
+                self, name, moment.isoformat() if moment.time() != datetime.time() else str(moment.date())
+            )
         if len(self.limits) < 2:
             raise Error(f"there is no {self.period} between start={self.start!r} and end={self.end!r}.")
         if len(self.limits) > 100_000:
@@ -211,7 +214,9 @@ class Schema:
 
     def __init__(self, attributes: Mapping[str, Rule], impossible: Iterable[Mapping[str, Any]] = ()) -> None:
         if not isinstance(attributes, Mapping) or not attributes:
-            raise Error('a Schema maps names of attributes to rules, for instance {"age": Cuts([18, 65]), "sex": ["f", "m"]}.')
+            raise Error(
+                'a Schema maps names of attributes to rules, for instance {"age": Cuts([18, 65]), "sex": ["f", "m"]}.'
+            )
         rules = {}
         for name, rule in attributes.items():
             try:
@@ -250,7 +255,14 @@ class Schema:
         for name, rule in self.attributes:
             column = {"column": rule.column} if rule.column else {}
             attributes.append(
-                {"name": name, **column, "kind": rule.kind, **rule.content(), "null": rule.null, "unknown": rule.unknown}
+                {
+                    "name": name,
+                    **column,
+                    "kind": rule.kind,
+                    **rule.content(),
+                    "null": rule.null,
+                    "unknown": rule.unknown,
+                }
             )
         impossible = self.domain.to_json()["impossible"]
         return {"format": FORMAT, "version": 1, "attributes": attributes, "impossible": impossible}

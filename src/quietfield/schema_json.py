@@ -55,7 +55,9 @@ EXAMPLES = {
 def read(data: Any) -> Schema:
     """A Schema from its JSON form."""
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise FileError(f'this is not a schema: expected an object with "format": "{FORMAT}"; start with `quietfield schema`.')
+        raise FileError(
+            f'this is not a schema: expected an object with "format": "{FORMAT}"; start with `quietfield schema`.'
+        )
     if data.get("version") != 1:
         raise FileError(f"this schema has version {data.get('version')!r}; this quietfield reads version 1.")
     unfilled = _unfilled(data)

@@ -7,7 +7,9 @@ import typer
 
 app = typer.Typer()
 
-WARNING = "NOT PRIVATE: this is computed from the records without noise. For the curator's eyes only; do not pass it on."
+WARNING = (
+    "NOT PRIVATE: this is computed from the records without noise. For the curator's eyes only; do not pass it on."
+)
 
 
 @app.command(epilog="Example: quietfield check visits.parquet schema.json")

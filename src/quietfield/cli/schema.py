@@ -11,11 +11,15 @@ app = typer.Typer()
 
 @app.command(epilog="Example: quietfield schema visits.parquet --out schema.json")
 def schema(
-    data: Annotated[str, typer.Argument(help="The records: a CSV, TSV or Parquet file, or a pattern such as 'visits-*.csv'.")],
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="The schema file to write; without it, it is shown.")] = None,
+    data: Annotated[
+        str, typer.Argument(help="The records: a CSV, TSV or Parquet file, or a pattern such as 'visits-*.csv'.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The schema file to write; without it, it is shown.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
 ) -> None:
-    """Start a schema from the names and types of columns; no value is looked at, so the labels are for you to fill in."""
+    """Start a schema from the names and types of columns. No value is looked at: the labels are for you to fill in."""
     from quietfield.curator.counting import columns
     from quietfield.errors import FileError
     from quietfield.files import write_atomically
@@ -30,4 +34,6 @@ def schema(
     if out.exists() and not force:
         raise FileError(f"{out} is there already; choose another name, or say --force to overwrite it.")
     write_atomically(out, text.encode())
-    typer.echo(f"Wrote {out}: replace each {FILL_IN!r} by labels, cut points or dates, and take out what is not needed.")
+    typer.echo(
+        f"Wrote {out}: replace each {FILL_IN!r} by labels, cut points or dates, and take out what is not needed."
+    )

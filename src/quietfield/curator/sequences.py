@@ -1,9 +1,10 @@
 """Sequences: from a long log of who was where when to short sequences of slots, in the database that holds the log.
 
-Time is cut into slots; a slot takes the last place seen in it (of places seen in the same second, the first in the list), or
-``null`` if none was. Segments of several slots are the records; a segment without any observation is no record. With the
-weights of ``Person(normalise=True)`` a person then adds at most 1 to the tied edge table and at most 1 to the table of the first
-slot, whatever the log says: sensitivity 2 in all, where the paper's recipe has the number of edges.
+Time is cut into slots; a slot takes the last place seen in it (of places seen in the same second, the first in the
+list), or ``null`` if none was. Segments of several slots are the records; a segment without any observation is no
+record. With the weights of ``Person(normalise=True)`` a person then adds at most 1 to the tied edge table and at most
+1 to the table of the first slot, whatever the log says: sensitivity 2 in all, where the paper's recipe has the number
+of edges.
 """
 
 import re
@@ -30,16 +31,18 @@ EPOCH = 719_162 * 86_400
 class Sequences:
     """How a log of persons, times and values becomes sequences.
 
-    ``labels`` are the values (places) that count; others are ignored, or become ``unknown`` if that is a label. ``unit`` says
-    whom to protect: ``"person"``, all that a person ever did, or ``"person-day"``, one day (UTC) of a person, as in the paper.
+    ``labels`` are the values (places) that count; others are ignored, or become ``unknown`` if that is a label.
+    ``unit`` says whom to protect: ``"person"``, all that a person ever did, or ``"person-day"``, one day (UTC) of a
+    person, as in the paper.
 
-    >>> visits = Sequences("user", "seen", "place", labels=["hall", "lab"], slot="10min", segment="1h", unit="person-day")
+    >>> visits = Sequences("user", "seen", "place", labels=["hall", "lab"], segment="1h", unit="person-day")
     >>> visits.schema.domain.shape
     (3, 3, 3, 3, 3, 3)
     >>> visits.unit.describe()
     "any one combination of 'user' and 'day of seen', all of whose rows are counted with a weight of 1/K in all"
 
-    To count or release: ``qf.release(visits.log("log.parquet"), visits.schema, visits.structure, unit=visits.unit, ...)``.
+    To count or release: ``qf.release(visits.log("log.parquet"), visits.schema, visits.structure, unit=visits.unit,
+    ...)``.
     """
 
     person: str
@@ -80,7 +83,9 @@ class Sequences:
         if self.slots > 1000:
             raise Error(f"a segment of {segment!r} has {self.slots} slots of {slot!r}; at most 1,000 can be counted.")
         if unit == "person-day" and 86_400 % self.segment_seconds:
-            raise Error(f"a day is to be cut into segments, but {segment!r} does not divide it; take for instance '1h'.")
+            raise Error(
+                f"a day is to be cut into segments, but {segment!r} does not divide it; take for instance '1h'."
+            )
 
     @property
     def slot_seconds(self) -> int:

@@ -1,8 +1,8 @@
 """Units: whom a release protects, what is counted for them, and how much one of them can change it.
 
 Everything here is public: it follows from the structure, the domain, the unit and the neighbours alone. With m the
-cliques that share one table and k the rows of a person, one person adds at most k m to that table, all of it in one cell
-at worst, so its L1 and L2 sensitivities are both k m: m contributions to one tied table give m, not sqrt(m).
+cliques that share one table and k the rows of a person, one person adds at most k m to that table, all of it in one
+cell at worst, so its L1 and L2 sensitivities are both k m: m contributions to one tied table give m, not sqrt(m).
 """
 
 from collections.abc import Mapping
@@ -53,9 +53,9 @@ class Person:
     person and the row's codes: a choice that depends on that person's rows alone, never on their order, and that every
     engine makes alike.
 
-    With ``normalise=True``, each of a person's K edge records (the pairs of a row that are not ``null`` in both places, and
-    larger cliques likewise, over all rows) adds ``floor(2**20 / K)`` on a grid of ``2**-20``. A row whose edges are all
-    null is empty and adds nothing anywhere, not even to the total or to tables of one attribute.
+    With ``normalise=True``, each of a person's K edge records (the pairs of a row that are not ``null`` in both
+    places, and larger cliques likewise, over all rows) adds ``floor(2**20 / K)`` on a grid of ``2**-20``. A row whose
+    edges are all null is empty and adds nothing anywhere, not even to the total or to tables of one attribute.
 
     Rows without a person (a null, an empty text, a NaN in any of the columns) are not counted.
 
@@ -95,7 +95,9 @@ class Person:
         who = " and ".join(repr(name) for name in self.columns)
         who = f"any one {who}" if len(self.columns) == 1 else f"any one combination of {who}"
         if self.rows is not None:
-            return f"{who}, of whom at most {self.rows} row{'s' * (self.rows > 1)} are counted".replace("row are", "row is")
+            return f"{who}, of whom at most {self.rows} row{'s' * (self.rows > 1)} are counted".replace(
+                "row are", "row is"
+            )
         return f"{who}, all of whose rows are counted with a weight of 1/K in all"
 
     def to_json(self) -> dict[str, Any]:
@@ -131,8 +133,8 @@ def from_json(data: Mapping[str, Any]) -> Unit:
 class Counted:
     """One table that is counted: the sum over a group of tied cliques, or the table of a single one.
 
-    ``excluded`` is the cell that is left at zero (all null, with normalise), or None. ``l1`` and ``l2_squared`` bound the
-    change of this table alone.
+    ``excluded`` is the cell that is left at zero (all null, with normalise), or None. ``l1`` and ``l2_squared`` bound
+    the change of this table alone.
     """
 
     cliques: tuple[Clique, ...]
@@ -151,8 +153,9 @@ class Counted:
 class Statistics:
     """What is counted, and how much one person can change all of it together.
 
-    Counts are integers in units of ``1 / denominator``; ``l1`` and ``l2_squared`` are in units of one count. ``total`` says
-    that the (weighted) number of records is counted as one more noisy table; ``known_total`` that it is public.
+    Counts are integers in units of ``1 / denominator``; ``l1`` and ``l2_squared`` are in units of one count.
+    ``total`` says that the (weighted) number of records is counted as one more noisy table; ``known_total`` that it
+    is public.
     """
 
     tables: tuple[Counted, ...]
@@ -188,9 +191,10 @@ def statistics(
 ) -> Statistics:
     """The tables to count and their exact sensitivity.
 
-    ``add_remove``: data sets with and without one person. ``replace``: one person's rows become other rows; the number of
-    persons is public, and with one row each it is the total, which then needs no noise. ``paper``: as published, the
-    tables' sensitivity under add_remove while the total is taken as known, which protects less than it seems.
+    ``add_remove``: data sets with and without one person. ``replace``: one person's rows become other rows; the
+    number of persons is public, and with one row each it is the total, which then needs no noise. ``paper``: as
+    published, the tables' sensitivity under add_remove while the total is taken as known, which protects less than it
+    seems.
 
     >>> found = statistics(Structure((("a", "b"), ("b", "c"))), Domain({"a": 2, "b": 2, "c": 2}), Rows(1), total=False)
     >>> found.l1, found.l2_squared
@@ -205,7 +209,9 @@ def statistics(
         raise Error("there is nothing to count: name at least one clique.")
     normalise = isinstance(unit, Person) and unit.normalise
     if normalise and not any(len(clique) > 1 for clique in structure.cliques):
-        raise Error("normalise=True divides by a person's edges, so it needs a clique of two attributes or more; use rows=k.")
+        raise Error(
+            "normalise=True divides by a person's edges, so it needs a clique of two attributes or more; use rows=k."
+        )
     rows = 1 if normalise else int(unit.rows or 1)
     replace = 2 if neighbours == "replace" else 1  # one person leaves and another comes
     known = neighbours == "paper" or (neighbours == "replace" and unit == Rows(1))
@@ -219,7 +225,9 @@ def statistics(
     l1 = sum((table.l1 for table in apart), total_l1) + (replace if shared else 0)
     l2_squared = sum((table.l2_squared for table in apart), total_l1**2) + (replace if shared else 0)
     denominator = GRID if normalise else 1
-    return Statistics(tables, counts_total, known, denominator, neighbours, Fraction(l1), Fraction(l2_squared), total_l1)
+    return Statistics(
+        tables, counts_total, known, denominator, neighbours, Fraction(l1), Fraction(l2_squared), total_l1
+    )
 
 
 def _counted(group: tuple[Clique, ...], domain: Domain, unit: Unit, rows: int, replace: int) -> Counted:
@@ -229,7 +237,8 @@ def _counted(group: tuple[Clique, ...], domain: Domain, unit: Unit, rows: int, r
     if normalise and edge:
         cells = {null_cell(clique, domain, unit.null) for clique in group}  # type: ignore[union-attr]
         if len(cells) > 1:
-            raise Error(f"the tied cliques {names(group)} have the null {unit.null!r} in different places.")  # type: ignore[union-attr]
+            raise Error(f"the tied cliques {names(group)} have the null {unit.null!r} in different places.")  # type:
+            ignore[union - attr]
         excluded = cells.pop()
     return Counted(group, domain.table_shape(group[0]), excluded, replace * most, replace * most**2)
 

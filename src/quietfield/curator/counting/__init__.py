@@ -1,8 +1,8 @@
 """Counting: true tables from records, by one protocol and several engines. Only the mechanism may see what comes back.
 
-Records stay where they are: DuckDB streams files and frames within this process, a database counts its own tables (through
-Ibis), and arrays of codes are counted in place. Each record is mapped on its own, counts are integers from end to end, and
-no error, log or progress line depends on what a record says.
+Records stay where they are: DuckDB streams files and frames within this process, a database counts its own tables
+(through Ibis), and arrays of codes are counted in place. Each record is mapped on its own, counts are integers from
+end to end, and no error, log or progress line depends on what a record says.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ class Engine(Protocol):
 
 
 def engine(source: Any) -> Engine:
-    """The engine for a source: DuckDB for files, frames, Arrow data and relations; arrays and Ibis tables have their own."""
+    """The engine for a source: DuckDB for files, frames, Arrow and relations; arrays and Ibis tables have their own."""
     import numpy as np
 
     from quietfield.curator.sequences import Log
@@ -74,7 +74,7 @@ def count(source: Any, schema: Schema, statistics: Statistics, unit: Unit, *, pr
         dropping = [name for name in statistics.attributes if name in schema.drops]
         if dropping:
             raise Error(
-                f"with neighbours='replace' the number of records is public, so none may be dropped, but {names(dropping)} would "
-                "drop some; give both null= and unknown= a label for them, or use neighbours='add_remove'."
+                f"with neighbours='replace' the number of records is public, so none may be dropped, but "
+                f"{names(dropping)} would drop some; give both null= and unknown= a label for them, or use neighbours='add_remove'."
             )
     return engine(source).count(schema, statistics, unit, progress=progress)

@@ -20,8 +20,8 @@ class ArrayEngine:
     def __init__(self, source: np.ndarray) -> None:
         if source.ndim != 2 or source.dtype.kind not in "iub":
             raise Error(
-                f"an array of codes has two dimensions and whole numbers, not {source.ndim} and {source.dtype}; for raw values use "
-                "a frame, a file or a dictionary of columns."
+                f"an array of codes has two dimensions and whole numbers, not {source.ndim} and {source.dtype}; "
+                "for raw values use a frame, a file or a dictionary of columns."
             )
         self.source = source
 

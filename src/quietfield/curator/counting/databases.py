@@ -1,7 +1,7 @@
 """Counting inside a database, through Ibis: PostgreSQL, Apache Spark, warehouses. Only counts travel.
 
-The expressions follow ``mapping.py`` step by step, in terms that every database has: texts are matched by a regular expression
-before they are cast, so that no cast can fail and quote a value.
+The expressions follow ``mapping.py`` step by step, in terms that every database has: texts are matched by a regular
+expression before they are cast, so that no cast can fail and quote a value.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,8 +20,8 @@ from quietfield.errors import Error, names
 from quietfield.schema import SECONDS, Attribute, Cuts, Dates, Labels, Schema
 
 FAILED = (
-    "the database could not count. What it said is not shown, since it may quote records; the database's own log has it. Check "
-    "the connection, your rights on the table and that it is still there."
+    "the database could not count. What it said is not shown, since it may quote records; the database's own log has it. "
+    "Check the connection, your rights on the table and that it is still there."
 )
 
 
@@ -163,7 +163,7 @@ def _is_null(column: Any) -> Any:
 
 
 def _matching(column: Any, pattern: str) -> Any:
-    """The text where it matches as a whole, else NULL. In some databases ``$`` also matches before a final line break."""
+    """The text where all of it matches, else NULL. In some databases ``$`` also matches before a final line break."""
     text = column.cast("string")
     return ibis.ifelse(text.re_search(f"^({pattern})$") & ~text.contains("\n"), text, ibis.null("string"))
 

@@ -1,7 +1,7 @@
 """Counting with DuckDB, within this process: records stream past in batches of codes and are tallied as they go.
 
-Memory does not grow with the number of records. With persons DuckDB gathers each one's rows first and may use a temporary
-folder of its own for that, which only this user can read and which is removed afterwards.
+Memory does not grow with the number of records. With persons DuckDB gathers each one's rows first and may use a
+temporary folder of its own for that, which only this user can read and which is removed afterwards.
 """
 
 import tempfile
@@ -122,7 +122,7 @@ def unit_sql(coded: str, statistics: Statistics, unit: Unit) -> str:
 def connected() -> Iterator[Any]:
     """A DuckDB of our own: nothing is fetched from a network, and nothing is left on disk."""
     with tempfile.TemporaryDirectory(prefix="quietfield-") as folder:
-        settings = {
+        settings: dict[str, Any] = {
             "temp_directory": folder,
             "memory_limit": PERSON_MEMORY,
             "preserve_insertion_order": False,

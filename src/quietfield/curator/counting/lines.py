@@ -62,7 +62,7 @@ def header(path: str) -> list[str]:
 
 
 def reader(paths: Sequence[str], wanted: Sequence[str]) -> tuple["pa.Schema", Callable[[], Iterator[Any]]]:
-    """The wanted columns of all files, as texts called c0, c1, ...: their schema, and what reads them batch by batch."""
+    """The wanted columns of all files, as texts called c0, c1, ...: their schema, and what reads them in batches."""
     import pyarrow as pa
 
     headers = {path: header(path) for path in paths}
@@ -138,7 +138,7 @@ def _records(block: bytes) -> int:
 
 
 def _whole_lines(block: bytes) -> tuple[bytes, int]:
-    """The lines whose quotes are matched, without carriage returns (which readers take for line ends), and the others' number."""
+    """The lines whose quotes match, without carriage returns (readers take them for line ends), and how many do not."""
     if b"\r" in block:
         lines = [line.removesuffix(b"\r") for line in block.split(b"\n") if line.strip(b"\r")]
         block = b"\n".join(line.replace(b"\r", b"\x1a") for line in lines) + b"\n"
@@ -166,7 +166,9 @@ def _quick(lines: bytes, width: int, columns: Sequence[str], separator: str) -> 
         return pa.table({name: pa.nulls(0, pa.string()) for name in used}).select(columns), 0
     table = arrow_csv.read_csv(
         io.BytesIO(lines),
-        read_options=arrow_csv.ReadOptions(column_names=every, use_threads=False, block_size=max(2**20, len(lines) + 1)),
+        read_options=arrow_csv.ReadOptions(
+            column_names=every, use_threads=False, block_size=max(2**20, len(lines) + 1)
+        ),
         parse_options=arrow_csv.ParseOptions(delimiter=separator, invalid_row_handler=refuse, ignore_empty_lines=True),
         convert_options=arrow_csv.ConvertOptions(
             column_types=dict.fromkeys(used, pa.string()),

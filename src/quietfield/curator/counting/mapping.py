@@ -1,7 +1,7 @@
 """From a column of any type to codes, in DuckDB's SQL. No value and no name is ever written into the text of a query.
 
-Columns are known by position (``c0``, ``c1``, ...), labels travel as parameters, and numbers are formatted by Python. No
-expression here can fail on a value: casts are tried, and texts are matched before they are read.
+Columns are known by position (``c0``, ``c1``, ...), labels travel as parameters, and numbers are formatted by Python.
+No expression here can fail on a value: casts are tried, and texts are matched before they are read.
 """
 
 from dataclasses import dataclass, field
@@ -126,8 +126,8 @@ class Column:
 class Mapped:
     """How an attribute's code is made, in three steps, so that no conversion is done twice for a record.
 
-    ``value`` and ``null`` come from the column, ``code`` from those two (as ``v`` and ``n`` with the attribute's number).
-    Records are kept where ``early`` holds (None: always) and, if ``late``, where the code is not NULL.
+    ``value`` and ``null`` come from the column, ``code`` from those two (as ``v`` and ``n`` with the attribute's
+    number). Records are kept where ``early`` holds (None: always) and, if ``late``, where the code is not NULL.
     """
 
     value: str
@@ -146,9 +146,9 @@ def mapped(rule: Attribute, column: Column, number: int, parameters: Parameters)
         low, high = run  # the common case of small integers: clamped, so that no value overflows, and quick
         code = f"(least(greatest(v{number}, {low}), {high}) - {low})::{code_type}"
         return Mapped(column.sql, "NULL", code, f"{column.sql} BETWEEN {low} AND {high}", False)
-    value, own = own(rule, column, f"v{number}", parameters)
+    value, place = own(rule, column, f"v{number}", parameters)
     null = "NULL" if rule.null_code is None else str(rule.null_code)
-    unknown = own if rule.unknown_code is None else f"coalesce({own}, {rule.unknown_code})"
+    unknown = place if rule.unknown_code is None else f"coalesce({place}, {rule.unknown_code})"
     code = f"TRY_CAST(CASE WHEN n{number} THEN {null} ELSE {unknown} END AS {code_type})"
     return Mapped(value, column.is_null, code, None, rule.null_code is None or rule.unknown_code is None)
 

@@ -1,7 +1,7 @@
 """What a count may be asked of: files, frames, Arrow data and relations, all brought before DuckDB as one table.
 
-Only names and types of columns are looked at here, never values: neither a Parquet file's statistics and dictionaries nor
-the categories of a frame become labels.
+Only names and types of columns are looked at here, never values: neither a Parquet file's statistics and dictionaries
+nor the categories of a frame become labels.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,8 +16,8 @@ from quietfield.curator.counting.cleaning import cleaned
 from quietfield.errors import Error, FileError, names
 
 UNREADABLE = (
-    "the data could not be read. What the reader said about it is not shown, since it may quote records. Check that the "
-    "file is whole and of the kind that its name says, and that there is room in memory and on disk."
+    "the data could not be read. What the reader said about it is not shown, since it may quote records. Check that "
+    "the file is whole and of the kind that its name says, and that there is room in memory and on disk."
 )
 CHUNK = 2**17
 
@@ -62,15 +62,17 @@ def source(data: Any) -> Source:
     if any(hasattr(data, name) for name in ("scanner", "to_arrow_reader", "fetch_arrow_reader", "__arrow_c_stream__")):
         return _arrow(data)
     raise Error(
-        f"records cannot be counted in a {type(data).__name__}; expected a path to CSV, TSV or Parquet files, a pandas or polars "
-        "frame, Arrow data, a DuckDB relation, an Ibis table, or a two-dimensional array of integer codes."
+        f"records cannot be counted in a {type(data).__name__}; expected a path to CSV, TSV or Parquet files, a pandas or "
+        "polars frame, Arrow data, a DuckDB relation, an Ibis table, or a two-dimensional array of integer codes."
     )
 
 
 def _files(path: str | Path) -> Source:
     paths = lines.files(path)
     if all(lines.delimiter(name) for name in paths):
-        return Source(tuple(lines.header(paths[0])), lambda con, wanted: _register(con, Stream(*lines.reader(paths, wanted))))
+        return Source(
+            tuple(lines.header(paths[0])), lambda con, wanted: _register(con, Stream(*lines.reader(paths, wanted)))
+        )
     if any(lines.delimiter(name) for name in paths):
         raise FileError(f"{str(path)!r} stands for files of different kinds; count one kind at a time.")
     columns = _parquet_names(paths[0])
@@ -150,7 +152,9 @@ def _arrow(data: Any) -> Source:
 def _mapping(data: Mapping[str, Any]) -> Source:
     import pyarrow as pa
 
-    return _arrow(cleaned(lambda: pa.table({name: _column(np.asarray(values)) for name, values in data.items()}), UNREADABLE))
+    return _arrow(
+        cleaned(lambda: pa.table({name: _column(np.asarray(values)) for name, values in data.items()}), UNREADABLE)
+    )
 
 
 def _pandas(frame: Any) -> Source:
@@ -193,6 +197,6 @@ def _text(value: Any) -> str | None:
         return value.encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
-    if isinstance(value, float | np.floating) and value.is_integer() and abs(value) < 1e15:
+    if isinstance(value, float | np.floating) and float(value).is_integer() and abs(float(value)) < 1e15:
         return str(int(value))
     return str(value)

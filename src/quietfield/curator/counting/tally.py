@@ -1,12 +1,14 @@
 """Tally: codes in, integer tables out, in batches and in one pass.
 
-Cliques are gathered into a few covering tables, each small enough to stay in the processor's cache; every clique's table is
-a marginal of one of them. For 24 pairs of 10 values that means 5 tables of 4 attributes instead of 24 of two.
+Cliques are gathered into a few covering tables, each small enough to stay in the processor's cache; every clique's
+table is a marginal of one of them. For 24 pairs of 10 values that means 5 tables of 4 attributes instead of 24 of
+two.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -59,11 +61,13 @@ def check_size(statistics: Statistics) -> None:
     for table in statistics.tables:
         if prod(table.shape) > MOST_CELLS:
             raise TooLarge(
-                f"the table of {table.clique} has {prod(table.shape):,} cells, more than the {MOST_CELLS:,} that can be "
-                "counted; join fewer attributes, or give them fewer values."
+                f"the table of {table.clique} has {prod(table.shape):,} cells, more than the {MOST_CELLS:,} that can "
+                "be counted; join fewer attributes, or give them fewer values."
             )
     if statistics.cells > MOST_CELLS:
-        raise TooLarge(f"the tables have {statistics.cells:,} cells in all, more than {MOST_CELLS:,}; take fewer cliques.")
+        raise TooLarge(
+            f"the tables have {statistics.cells:,} cells in all, more than {MOST_CELLS:,}; take fewer cliques."
+        )
 
 
 @dataclass
@@ -86,8 +90,8 @@ class Tally:
         """Add one batch: an array of codes for each attribute, and integer weights (1 unless given)."""
         self._total += rows if weights is None else int(weights.sum(dtype=np.int64))
         for cover, flat in zip(self.covers, self._flat, strict=True):
-            kind = np.uint16 if flat.size <= 2**16 else np.uint32 if flat.size <= 2**32 else np.int64
-            key = codes[cover[0]].astype(kind)
+            kind: Any = np.uint16 if flat.size <= 2**16 else np.uint32 if flat.size <= 2**32 else np.int64
+            key: Any = codes[cover[0]].astype(kind)
             for name in cover[1:]:
                 key *= kind(self.domain.size(name))
                 np.add(key, codes[name], out=key, casting="unsafe")  # codes are within the domain: nothing is cut off
