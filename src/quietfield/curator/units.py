@@ -231,15 +231,13 @@ def statistics(
 
 
 def _counted(group: tuple[Clique, ...], domain: Domain, unit: Unit, rows: int, replace: int) -> Counted:
-    edge, normalise = len(group[0]) > 1, isinstance(unit, Person) and unit.normalise
-    most = Fraction(1 if normalise and edge else rows * len(group))
-    excluded = None
-    if normalise and edge:
-        cells = {null_cell(clique, domain, unit.null) for clique in group}  # type: ignore[union-attr]
-        if len(cells) > 1:
-            raise Error(f"the tied cliques {names(group)} have the null {unit.null!r} in different places.")  # type:
-            ignore[union - attr]
-        excluded = cells.pop()
+    edge, null = len(group[0]) > 1, unit.null if isinstance(unit, Person) else None
+    shared = edge and isinstance(unit, Person) and unit.normalise
+    most = Fraction(1 if shared else rows * len(group))
+    cells = {null_cell(clique, domain, null) for clique in group} if shared else {None}
+    if len(cells) > 1:
+        raise Error(f"the tied cliques {names(group)} have the null {null!r} in different places; give them one order.")
+    excluded = cells.pop()
     return Counted(group, domain.table_shape(group[0]), excluded, replace * most, replace * most**2)
 
 

@@ -74,7 +74,8 @@ def count(source: Any, schema: Schema, statistics: Statistics, unit: Unit, *, pr
         dropping = [name for name in statistics.attributes if name in schema.drops]
         if dropping:
             raise Error(
-                f"with neighbours='replace' the number of records is public, so none may be dropped, but "
-                f"{names(dropping)} would drop some; give both null= and unknown= a label for them, or use neighbours='add_remove'."
+                "with neighbours='replace' the number of records is public, so none may be dropped, but "
+                f"{names(dropping)} would drop some; give both null= and unknown= a label for them, or use "
+                "neighbours='add_remove'."
             )
     return engine(source).count(schema, statistics, unit, progress=progress)

@@ -20,8 +20,8 @@ from quietfield.errors import Error, names
 from quietfield.schema import SECONDS, Attribute, Cuts, Dates, Labels, Schema
 
 FAILED = (
-    "the database could not count. What it said is not shown, since it may quote records; the database's own log has it. "
-    "Check the connection, your rights on the table and that it is still there."
+    "the database could not count. What it said is not shown, since it may quote records; the database's own log has "
+    "it. Check the connection, your rights on the table and that it is still there."
 )
 
 

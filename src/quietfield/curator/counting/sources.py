@@ -62,8 +62,8 @@ def source(data: Any) -> Source:
     if any(hasattr(data, name) for name in ("scanner", "to_arrow_reader", "fetch_arrow_reader", "__arrow_c_stream__")):
         return _arrow(data)
     raise Error(
-        f"records cannot be counted in a {type(data).__name__}; expected a path to CSV, TSV or Parquet files, a pandas or "
-        "polars frame, Arrow data, a DuckDB relation, an Ibis table, or a two-dimensional array of integer codes."
+        f"records cannot be counted in a {type(data).__name__}; expected a path to CSV, TSV or Parquet files, a pandas "
+        "or polars frame, Arrow data, a DuckDB relation, an Ibis table, or a two-dimensional array of integer codes."
     )
 
 
