@@ -1,0 +1,120 @@
+"""Random records, schemas and structures, and the same records in every form that quietfield reads."""
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from hypothesis import strategies as st
+
+from quietfield.curator.units import Person, Rows, Unit
+from quietfield.schema import Cuts, Dates, Labels, Schema
+from quietfield.structures import Structure
+
+TEXTS = ["a", "b", "it's", '"quoted"', "'; DROP TABLE records; --", "a,b", "ä", "\\", "$p0", "%s", "z", " a", "A"]
+NUMBERS = ["1", " 1", "1.0", "+2", "-3", "2.", ".5", "1e2", "1e999", "9e300", "inf", "nan", "0x10", "1,5", "x", "007"]
+TIMES = [
+    "2024-01-31", "2024-02-30", "2024-02-29", "2023-02-29", "2024-03-01T10:00:00", "2024-03-01 10:00", "0000-01-01",
+    "2024-03-01 23:59:59.999", "2024-03-01 10:00:00Z", "2024-03-01 10:00:00+02:00", "yesterday", "2024-13-01",
+]  # fmt: skip
+NAMES = ["plain", 'with "quotes"', "with\nline break", "näme; DROP TABLE x", "c0", "Plain", "v0", "select", "a b"]
+
+#: The kinds of columns: their Arrow type and their values.
+COLUMNS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
+    "text": (pa.string(), st.sampled_from([*TEXTS, "", None])),
+    "number as text": (pa.string(), st.sampled_from([*NUMBERS, "", None])),
+    "time as text": (pa.string(), st.sampled_from([*TIMES, "", None])),
+    "integer": (pa.int64(), st.sampled_from([-(2**62), -3, 0, 1, 2, 7, 2**40, None])),
+    "float": (pa.float64(), st.sampled_from([-1.0, 0.0, 1.0, 2.0, 2.5, 1e300, float("nan"), None])),
+    "boolean": (pa.bool_(), st.sampled_from([True, False, None])),
+    "date": (pa.date32(), st.dates(datetime.date(2023, 12, 30), datetime.date(2024, 3, 5)) | st.none()),
+    "time": (
+        pa.timestamp("us"),
+        st.datetimes(datetime.datetime(2023, 12, 31), datetime.datetime(2024, 3, 2)) | st.none(),
+    ),
+}
+
+
+@st.composite
+def rules(draw: st.DrawFn, column: str) -> Any:
+    """A rule that may or may not suit its column."""
+    kind = draw(st.sampled_from(["texts", "integers", "run", "cuts", "dates"]))
+    extra: dict[str, Any] = {"column": column}
+    number = kind in ("integers", "run")
+    for policy in ("null", "unknown"):
+        extra[policy] = draw(st.sampled_from(["drop", *([98, 99] if number else ["none", "other"])]))
+    if kind == "texts":
+        labels = draw(st.lists(st.sampled_from([*TEXTS, "1", "-3", "true", "2024-01-31"]), min_size=1, unique=True))
+        return Labels(tuple(labels), **extra)
+    if kind == "integers":
+        return Labels(tuple(draw(st.lists(st.sampled_from([-3, 0, 1, 2, 7]), min_size=1, unique=True))), **extra)
+    if kind == "run":
+        return Labels(tuple(range(draw(st.integers(-3, 1)), 4)), **extra)
+    if kind == "cuts":
+        return Cuts(tuple(sorted(draw(st.sets(st.sampled_from([-5, 0, 0.5, 1, 2.25, 50]), min_size=1)))), **extra)
+    period = draw(st.sampled_from(["year", "month", "week", "day", "hour"]))
+    return Dates(period, "2024-01-01", "2024-01-04" if period == "hour" else "2024-03-01", **extra)
+
+
+@st.composite
+def problems(draw: st.DrawFn, names: list[str] | None = None, rows: int = 25) -> tuple[pa.Table, Schema, Structure, Unit]:
+    """Records, a schema for them, a structure with ties, and a unit."""
+    named = draw(st.permutations(names or NAMES))[:4]
+    kinds = {name: draw(st.sampled_from(list(COLUMNS))) for name in named}
+    size = draw(st.integers(0, rows))
+    people = {"who": (pa.string(), st.sampled_from(["p", "q", "r s", "", None])), "id": (pa.int64(), st.integers(0, 2))}
+    data = {name: pa.array([draw(COLUMNS[kind][1]) for _ in range(size)], COLUMNS[kind][0]) for name, kind in kinds.items()}
+    data |= {name: pa.array([draw(values) for _ in range(size)], kind) for name, (kind, values) in people.items()}
+    attributes = {f"attribute {i}": draw(rules(draw(st.sampled_from(named)))) for i in range(3)}
+    attributes["twin"] = attributes["attribute 0"]
+    schema = Schema(attributes)
+    listed = list(attributes)
+    cliques = draw(st.lists(st.sampled_from([(listed[0],), (listed[1], listed[0]), tuple(listed[:3])]), unique=True))
+    tied = ((listed[0], listed[1]), ("twin", listed[1]))
+    structure = draw(st.sampled_from([Structure((*tied, (listed[2],)), (tied,)), Structure((*cliques, (listed[2],)))]))
+    units: list[Unit] = [Rows(1), Person("who", rows=1), Person("id", rows=3), Person(("id", "who"), rows=2)]
+    if any(len(clique) > 1 for clique in structure):
+        units += [Person("who", normalise=True), Person(("who", "id"), normalise=True, null="none")]
+    return pa.table(data), schema, structure, draw(st.sampled_from(units))
+
+
+def forms(table: pa.Table, folder: Path) -> dict[str, Any]:
+    """The same records as a file, a frame, Arrow data and a stream."""
+    import polars
+
+    path = folder / "rows.parquet"
+    pq.write_table(table, path, row_group_size=7)
+    return {
+        "Parquet": path,
+        "Arrow": table,
+        "Arrow stream": table.to_reader(max_chunksize=5),
+        "polars": polars.from_arrow(table),
+        "pandas": pandas_frame(table),
+        "columns": {name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names if _plain(table, name)}
+        if all(_plain(table, name) for name in table.column_names)
+        else table,
+    }
+
+
+def pandas_frame(table: pa.Table) -> Any:
+    """A pandas frame with the same values; integers and truth values with nulls keep their type."""
+    import pandas
+
+    nullable = {pa.int64(): pandas.Int64Dtype(), pa.bool_(): pandas.BooleanDtype()}
+    return table.to_pandas(types_mapper=nullable.get)
+
+
+def records(table: pa.Table) -> list[dict[str, Any]]:
+    """The same records for the brute-force count."""
+    return table.to_pylist()
+
+
+def _plain(table: pa.Table, name: str) -> bool:
+    return table.schema.field(name).type in (pa.string(), pa.int64()) and table[name].null_count == 0
+
+
+def codes(draw_from: int, size: int, width: int) -> np.ndarray:
+    """An array of codes, some outside the domain."""
+    return np.random.default_rng(size).integers(-1, draw_from + 1, (size, width))

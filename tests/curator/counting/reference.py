@@ -1,0 +1,129 @@
+"""Counting by brute force, in plain Python, from the words of the documentation: what every engine is compared with."""
+
+import datetime
+import hashlib
+import itertools
+import re
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+
+from quietfield.curator.units import GRID, ROWS_KEY, Person, Statistics, Unit
+from quietfield.schema import Attribute, Cuts, Dates, Labels, Schema
+
+Record = dict[str, Any]
+
+
+def is_null(value: Any) -> bool:
+    return value is None or value == "" or value != value
+
+
+def whole(value: Any) -> int | None:
+    if isinstance(value, bool | datetime.date):
+        return None
+    if isinstance(value, str):
+        stripped = value.strip(" \t")
+        match = re.fullmatch(r"([+-]?[0-9]{1,18})(\.0*)?", stripped, re.ASCII)
+        return int(match[1]) if match else None
+    if isinstance(value, float):
+        return int(value) if abs(value) < 1e15 and value == int(value) else None
+    return int(value)
+
+
+def number(value: Any) -> float | None:
+    if isinstance(value, bool | datetime.date):
+        return None
+    if isinstance(value, str):
+        plain = re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", value.strip(" \t"), re.ASCII)
+        found = float(value) if plain else None
+        return None if found is None or abs(found) == float("inf") else found
+    return float(value)
+
+
+def seconds(value: Any) -> int | None:
+    if isinstance(value, str):
+        if not re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value, re.ASCII) or value != value.strip():
+            return None
+        try:
+            value = datetime.datetime.fromisoformat(value)
+        except ValueError:
+            return None
+        if value.tzinfo is not None and value.utcoffset():
+            return None
+        value = value.replace(tzinfo=None)
+    if isinstance(value, datetime.datetime):
+        moment = value
+    elif isinstance(value, datetime.date):
+        moment = datetime.datetime(value.year, value.month, value.day)
+    else:
+        return None
+    return (moment - datetime.datetime(1970, 1, 1)) // datetime.timedelta(seconds=1)
+
+
+def text(value: Any) -> str | None:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        found = whole(value)
+        return None if found is None else str(found)
+    return str(value)
+
+
+def code(rule: Attribute, value: Any) -> int | None:
+    if is_null(value):
+        return rule.null_code
+    found: int | None = None
+    if isinstance(rule, Labels):
+        wanted = whole(value) if isinstance(rule.values[0], int) else text(value)
+        found = rule.values.index(wanted) if wanted in rule.values else None
+    elif isinstance(rule, Cuts):
+        size = number(value)
+        found = None if size is None else sum(size >= point for point in rule.points)
+    elif isinstance(rule, Dates):
+        moment = seconds(value)
+        inside = moment is not None and rule.limits[0] <= moment < rule.limits[-1]
+        found = sum(moment >= limit for limit in rule.limits) - 1 if inside and moment is not None else None
+    return rule.unknown_code if found is None else found
+
+
+def weighted(records: list[Record], schema: Schema, statistics: Statistics, unit: Unit) -> list[tuple[dict[str, int], int]]:
+    """The records that count, as codes, each with its weight."""
+    kept: dict[Any, list[dict[str, int]]] = defaultdict(list)
+    for position, record in enumerate(records):
+        coded = {name: code(schema[name], record[schema.column(name)]) for name in statistics.attributes}
+        who = tuple(record[name] for name in unit.columns) if isinstance(unit, Person) else position
+        if isinstance(unit, Person) and any(is_null(part) for part in who):  # type: ignore[union-attr]
+            continue
+        if all(value is not None for value in coded.values()):
+            kept[who].append(coded)  # type: ignore[arg-type]
+    found = []
+    for who, rows in kept.items():
+        if not isinstance(unit, Person):
+            found += [(row, 1) for row in rows]
+        elif unit.rows is not None:
+            found += [(row, 1) for row in sorted(rows, key=lambda row: digest(who, row, statistics))[: unit.rows]]  # noqa: B023
+        else:
+            edges = {id(row): sum(tuple(row[a] for a in c) != cell for c, cell in statistics.edges) for row in rows}
+            total = sum(edges.values())
+            found += [(row, GRID // total) for row in rows if edges[id(row)]]
+    return found
+
+
+def digest(who: Any, row: dict[str, int], statistics: Statistics) -> str:
+    parts = [ROWS_KEY, *(str(text(part)) for part in who), *(str(row[name]) for name in statistics.attributes)]
+    return hashlib.md5("|".join(parts).encode()).hexdigest()
+
+
+def count(records: list[Record], schema: Schema, statistics: Statistics, unit: Unit) -> tuple[list[np.ndarray], int]:
+    """All tables and the total."""
+    rows = weighted(records, schema, statistics, unit)
+    tables = []
+    for counted in statistics.tables:
+        table = np.zeros(counted.shape, dtype=np.int64)
+        for clique, (row, weight) in itertools.product(counted.cliques, rows):
+            cell = tuple(row[name] for name in clique)
+            if cell != counted.excluded:
+                table[cell] += weight
+        tables.append(table)
+    return tables, sum(weight for _, weight in rows)
