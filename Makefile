@@ -31,7 +31,7 @@ env-all:
 
 setup: env-all  ## install everything into .venv
 
-demo: env-demo  ## records to model in a minute, on made-up data
+demo: env-demo  ## from records to a release in seconds, on made-up records
 	@$(PY) -m quietfield demo
 
 test: env-all  ## all quick tests, with coverage

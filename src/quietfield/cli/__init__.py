@@ -31,7 +31,8 @@ from quietfield.errors import Error
 #: command: (module in this folder, what it does in 60 characters). A module whose app has a command of that name gives
 #: that command; otherwise the app as a whole is the command (one command, or a group such as ``ledger``).
 COMMANDS: dict[str, tuple[str, str]] = {
-    "check": ("check", "Show nulls and unknown values by column. NOT PRIVATE: for the curator's eyes only."),
+    "check": ("check", "Show nulls and unknown values by column (NOT PRIVATE)."),
+    "demo": ("demo", "Show the way from records to a release, on made-up records."),
     "export": ("export", "Write the tables of a release as CSV or Parquet."),
     "key": ("key", "Make the keys that sign releases."),
     "ledger": ("ledger", "Make and show ledgers: what may be spent, and what is."),

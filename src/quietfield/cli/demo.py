@@ -1,0 +1,92 @@
+"""``quietfield demo``: the way from records to a release, on made-up records, with the commands that do it."""
+
+import csv
+import io
+import random
+import shlex
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer()
+
+AGES, SMOKES, VISITS = (18, 40, 65), ["no", "yes"], [0, 1, 2, 3]
+
+
+@app.command(epilog="Example: quietfield demo --rows 2000 --folder demo")
+def demo(
+    rows: Annotated[int, typer.Option(min=1, max=10_000_000, help="How many records to make up.")] = 5000,
+    folder: Annotated[
+        Path | None, typer.Option(help="Where the files go, a new or empty folder; a temporary one unless said.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Draws the made-up records. The noise takes no seed.")] = 0,
+) -> None:
+    """Show the way from records to a release, on made-up records."""
+    from quietfield.errors import FileError
+
+    if folder is None:
+        folder = Path(tempfile.mkdtemp(prefix="quietfield-demo-"))
+    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise FileError(f"{folder} is there and not empty; name a new folder.")
+    folder.mkdir(parents=True, exist_ok=True)
+    records, schema, ledger, out = (folder / name for name in ("visits.csv", "schema.json", "budget.db", "visits.qfr"))
+    truth = make_up(records, rows, seed)
+    typer.echo(f"# Made up {rows} records of people: {records}")
+    write_schema(schema)
+    typer.echo(f"# Wrote down, without looking at them, what can occur: {schema}")
+    typer.echo("# The curator opens an account for these records, counts, pays, adds noise and publishes:")
+    run("ledger", "create", str(ledger), "--epsilon", "4", "--unit", "rows:1")
+    options = ["--schema", str(schema), "--structure", "chain", "--epsilon", "1", "--unit", "rows:1"]
+    run("release", str(records), *options, "--ledger", str(ledger), "--out", str(out))
+    typer.echo("\n# Anyone can check and read what was published:")
+    run("verify", str(out))
+    compare(out, truth)
+    typer.echo(f"\n# All files are in {folder}; `quietfield --help` lists what else can be done with them.")
+
+
+def make_up(path: Path, rows: int, seed: int) -> dict[tuple[str, int], int]:
+    """Write made-up records; the true number of people by smoking and visits, which only a demonstration may show."""
+    from quietfield.files import write_atomically
+
+    draw = random.Random(seed)
+    truth = {(smokes, visits): 0 for smokes in SMOKES for visits in VISITS}
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(["age", "smokes", "visits"])
+    for _ in range(rows):
+        age = draw.randint(5, 90)
+        smokes = "yes" if draw.random() < (0.02 if age < 18 else 0.3 if age < 65 else 0.15) else "no"
+        visits = min(VISITS[-1], sum(draw.random() < (0.45 if smokes == "yes" else 0.2) for _ in range(4)))
+        writer.writerow([age, smokes, visits])
+        truth[smokes, visits] += 1
+    write_atomically(path, text.getvalue().encode())
+    return truth
+
+
+def write_schema(path: Path) -> None:
+    """The schema of the made-up records."""
+    from quietfield.schema import Cuts, Schema
+
+    Schema({"age": Cuts(AGES), "smokes": SMOKES, "visits": VISITS}).save(path)
+
+
+def run(*words: str) -> None:
+    """Show a command and run it; the demonstration ends where one fails."""
+    from quietfield.cli import main
+
+    typer.echo(f"\n$ quietfield {shlex.join(words)}")
+    if code := main(words):
+        raise typer.Exit(code)
+
+
+def compare(path: Path, truth: dict[tuple[str, int], int]) -> None:
+    """The published table next to the true one. Only made-up records may be shown like this."""
+    from quietfield.releases import Release
+
+    table = Release.load(path).tables["smokes", "visits"]
+    typer.echo("\n# The noisy table of smokes and visits, next to the true one (the records are made up):")
+    typer.echo(f"{'smokes':>8} {'visits':>8} {'noisy':>8} {'true':>8}")
+    for (smokes, visits), noisy in zip(truth, table.ravel(), strict=True):
+        typer.echo(f"{smokes:>8} {visits:>8} {noisy:>8g} {truth[smokes, visits]:>8}")
