@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from math import prod
 from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,11 +33,15 @@ if TYPE_CHECKING:
 KIND, VERSION = "release", 1
 SIGNATURE = "signature.json"
 LIMITS = {MANIFEST: MANIFEST_LIMIT, TABLES: TABLES_LIMIT, SIGNATURE: 64 * 1024}
+#: The most values of all attributes together, and the most cells of a declared impossible combination.
+LABELS_LIMIT, MASK_LIMIT = 2**22, 2**26
 _RATIONAL = re.compile(r"-?\d{1,1000}(/\d{1,1000})?")
 
 
 def write(release: Release, path: str | Path, key: "Ed25519PrivateKey | str | Path | None" = None) -> None:
     """Write a release to one file."""
+    if sum(release.domain.shape) > LABELS_LIMIT:
+        raise Error(f"a release file takes domains of at most {LABELS_LIMIT} values in all; merge some values.")
     manifest, blob = pack(KIND, VERSION, to_json(release), [part.values for part in release.parts])
     members = {MANIFEST: manifest, TABLES: blob}
     if key is not None:
@@ -138,7 +143,7 @@ def from_json(manifest: Mapping[str, Any], tables: list[Any]) -> Release:
     total = manifest["total"]
     privacy = manifest["privacy"]
     return Release(
-        Domain.from_json(manifest["domain"]),
+        _domain(manifest["domain"]),
         structure,
         parts,
         None if total is None else _total(total),
@@ -150,6 +155,18 @@ def from_json(manifest: Mapping[str, Any], tables: list[Any]) -> Release:
         _string(manifest["package"]),
         None if manifest["ledger"] is None else _string(manifest["ledger"]),
     )
+
+
+def _domain(data: Any) -> Domain:
+    """A domain, refused before it is built if a few bytes would make it fill the memory."""
+    attributes = data["attributes"] if "attributes" in data else [{"name": k, "size": v} for k, v in data.items()]
+    sizes = {a["name"]: index(a["size"]) if "size" in a else len(a["labels"]) for a in attributes}
+    masks = [prod(sizes[name] for name in rule) for rule in data.get("impossible", ())]
+    if sum(sizes.values()) > LABELS_LIMIT or max(masks, default=0) > MASK_LIMIT:
+        raise FileError(
+            f"its domain has more than {LABELS_LIMIT} values in all, or an impossible combination too large."
+        )
+    return Domain.from_json(data)
 
 
 def _total(data: Mapping[str, Any]) -> Total:

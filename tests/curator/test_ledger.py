@@ -92,6 +92,15 @@ def test_what_does_not_match_is_refused(ledger, other):
     assert ledger.spent == 0
 
 
+@pytest.mark.parametrize("unit", [None, 3, "rows", {"kind": "week"}, {}])
+def test_bad_units_are_refused(tmp_path, ledger, unit):
+    with pytest.raises(Error, match="unit"):
+        Ledger.create(tmp_path / "c.db", epsilon=1, unit=unit)
+    with pytest.raises(Error, match=r"unit|ledger protects"):
+        ledger.charge("r", epsilon=0.1, unit=unit, neighbours="add_remove")
+    assert ledger.spent == 0
+
+
 def test_how_many_rows_of_a_person_count_is_not_part_of_who_is_protected(tmp_path):
     book = Ledger.create(tmp_path / "b.db", epsilon=1, unit=Person("user", rows=3))
     book.charge("r", epsilon=0.5, unit=Person("user", normalise=True), neighbours="add_remove")

@@ -166,6 +166,13 @@ def test_tied_cliques_have_one_weight_and_any_order_of_names():
         mechanism.plan(stats_, epsilon=1, weights={("x0", "x1"): 2, ("x1", "x2"): 3})
 
 
+def test_the_empty_clique_names_the_total():
+    plan = mechanism.plan(counted(), epsilon=1, weights={(): 4})
+    assert plan.scales[-1] == pytest.approx(plan.scales[0] / 4)
+    with pytest.raises(Error, match="not released"):
+        mechanism.plan(counted(total=False), epsilon=1, weights={(): 4})
+
+
 def test_fractional_contributions_get_noise_on_their_grid():
     stats_ = counted(unit=Person("u", normalise=True), total=False)
     plan = mechanism.plan(stats_, epsilon=1)

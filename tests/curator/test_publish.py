@@ -210,6 +210,25 @@ def test_the_whole_way_on_the_command_line(folder, capsys):
     assert (shown["spent"], shown["remaining"], shown["charges"][0]["release"]) == ("1/4", "3/4", release.id)
 
 
+def test_odd_names_on_the_whole_way(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    odd = ["'; DROP TABLE x; --", '"q"', "<script>", "new\nline", "é🙂", "noisy_count", "../../etc"]
+    schema = qf.Schema({name: ["=1+1", "<b>", 'a,"b"\n'] for name in odd})
+    frame = {name: ["=1+1", "<b>", 'a,"b"\n', "=1+1"] for name in odd}
+    qf.release(frame, schema, qf.structures.chain(odd), epsilon=100, unit=qf.Rows(1), ledger=None).save("x.qfr")
+    assert main(["verify", "x.qfr"]) == 0
+    for kind in ("csv", "parquet"):
+        assert main(["export", "x.qfr", "--out", "t", "--format", kind]) == 0
+    assert sorted(os.listdir()) == ["t", "x.qfr"]
+    release = qf.Release.load("x.qfr")
+    for number, clique in enumerate(release.tables, 1):
+        with open(f"t/table-{number:04d}.csv", newline="") as file:
+            rows = list(csv.reader(file))
+        assert tuple(rows[0][:2]) == clique
+        assert [tuple(r[:2]) for r in rows[1:4]] == [(schema.domain.labels(clique[0])[0], x) for x in frame[odd[0]][:3]]
+        assert len(set(rows[0])) == 3
+
+
 @pytest.mark.parametrize(("extra", "why"), [
     (["--epsilon", "0.1", "--out", "x.qfr"], "say who pays"),
     (["--epsilon", "0.1", "--out", "x.qfr", "--ledger", "budget.db", "--no-ledger"], "say who pays"),

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from quietfield import accounting
 from quietfield.curator.ledger_file import APPLICATION, VERSION, create_file, digest, now
+from quietfield.curator.units import Person, Rows, from_json
 from quietfield.errors import Error, FileError
 from quietfield.files import canonical_json
 
@@ -49,7 +50,7 @@ class Ledger:
 
     >>> import tempfile, os
     >>> path = os.path.join(tempfile.mkdtemp(), "budget.db")
-    >>> ledger = Ledger.create(path, epsilon=1, unit={"kind": "rows", "rows": 1}, protects="one row")
+    >>> ledger = Ledger.create(path, epsilon=1, unit={"kind": "rows", "rows": 1})
     >>> charge = ledger.charge("r1", epsilon=0.25, unit={"kind": "rows", "rows": 1}, neighbours="add_remove")
     >>> ledger.remaining
     Fraction(3, 4)
@@ -90,7 +91,6 @@ class Ledger:
         neighbours: str = "add_remove",
         accounting_by: Accounting = "pure",
         name: str = "",
-        protects: str | None = None,
     ) -> "Ledger":
         """Make a ledger; what it protects and how it counts never changes afterwards.
 
@@ -123,7 +123,7 @@ class Ledger:
             "created": now(),
             "name": name,
             "unit": canonical_json(unit_json(unit)).decode(),
-            "protects": protects if protects is not None else unit.describe(),
+            "protects": from_json(unit_json(unit)).describe(),
             "neighbours": neighbours,
             "accounting": accounting_by,
             "epsilon": None if promised is None else str(promised),
@@ -323,7 +323,11 @@ class Ledger:
 
 def unit_json(unit: Any) -> dict[str, Any]:
     """A unit as plain JSON."""
-    return dict(unit) if isinstance(unit, Mapping) else unit.to_json()
+    if isinstance(unit, Mapping):
+        return dict(unit)
+    if not isinstance(unit, Rows | Person):
+        raise Error(f"a unit is Rows(k) or Person(column, ...), not {unit!r}.")
+    return unit.to_json()
 
 
 def protected(unit: Mapping[str, Any]) -> dict[str, Any]:
