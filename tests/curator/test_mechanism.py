@@ -124,6 +124,22 @@ def test_bad_requests_are_refused(bad, why):
         mechanism.plan(counted(), **bad)
 
 
+def test_what_comes_out_is_what_the_measurement_gives_for_the_counts(monkeypatch):
+    """Nothing is added outside: a measurement without noise gives the counts back."""
+    seen = []
+
+    def measurement(kind, scale):
+        return lambda values: (seen.append((kind, scale, list(values))), values)[1]
+
+    plan = mechanism.plan(counted(), epsilon=1)
+    monkeypatch.setattr(mechanism, "_measurement", measurement)
+    tables = [np.arange(9).reshape(3, 3) + 10 * i for i in range(3)]
+    noisy, total = mechanism.draw(plan, tables, 77)
+    assert all(np.array_equal(a, b) for a, b in zip(noisy, tables, strict=True))
+    assert total == 77
+    assert seen == [("laplace", plan.scales[0], [*range(9), *range(10, 19), *range(20, 29), 77])]
+
+
 def test_only_integers_and_the_planned_tables_take_noise():
     plan = mechanism.plan(counted(), epsilon=1)
     tables = [np.zeros((3, 3), np.int64)] * 3

@@ -154,6 +154,28 @@ def test_persons_with_fractional_weights(tmp_path):
     assert sum(table.sum() for table in loaded.tables.values()) == pytest.approx(3, abs=0.1)
 
 
+def test_sequences_are_released_as_two_tables_with_sensitivity_two(tmp_path):
+    from quietfield.curator.sequences import Sequences
+
+    visits = Sequences("user", "seen", "place", labels=["hall", "lab"], segment="1h", unit="person-day")
+    log = {
+        "user": ["u", "u", "v"],
+        "seen": ["2024-01-01 10:05:00", "2024-01-01 10:15:00", "2024-01-02 09:30:00"],
+        "place": ["hall", "lab", "hall"],
+    }
+    book = Ledger.create(tmp_path / "b.db", epsilon=2000, unit=visits.unit)
+    assert "a person with 21 days: up to 21 epsilon" in book.describe()
+    release = qf.release(
+        visits.log(log), visits.schema, visits.structure, epsilon=1000, unit=visits.unit, ledger=book, total=False
+    )
+    assert (release.claim.l1, len(release.parts)) == (2, 2)
+    assert release.tables["slot 3", "slot 4"].sum() == pytest.approx(2, abs=0.1)  # two person-days, each at most 1
+    release.save(tmp_path / "x.qfr")
+    loaded = qf.Release.load(tmp_path / "x.qfr")
+    assert loaded.parts[1].excluded == (2, 2)  # absent, absent
+    assert main(["verify", str(tmp_path / "x.qfr")]) == 0
+
+
 @pytest.mark.parametrize("bad", [
     {"epsilon": 0}, {"epsilon": float("nan")}, {"total": "yes"}, {"total": 1}, {"noise": "uniform"}, {"unit": "rows"},
     {"neighbours": "none"}, {"weights": {("a", "c"): 1}}, {"delta": 0.1}, {"ledger": 3},

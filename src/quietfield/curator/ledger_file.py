@@ -61,7 +61,9 @@ def create_file(target: Path, row: dict[str, Any]) -> None:
             connection.execute("COMMIT")
         finally:
             connection.close()
-        os.link(temporary, target)  # unlike a rename, this fails where a file is
+        with open(target, "xb"):  # claims the name, and fails where a file is; an empty file is no ledger
+            pass
+        os.replace(temporary, target)
     except FileExistsError:
         raise FileError(f"{target} exists, and a ledger is never overwritten; choose another name.") from None
     except OSError as error:
