@@ -91,8 +91,9 @@ class Labels(Attribute):
         object.__setattr__(self, "values", tuple(v if isinstance(v, str | bool) else _integer(v) for v in values))
         if "" in self.values:
             raise Error("an empty text is a null, so it cannot be a label; say what a null becomes with null=.")
-        if DROP in self.values:
-            raise Error(f"the label {DROP!r} has a meaning of its own here; rename it.")
+        for word in (DROP, FILL_IN):
+            if word in self.values:
+                raise Error(f"the label {word!r} has a meaning of its own here; rename it.")
 
     @property
     def own(self) -> tuple[Label, ...]:
@@ -126,7 +127,7 @@ class Cuts(Attribute):
 
     @cached_property
     def own(self) -> tuple[Label, ...]:  # type: ignore[override]
-        text = [f"{p:g}" if float(f"{p:g}") == p else repr(p) for p in self.points]
+        text = [str(int(p)) if p == int(p) and abs(p) < 1e15 else repr(p) for p in self.points]
         middle = (f"{a}-{b}" for a, b in pairwise(text))
         return (f"<{text[0]}", *middle, f"{text[-1]}+")
 

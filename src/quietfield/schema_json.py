@@ -45,6 +45,7 @@ class _Schema(_Strict):
     impossible: list[dict[str, _Label | list[_Label]]] = []
 
 
+RULE_KEYS = ("labels", "cuts", "period", "start", "end")
 EXAMPLES = {
     "labels": '{"name": "sex", "kind": "labels", "labels": ["f", "m"], "null": "drop", "unknown": "drop"}',
     "cuts": '{"name": "age", "kind": "cuts", "cuts": [18, 40, 65], "null": "not said", "unknown": "drop"}',
@@ -95,7 +96,7 @@ def _unfilled(data: dict[str, Any]) -> list[str]:
     def blank(value: Any) -> bool:
         return value == FILL_IN or (isinstance(value, list) and FILL_IN in value)
 
-    return [str(item.get("name")) for item in listed if any(blank(value) for value in item.values())]
+    return [str(item.get("name")) for item in listed if any(blank(item.get(key)) for key in RULE_KEYS)]
 
 
 def _problem(data: dict[str, Any], detail: Any) -> str:
@@ -106,7 +107,7 @@ def _problem(data: dict[str, Any], detail: Any) -> str:
         item = attributes[where[1]]
         name = item.get("name") if isinstance(item, dict) else None
         title = f"attribute {name!r}" if name else f"attribute number {where[1] + 1}"
-        rest = ".".join(str(part) for part in where[2:] if part not in EXAMPLES)
+        rest = ".".join(str(part) for part in where[3 if len(where) > 2 and where[2] in EXAMPLES else 2 :])
         kind = item.get("kind") if isinstance(item, dict) else None
         example = EXAMPLES.get(str(kind), EXAMPLES["labels"])
         return f"{title}{f', {rest}' if rest else ''}: {message} (write for instance {example})"

@@ -59,13 +59,17 @@ def rules(draw: st.DrawFn, column: str) -> Any:
 
 
 @st.composite
-def problems(draw: st.DrawFn, names: list[str] | None = None, rows: int = 25) -> tuple[pa.Table, Schema, Structure, Unit]:
+def problems(
+    draw: st.DrawFn, names: list[str] | None = None, rows: int = 25
+) -> tuple[pa.Table, Schema, Structure, Unit]:
     """Records, a schema for them, a structure with ties, and a unit."""
     named = draw(st.permutations(names or NAMES))[:4]
     kinds = {name: draw(st.sampled_from(list(COLUMNS))) for name in named}
     size = draw(st.integers(0, rows))
     people = {"who": (pa.string(), st.sampled_from(["p", "q", "r s", "", None])), "id": (pa.int64(), st.integers(0, 2))}
-    data = {name: pa.array([draw(COLUMNS[kind][1]) for _ in range(size)], COLUMNS[kind][0]) for name, kind in kinds.items()}
+    data = {
+        name: pa.array([draw(COLUMNS[kind][1]) for _ in range(size)], COLUMNS[kind][0]) for name, kind in kinds.items()
+    }
     data |= {name: pa.array([draw(values) for _ in range(size)], kind) for name, (kind, values) in people.items()}
     attributes = {f"attribute {i}": draw(rules(draw(st.sampled_from(named)))) for i in range(3)}
     attributes["twin"] = attributes["attribute 0"]
@@ -92,7 +96,9 @@ def forms(table: pa.Table, folder: Path) -> dict[str, Any]:
         "Arrow stream": table.to_reader(max_chunksize=5),
         "polars": polars.from_arrow(table),
         "pandas": pandas_frame(table),
-        "columns": {name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names if _plain(table, name)}
+        "columns": {
+            name: table[name].to_numpy(zero_copy_only=False) for name in table.column_names if _plain(table, name)
+        }
         if all(_plain(table, name) for name in table.column_names)
         else table,
     }

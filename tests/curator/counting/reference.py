@@ -87,7 +87,9 @@ def code(rule: Attribute, value: Any) -> int | None:
     return rule.unknown_code if found is None else found
 
 
-def weighted(records: list[Record], schema: Schema, statistics: Statistics, unit: Unit) -> list[tuple[dict[str, int], int]]:
+def weighted(
+    records: list[Record], schema: Schema, statistics: Statistics, unit: Unit
+) -> list[tuple[dict[str, int], int]]:
     """The records that count, as codes, each with its weight."""
     kept: dict[Any, list[dict[str, int]]] = defaultdict(list)
     for position, record in enumerate(records):
@@ -102,7 +104,7 @@ def weighted(records: list[Record], schema: Schema, statistics: Statistics, unit
         if not isinstance(unit, Person):
             found += [(row, 1) for row in rows]
         elif unit.rows is not None:
-            found += [(row, 1) for row in sorted(rows, key=lambda row: digest(who, row, statistics))[: unit.rows]]  # noqa: B023
+            found += [(row, 1) for row in sorted(rows, key=lambda row: digest(who, row, statistics))[: unit.rows]]
         else:
             edges = {id(row): sum(tuple(row[a] for a in c) != cell for c, cell in statistics.edges) for row in rows}
             total = sum(edges.values())

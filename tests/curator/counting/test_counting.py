@@ -22,10 +22,11 @@ from quietfield.errors import Error, TooLarge
 from quietfield.schema import Labels, Schema
 from quietfield.structures import Structure, chain
 
+ONE = Rows(1)
 PAIR = Schema({"a": ["x", "y"], "b": [0, 1]})
 
 
-def wanted(schema: Schema, cliques: Any, unit: Any = Rows(1), neighbours: Any = "add_remove") -> Any:
+def wanted(schema: Schema, cliques: Any, unit: Any = ONE, neighbours: Any = "add_remove") -> Any:
     return statistics(Structure.of(cliques, schema.domain), schema.domain, unit, neighbours, True)
 
 
@@ -83,7 +84,9 @@ def test_no_rows_give_zeros(unit: Any, tmp_path: Path) -> None:
 
 def test_the_order_of_rows_and_the_size_of_batches_change_nothing() -> None:
     draw = np.random.default_rng(3)
-    table = pa.table({"a": draw.choice(["x", "y", "z"], 5000), "b": draw.integers(0, 3, 5000), "who": draw.integers(0, 900, 5000)})
+    table = pa.table(
+        {"a": draw.choice(["x", "y", "z"], 5000), "b": draw.integers(0, 3, 5000), "who": draw.integers(0, 900, 5000)}
+    )
     shuffled = table.take(draw.permutation(5000))
     for unit in (Rows(1), Person("who", rows=2), Person("who", normalise=True)):
         asked = wanted(PAIR, [("a", "b")], unit)

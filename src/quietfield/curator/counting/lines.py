@@ -117,11 +117,8 @@ def _parse(block: bytes, fields: Sequence[str], wanted: Sequence[str], separator
 
     columns = [f"c{fields.index(name)}" for name in wanted]
     lines, broken = _whole_lines(block)
-    try:
-        table, more = _quick(lines, len(fields), columns, separator)
-        if table.num_rows + more + broken != _records(block):
-            raise pa.ArrowInvalid("a line was split or joined")
-    except pa.ArrowException:
+    table, more = _quick(lines, len(fields), columns, separator) if _is_utf8(lines) else (None, 0)
+    if table is None or table.num_rows + more + broken != _records(block):  # refused, or a line was split or joined
         table, more = _careful(lines, len(fields), columns, separator)
     missing = broken + more
     table = table.rename_columns([f"c{i}" for i in range(len(wanted))])
@@ -149,7 +146,16 @@ def _whole_lines(block: bytes) -> tuple[bytes, int]:
     return b"\n".join(matched), len(lines) - len(matched)
 
 
-def _quick(lines: bytes, width: int, columns: Sequence[str], separator: str) -> tuple["pa.Table", int]:
+def _is_utf8(lines: bytes) -> bool:
+    """Asked before Arrow sees the lines: it would print the bytes that it cannot read on the error stream."""
+    try:
+        return lines.isascii() or bool(lines.decode())
+    except UnicodeDecodeError:
+        return False
+
+
+def _quick(lines: bytes, width: int, columns: Sequence[str], separator: str) -> tuple["pa.Table | None", int]:
+    """All lines at once, and the number of those that were refused; None where Arrow gives up."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
@@ -164,20 +170,25 @@ def _quick(lines: bytes, width: int, columns: Sequence[str], separator: str) -> 
     used = list(dict.fromkeys(columns))
     if not lines.strip(b"\n"):
         return pa.table({name: pa.nulls(0, pa.string()) for name in used}).select(columns), 0
-    table = arrow_csv.read_csv(
-        io.BytesIO(lines),
-        read_options=arrow_csv.ReadOptions(
-            column_names=every, use_threads=False, block_size=max(2**20, len(lines) + 1)
-        ),
-        parse_options=arrow_csv.ParseOptions(delimiter=separator, invalid_row_handler=refuse, ignore_empty_lines=True),
-        convert_options=arrow_csv.ConvertOptions(
-            column_types=dict.fromkeys(used, pa.string()),
-            include_columns=used,
-            null_values=[""],
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=True,
-        ),
-    )
+    try:
+        table = arrow_csv.read_csv(
+            io.BytesIO(lines),
+            read_options=arrow_csv.ReadOptions(
+                column_names=every, use_threads=False, block_size=max(2**20, len(lines) + 1)
+            ),
+            parse_options=arrow_csv.ParseOptions(
+                delimiter=separator, invalid_row_handler=refuse, ignore_empty_lines=True
+            ),
+            convert_options=arrow_csv.ConvertOptions(
+                column_types=dict.fromkeys(used, pa.string()),
+                include_columns=used,
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=True,
+            ),
+        )
+    except pa.ArrowException:
+        return None, 0
     return table.select(columns), refused
 
 

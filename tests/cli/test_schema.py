@@ -1,0 +1,68 @@
+"""``quietfield schema`` and ``quietfield check``."""
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from quietfield.cli import main
+from quietfield.schema import Schema
+
+pytest.importorskip("duckdb")
+
+
+@pytest.fixture
+def records(tmp_path: Path) -> Path:
+    table = pa.table({"sex": ["f", "m", "Smith", None], "age": [17.0, 40.0, float("nan"), 3.0], 'o"dd': [1, 2, 3, 4]})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    return tmp_path / "rows.parquet"
+
+
+def test_a_starter_has_names_and_types_and_no_value(records: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = records.with_name("schema.json")
+    assert main(["schema", str(records), "--out", str(out)]) == 0
+    made = json.loads(out.read_text())
+    assert [(a["name"], a["kind"]) for a in made["attributes"]] == [
+        ("sex", "labels"),
+        ("age", "cuts"),
+        ('o"dd', "labels"),
+    ]
+    assert "Smith" not in out.read_text() + capsys.readouterr().out
+    assert main(["schema", str(records), "--out", str(out)]) == 1
+    assert "--force" in capsys.readouterr().err
+    assert main(["schema", str(records), "--out", str(out), "--force"]) == 0
+
+
+def test_a_starter_is_the_same_whatever_the_records_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = []
+    for rows in ("", "x,1\n", 'y,"2\n"""z,3,4\n'):
+        (tmp_path / "rows.csv").write_text("a,b\n" + rows)
+        assert main(["schema", str(tmp_path / "rows.csv")]) == 0
+        shown.append(capsys.readouterr().out)
+    assert len(set(shown)) == 1
+    assert [a["name"] for a in json.loads(shown[0])["attributes"]] == ["a", "b"]
+
+
+def test_a_check_is_marked_and_writes_no_file(records: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    schema = records.with_name("schema.json")
+    Schema({"sex": ["f", "m"], "age": [17, 40]}).save(schema)
+    before = sorted(records.parent.iterdir())
+    assert main(["check", str(records), str(schema)]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("NOT PRIVATE") == 2
+    assert "'Smith' x 1" in shown
+    assert "nulls  25.00%" in shown
+    assert main(["check", str(records), str(schema), "--json", "--common", "0"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert "NOT PRIVATE" in found["warning"]
+    assert [(a["null_share"], a["unknown_share"]) for a in found["attributes"]] == [(0.25, 0.25), (0.25, 0.25)]
+    assert sorted(records.parent.iterdir()) == before
+
+
+def test_an_unfilled_schema_is_named(records: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = records.with_name("schema.json")
+    main(["schema", str(records), "--out", str(out)])
+    assert main(["check", str(records), str(out)]) == 1
+    assert "'sex', 'age'" in capsys.readouterr().err

@@ -1,0 +1,130 @@
+"""PostgreSQL and Spark count the same integers as DuckDB and plain Python."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "curator" / "counting"))
+import frames
+import reference
+
+from quietfield.curator.counting import count
+from quietfield.curator.sequences import Sequences
+from quietfield.curator.units import Person, Rows, Statistics, statistics
+from quietfield.domain import Domain
+from quietfield.errors import Error
+from quietfield.schema import Schema
+from quietfield.structures import Structure, chain
+
+pytestmark = pytest.mark.heavy
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+#: PostgreSQL's names have at most 63 bytes and Spark's views know no line breaks; both are strange enough.
+NAMES = ['with "quotes"', "näme; DROP TABLE x", "c0", "v0", "select", "a b", "`tick`"]
+
+
+def assert_same(found: Any, tables: list[np.ndarray], total: int, asked: Statistics) -> None:
+    assert found.total == total
+    for counted, expected, actual in zip(asked.tables, tables, found.tables, strict=True):
+        np.testing.assert_array_equal(actual, expected, err_msg=str(counted.clique))
+
+
+def loaded(connection: Any, table: pa.Table, folder: Path) -> Any:
+    """The same records as a table of the database."""
+    import ibis
+
+    if connection.name == "postgres":
+        return connection.create_table("records", ibis.memtable(table), overwrite=True)
+    path = folder / "rows.parquet"
+    pq.write_table(table, path)
+    connection._session.read.parquet(str(path)).createOrReplaceTempView("records")
+    return connection.table("records")
+
+
+@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@given(problem=frames.problems(NAMES))
+def test_postgres_counts_like_plain_python(postgres: Any, tmp_path_factory: Any, problem: Any) -> None:
+    check(postgres, tmp_path_factory, problem)
+
+
+@settings(max_examples=12, suppress_health_check=list(HealthCheck))
+@given(problem=frames.problems(NAMES))
+def test_spark_counts_like_plain_python(spark: Any, tmp_path_factory: Any, problem: Any) -> None:
+    check(spark, tmp_path_factory, problem)
+
+
+def check(connection: Any, tmp_path_factory: Any, problem: Any) -> None:
+    table, schema, structure, unit = problem
+    asked = statistics(structure, schema.domain, unit, "add_remove", True)
+    tables, total = reference.count(frames.records(table), schema, asked, unit)
+    source = loaded(connection, table, tmp_path_factory.mktemp("rows"))
+    assert_same(count(source, schema, asked, unit), tables, total, asked)
+
+
+@pytest.mark.parametrize("database", ["postgres", "spark"])
+def test_sequences(database: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    draw = np.random.default_rng(5)
+    seen = np.datetime64("2024-01-01T20:00:00") + draw.integers(0, 8 * 3600, 400).astype("timedelta64[s]")
+    log = pa.table(
+        {
+            "user": draw.choice(["ann", "bob", "cyd", ""], 400),
+            "seen": pa.array(seen.astype("datetime64[us]")),
+            "place": draw.choice(["hall", "lab", "moon"], 400),
+        }
+    )
+    source = loaded(request.getfixturevalue(database), log, tmp_path)
+    for protected in ("person", "person-day"):
+        how = Sequences("user", "seen", "place", labels=["hall", "lab"], unit=protected)  # type: ignore[arg-type]
+        for unit in (how.unit, Person(how.identity, rows=3)):
+            asked = statistics(how.structure, how.schema.domain, unit, "add_remove", True)
+            here = count(how.log(log), how.schema, asked, unit)
+            assert here.total
+            assert_same(count(how.log(source), how.schema, asked, unit), here.tables, here.total, asked)
+
+
+def test_adult_is_the_same_everywhere(postgres: Any, spark: Any, tmp_path: Path) -> None:
+    path = DATA / "adult.parquet"
+    if not path.exists():
+        pytest.skip("the adult data are not beside the checkout")
+    import polars
+
+    domain = Domain.load(DATA / "adult-domain.json")
+    schema = Schema({name: domain.size(name) for name in domain})
+    structure = Structure((*chain(domain).cliques, ("sex", "race", "income>50K")))
+    asked = statistics(structure, domain, Rows(1), "add_remove", True)
+    table = pq.read_table(path)
+    polars.from_arrow(table).write_csv(tmp_path / "adult.csv")
+    expected = [np.zeros(counted.shape, dtype=np.int64) for counted in asked.tables]
+    for counted, here in zip(asked.tables, expected, strict=True):
+        np.add.at(here, tuple(table[name].to_numpy() for name in counted.clique), 1)
+    sources = {
+        "Parquet": path,
+        "CSV": tmp_path / "adult.csv",
+        "pandas": table.to_pandas(),
+        "polars": polars.from_arrow(table),
+        "codes": np.column_stack([table[name].to_numpy() for name in domain]),
+        "PostgreSQL": loaded(postgres, table, tmp_path),
+        "Spark": loaded(spark, table, tmp_path),
+    }
+    for source in sources.values():
+        assert_same(count(source, schema, asked, Rows(1)), expected, table.num_rows, asked)
+
+
+@pytest.mark.parametrize("database", ["postgres", "spark"])
+def test_a_database_s_words_do_not_leave(database: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    schema = Schema({"a": [0, 1]})
+    source = loaded(request.getfixturevalue(database), pa.table({"name": ["Smith"]}), tmp_path)
+    broken = source.mutate(a=source.name.cast("int64") + source.name.cast("int32"))
+    asked = statistics(Structure((("a",),)), schema.domain, Rows(1), "add_remove", True)
+    if database == "spark":
+        broken = broken.filter(broken.a.isnull()).mutate(a=broken.a / 0).drop("a")
+    with pytest.raises(Error) as caught:
+        count(broken, schema, asked, Rows(1))
+    assert "Smith" not in str(caught.value)
+    assert caught.value.__context__ is None

@@ -1,0 +1,136 @@
+"""Schema: rules, labels, JSON, and errors that say what to write instead."""
+
+import datetime
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quietfield.errors import Error, FileError
+from quietfield.schema import Cuts, Dates, Labels, Schema, starter
+
+POLICY = st.sampled_from(["drop", "none", "other"])
+SHARED = st.fixed_dictionaries({"column": st.none() | st.text(min_size=1), "null": POLICY, "unknown": POLICY})
+RULES = st.one_of(
+    st.builds(
+        lambda values, shared: Labels(tuple(values), **shared),
+        st.lists(st.text(min_size=1).filter(lambda t: t not in ("drop", "FILL IN")), min_size=1, unique=True),
+        SHARED,
+    ),
+    st.builds(
+        lambda points, shared: Cuts(tuple(sorted(points)), **shared),
+        st.sets(st.integers(-100, 100) | st.floats(-1e6, 1e6, allow_subnormal=False), min_size=1, max_size=6),
+        SHARED,
+    ),
+    st.builds(
+        lambda period, start, days, shared: Dates(period, str(start), str(start + datetime.timedelta(days)), **shared),
+        st.sampled_from(["year", "month", "week", "day", "hour"]),
+        st.dates(datetime.date(1900, 1, 1), datetime.date(2100, 1, 1)),
+        st.integers(1, 400),
+        SHARED,
+    ),
+)
+
+
+@given(st.dictionaries(st.text(min_size=1), RULES, min_size=1, max_size=4))
+def test_json_gives_the_same_schema(attributes: dict[str, Any]) -> None:
+    schema = Schema(attributes)
+    again = Schema.from_json(json.loads(json.dumps(schema.to_json())))
+    assert again == schema
+    assert again.domain == schema.domain
+    assert hash(again) == hash(schema)
+
+
+def test_a_file_and_back(tmp_path: Path) -> None:
+    schema = Schema(
+        {"age": Cuts([18, 40, 65]), "sex": ["f", "m"], "code": 3}, impossible=[{"sex": "m", "code": [1, 2]}]
+    )
+    schema.save(tmp_path / "schema.json")
+    again = Schema.load(tmp_path / "schema.json")
+    assert again == schema
+    assert again.domain.impossible == schema.domain.impossible != ()
+    assert again["age"].labels == ("<18", "18-40", "40-65", "65+")
+    assert again.domain.labels("code") == (0, 1, 2)
+
+
+def test_periods() -> None:
+    assert Dates("year", "2023-05-01", "2025-01-01").labels == ("2023", "2024")
+    assert Dates("month", "2024-12-05", "2025-01-02").labels == ("2024-12", "2025-01")
+    assert Dates("week", "2024-01-01", "2024-01-09").labels == ("2024-01-01", "2024-01-08")
+    assert Dates("hour", "2024-01-01", "2024-01-01T02:00").labels == ("2024-01-01 00:00", "2024-01-01 01:00")
+    assert Dates("day", "1970-01-02", "1970-01-04").limits == (86400, 172800, 259200)
+
+
+def test_labels_of_nulls_and_unknown_values_are_appended_once() -> None:
+    assert Labels(["f", "m"], null="none", unknown="none").labels == ("f", "m", "none")
+    both = Labels(["f", "m"], null="none", unknown="m")
+    assert (both.labels, both.null_code, both.unknown_code) == (("f", "m", "none"), 2, 1)
+    assert Cuts([1]).null_code is None
+    assert Schema({"a": Labels(["x"], null="n", unknown="u"), "b": Labels(["x"], null="n")}).drops == ("b",)
+
+
+def test_cut_points_keep_their_digits() -> None:
+    assert Cuts([0.1, 1234567, 2.5e9]).labels == ("<0.1", "0.1-1234567", "1234567-2500000000", "2500000000+")
+
+
+def test_a_starter_names_what_is_to_be_filled_in(tmp_path: Path) -> None:
+    made = starter([("name", "text"), ("size", "number"), ("seen", "time"), ("n", "integer")])
+    (tmp_path / "schema.json").write_text(json.dumps(made))
+    with pytest.raises(FileError, match="'name', 'size', 'seen', 'n'"):
+        Schema.load(tmp_path / "schema.json")
+    made["attributes"] = [{**made["attributes"][0], "labels": ["FILL IN"]}]
+    with pytest.raises(FileError, match="filled in for 'name'"):
+        Schema.from_json(made)
+    made["attributes"][0]["labels"] = ["a", "b"]
+    assert Schema.from_json(made).domain.shape == (2,)
+
+
+def attribute(**content: Any) -> dict[str, Any]:
+    return {"format": "quietfield-schema", "version": 1, "attributes": [{"name": "x", **content}]}
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ([], "not a schema"),
+        ({"format": "quietfield-domain"}, "not a schema"),
+        ({"format": "quietfield-schema", "version": 7}, "version 7"),
+        (attribute(kind="tags", labels=["a"]), "attribute 'x'.*'tags'.*'labels', 'cuts', 'dates'"),
+        (attribute(kind="labels"), "attribute 'x', labels: Field required"),
+        (attribute(kind="labels", labels=[1.5]), "attribute 'x'"),
+        (attribute(kind="labels", labels=["a", 1]), "'x': labels must be all strings or all integers"),
+        (attribute(kind="labels", labels=["a", ""]), "'x': an empty text is a null"),
+        (attribute(kind="labels", labels=["a"], lables=["b"]), "'x', lables: Extra inputs"),
+        (attribute(kind="cuts", cuts=[2, 1]), "'x': cut points must increase"),
+        (attribute(kind="dates", period="decade", start="2024-01-01", end="2025-01-01"), "attribute 'x', period"),
+        (attribute(kind="dates", period="day", start="May", end="2025-01-01"), "'x': start='May' is not a date"),
+        (attribute(kind="dates", period="day", start="2025-01-01", end="2025-01-01"), "'x': there is no day"),
+    ],
+)
+def test_a_wrong_file_is_explained(data: Any, message: str) -> None:
+    with pytest.raises(Error, match=message):
+        Schema.from_json(data)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Schema({}), "maps names"),
+        (lambda: Schema({"x": "abc"}), "attribute 'x': expected Labels"),
+        (lambda: Schema({"x": [None]}), "attribute 'x': labels are texts or whole numbers"),
+        (lambda: Labels("abc"), "expected a list"),  # type: ignore[arg-type]
+        (lambda: Labels(["drop"]), "meaning of its own"),
+        (lambda: Labels(["FILL IN"]), "meaning of its own"),
+        (lambda: Cuts([]), "one or more finite"),
+        (lambda: Cuts([float("nan")]), "one or more finite"),
+        (lambda: Dates("day", "2024-01-01T00:00+01:00", "2025-01-01"), "time zone"),
+        (lambda: Dates("hour", "1900-01-01", "2100-01-01"), "longer period"),
+        (lambda: Schema({"x": ["a"]})["y"], "'y' is not an attribute"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(make: Any, message: str) -> None:
+    with pytest.raises(Error, match=message):
+        make()
