@@ -15,10 +15,14 @@ if TYPE_CHECKING:
     from quietfield import structures as structures
     from quietfield.curator.ledger import Ledger as Ledger
     from quietfield.curator.publish import release as release
+    from quietfield.curator.sequences import Sequences as Sequences
     from quietfield.curator.units import Person as Person
     from quietfield.curator.units import Rows as Rows
     from quietfield.domain import Domain as Domain
     from quietfield.errors import Error as Error
+    from quietfield.frames import Frame as Frame
+    from quietfield.model import Model as Model
+    from quietfield.model import load as load
     from quietfield.noise import Gaussian as Gaussian
     from quietfield.noise import Laplace as Laplace
     from quietfield.releases import Release as Release
@@ -36,16 +40,20 @@ _NAMES = {
     "Dates": "schema",
     "Domain": "domain",
     "Error": "errors",
+    "Frame": "frames",
     "Gaussian": "noise",
     "inference": "inference",
     "Labels": "schema",
     "Laplace": "noise",
     "Ledger": "curator.ledger",
+    "load": "model",
+    "Model": "model",
     "Person": "curator.units",
     "Release": "releases",
     "release": "curator.publish",
     "Rows": "curator.units",
     "Schema": "schema",
+    "Sequences": "curator.sequences",
     "Structure": "structures",
     "structures": "structures",
 }

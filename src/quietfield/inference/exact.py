@@ -103,9 +103,9 @@ class Exact:
 
     def kernel(self, theta: np.ndarray) -> str:
         """The fastest kernel that is safe for these parameters (of one model, or of each row)."""
-        rows = theta.reshape(-1, theta.shape[-1])
-        if not rows.size:
+        if not theta.size:
             return "plain"
+        rows = theta.reshape(-1, theta.shape[-1])
         room = 600.0 if theta.dtype == np.float64 else 70.0
         room_plain = room - sum(log(size) for size in self.plan.domain.shape)
         # A coarse bound first: it settles ordinary models in two passes over the vector.

@@ -93,8 +93,13 @@ class Loopy:
         return plain(self.domain, self.cliques)
 
     @cached_property
+    def masks(self) -> tuple[tuple[Clique, np.ndarray], ...]:
+        """The impossible combinations that no clique holds; the others are part of the tables of those that do."""
+        return tuple(part for part in self.domain.masks if not any(set(part[0]) <= set(c) for c in self.cliques))
+
+    @cached_property
     def scopes(self) -> tuple[tuple[int, ...], ...]:
-        every = (*self.cliques, *(clique for clique, _ in self.domain.masks))
+        every = (*self.cliques, *(clique for clique, _ in self.masks))
         return tuple(tuple(self.domain.position(name) for name in clique) for clique in every)
 
     @cached_property
@@ -157,12 +162,25 @@ class Loopy:
         tables = []
         for kind in self.kinds:
             rho = self.weights[list(kind.factors)].reshape(-1, *(1,) * len(kind.shape))
-            if kind.masks:
-                possible = np.stack([self.domain.masks[f - len(self.cliques)][1] for f in kind.factors])
-                tables.append(jnp.asarray(np.where(possible, 0.0, _IMPOSSIBLE), theta.dtype))
-            else:
-                tables.append(theta[self._cells(kind)].reshape(-1, *kind.shape) / jnp.asarray(rho, theta.dtype))
+            possible = np.stack([self._possible(f) for f in kind.factors])
+            table = jnp.asarray(np.where(possible, 0.0, _IMPOSSIBLE), theta.dtype)
+            if not kind.masks:
+                table = theta[self._cells(kind)].reshape(-1, *kind.shape) / jnp.asarray(rho, theta.dtype) + table
+            tables.append(table)
         return tables
+
+    def _possible(self, factor: int) -> np.ndarray:
+        """Where a factor's table is possible: its own mask, or those that a clique holds."""
+        if factor >= len(self.cliques):
+            return self.masks[factor - len(self.cliques)][1]
+        clique = self.cliques[factor]
+        allowed = np.ones(self.domain.table_shape(clique), bool)
+        for scope, mask in self.domain.masks:
+            if set(scope) <= set(clique):
+                held = [name for name in clique if name in scope]
+                shape = [self.domain.size(name) if name in scope else 1 for name in clique]
+                allowed &= mask.transpose([scope.index(name) for name in held]).reshape(shape)
+        return allowed
 
     def _cells(self, kind: Kind) -> np.ndarray:
         """The places in the flat vector of the tables of one kind."""

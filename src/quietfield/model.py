@@ -1,0 +1,309 @@
+"""Model: a discrete Markov random field, and what can be asked of it.
+
+    p(x) = exp( sum over cliques C of theta_C(x_C)  -  A(theta) )      where x is possible, 0 elsewhere
+
+Axes follow each clique as given; values along an axis follow the Domain.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from quietfield import inference
+from quietfield.domain import Clique, Domain, Label
+from quietfield.errors import Error, FileError, names
+from quietfield.structures import Structure
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike
+
+    from quietfield.frames import Frame
+    from quietfield.inference.elimination import Factor
+
+KIND, VERSION = "model", 1
+
+
+class Model:
+    """A model from log-potentials, one table a clique.
+
+    >>> import quietfield as qf
+    >>> domain = qf.Domain({"rain": ["no", "yes"], "wet": ["no", "yes"]})
+    >>> model = qf.Model(domain, {("rain", "wet"): [[1.0, -1.0], [-1.0, 1.0]]})
+    >>> model.conditional("wet", given={"rain": "yes"}).round(3).tolist()
+    [0.119, 0.881]
+
+    ``method`` chooses the inference (see :data:`quietfield.inference.METHODS`), ``options`` are passed to it. With an
+    approximate method, probabilities and answers are approximations.
+    """
+
+    def __init__(
+        self,
+        domain: Domain,
+        potentials: "Mapping[str | Clique, ArrayLike]",
+        *,
+        method: str = "exact",
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        import numpy as np
+
+        from quietfield.inference.layout import plain, refuse_not_finite
+
+        if not isinstance(domain, Domain):
+            raise Error(f"a Model's first argument is a Domain, not a {type(domain).__name__}.")
+        self.domain = domain
+        self.structure = Structure.of(potentials, domain)
+        self.method = method
+        self.options = dict(options or {})
+        if method not in inference.METHODS:
+            raise Error(f"{method!r} is not an inference method; expected one of {names(inference.METHODS)}.")
+        layout = plain(domain, self.structure.cliques)
+        flat = layout.pack(dict(zip(self.structure.cliques, potentials.values(), strict=True)))
+        flat.flags.writeable = False
+        #: The log-potentials, one read-only array a clique.
+        self.potentials: dict[Clique, np.ndarray] = layout.unpack(flat)
+        if not np.isfinite(flat).all():
+            refuse_not_finite(self.potentials)
+
+    @property
+    def cliques(self) -> tuple[Clique, ...]:
+        return self.structure.cliques
+
+    @property
+    def parameters(self) -> int:
+        """The number of log-potentials."""
+        return sum(table.size for table in self.potentials.values())
+
+    @cached_property
+    def inference(self) -> inference.Inference:
+        """Marginals and log Z as the method found them, with its residual; computed once."""
+        return inference.infer(self.domain, self.potentials, self.method, **self.options)
+
+    def marginals(self) -> "dict[Clique, np.ndarray]":
+        """The marginal table of every clique."""
+        self._warn()
+        return dict(self.inference.marginals)
+
+    def marginal(self, attributes: str | Iterable[str]) -> "np.ndarray":
+        """The joint distribution of any attributes, inside a clique or not; axes in the order given."""
+        wanted = self.domain.clique(attributes)
+        inside = self._inside(wanted)
+        if inside is not None:
+            return inside
+        self._need_exact(f"the joint distribution of {names(wanted)}, which no clique holds together")
+        return self._normalised(self._factors, wanted)
+
+    def conditional(
+        self, attributes: str | Iterable[str], given: Mapping[str, Label | Sequence[Label]]
+    ) -> "np.ndarray":
+        """The joint distribution of attributes where others are known: a label each, or a list of possible labels."""
+        import numpy as np
+
+        wanted = self.domain.clique(attributes)
+        both = [name for name in self.domain.clique(given) if name in wanted]
+        if both:
+            raise Error(f"{names(both)} is both asked for and given; name each attribute once.")
+        self._need_exact("a conditional distribution")
+        factors = self._factors
+        for name, value in given.items():
+            v = self.domain.position(name)
+            values = [value] if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
+            codes = [self.domain.code(name, one) for one in values]
+            if len(codes) == 1:  # a known value: its axis goes
+                factors = [
+                    (tuple(u for u in scope if u != v), table.take(codes[0], axis=scope.index(v))) if v in scope
+                    else (scope, table)
+                    for scope, table in factors
+                ]  # fmt: skip
+            else:
+                known = np.full(self.domain.shape[v], -np.inf)
+                known[codes] = 0.0
+                factors = [*factors, ((v,), known)]
+        return self._normalised(factors, wanted, f"the given values {dict(given)!r} have probability 0 in this model.")
+
+    def log_prob(self, records: Any) -> "np.ndarray":
+        """The log-probability of each record: an array of codes, or any frame or mapping of columns with labels."""
+        import numpy as np
+
+        from quietfield.frames import codes_of
+
+        codes = codes_of(self.domain, records)
+        total = np.full(len(codes), -self.log_partition())
+        for scope, table in self._factors:
+            total += table[tuple(codes[:, v] for v in scope)]
+        return total
+
+    def log_partition(self) -> float:
+        """A(theta) = log Z; an estimate where inference is approximate (an upper bound with ``convex``)."""
+        self._warn()
+        return float(self.inference.log_z)
+
+    def entropy(self) -> float:
+        """The entropy in nats, A(theta) - theta . mu."""
+        found = self.inference.marginals
+        return self.log_partition() - sum(float((self.potentials[c] * found[c]).sum()) for c in self.cliques)
+
+    def mode(self) -> dict[str, Label]:
+        """A most probable record."""
+        from quietfield.inference.elimination import most_probable
+
+        self._need_exact("the most probable record")
+        self.log_partition()  # refuses a model without possible records
+        best = most_probable(self.domain.shape, self._factors)
+        return {name: self.domain.labels(name)[best.get(v, 0)] for v, name in enumerate(self.domain)}
+
+    def kl(self, other: "Model") -> float:
+        """KL(self || other) in nats, exact also where the two have different cliques.
+
+        Infinite where the other model rules out what this one allows.
+        """
+        mine, theirs = self.domain, other.domain
+        if {a: mine.labels(a) for a in mine} != {a: theirs.labels(a) for a in theirs}:
+            raise Error("the two models have different attributes or labels; a divergence needs the same on both sides.")
+        self._need_exact("a divergence")
+        other._need_exact("a divergence")
+        for clique, mask in other.domain.masks:
+            if (self.marginal(clique)[~mask] > 0).any():
+                return float("inf")
+        cross = sum(float((self.marginal(c) * table).sum()) for c, table in other.potentials.items())
+        return max(0.0, -self.entropy() - cross + other.log_partition())
+
+    def sample(self, n: int, seed: int | None = None, **options: int) -> "Frame":
+        """n records as a :class:`~quietfield.frames.Frame`; the same seed gives the same records.
+
+        Exact where inference is. Otherwise by Gibbs sampling from many chains (options ``chains``, ``burn_in``,
+        ``thin``); the frame's ``diagnostics`` then give the effective sample size and the agreement with the model.
+        """
+        from quietfield import sampling
+        from quietfield.frames import Frame
+
+        if isinstance(n, bool) or not hasattr(n, "__index__") or n < 0:
+            raise Error(f"the number of records is a whole number of 0 or more, not {n!r}.")
+        if self.method == "exact":
+            if options:
+                raise Error(f"{names(options)} apply to Gibbs sampling; this model is sampled exactly and needs none.")
+            self.log_partition()  # refuses a model without possible records
+            return Frame(self.domain, sampling.ancestral(self.domain, self._factors, n, seed))
+        start = [self.marginal(name) for name in self.domain]
+        columns, chains, sweeps = sampling.gibbs(self.domain, self._factors, start, n, seed, **options)
+        return Frame(self.domain, columns, self._gibbs_report(columns, chains, sweeps) if n else None)
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to a file: versioned, without pickle, whole or not at all."""
+        from quietfield.files import MANIFEST, TABLES, pack, write_archive
+
+        content = {
+            "domain": self.domain.to_json(),
+            "cliques": [list(clique) for clique in self.cliques],
+            "method": self.method,
+            "options": self.options,
+        }
+        manifest, tables = pack(KIND, VERSION, content, list(self.potentials.values()))
+        write_archive(path, {MANIFEST: manifest, TABLES: tables})
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Model":
+        """Read a file that :meth:`save` wrote."""
+        from quietfield.files import MANIFEST, MANIFEST_LIMIT, TABLES, TABLES_LIMIT, read_archive, unpack
+
+        members = read_archive(path, {MANIFEST: MANIFEST_LIMIT, TABLES: TABLES_LIMIT}, "a quietfield model")
+        manifest, tables = unpack(members, KIND, VERSION, path)
+        try:
+            cliques = [tuple(clique) for clique in manifest["cliques"]]
+            domain, method, options = Domain.from_json(manifest["domain"]), manifest["method"], manifest["options"]
+            if len(cliques) != len(tables):
+                raise FileError(f"{path} is damaged: it lists {len(cliques)} cliques and holds {len(tables)} tables.")
+            return cls(domain, dict(zip(cliques, tables, strict=True)), method=method, options=options)
+        except (KeyError, TypeError, ValueError) as error:
+            raise FileError(f"{path} is damaged: {error!r} in its description of the model.") from None
+
+    def _inside(self, wanted: Clique) -> "np.ndarray | None":
+        """A marginal that some clique's table holds, or None."""
+        import numpy as np
+
+        holders = [c for c in self.cliques if set(wanted) <= set(c)]
+        if holders:
+            clique = min(holders, key=self.domain.cells)
+            self._warn()
+            table = self.inference.marginals[clique]
+            table = table.sum(axis=tuple(i for i, name in enumerate(clique) if name not in wanted))
+            left = [name for name in clique if name in wanted]
+            return table.transpose([left.index(name) for name in wanted])
+        known = {name for clique in self.cliques for name in clique} | {n for c, _ in self.domain.masks for n in c}
+        if not known.intersection(wanted):
+            return np.full(self.domain.table_shape(wanted), 1.0 / self.domain.cells(wanted))
+        return None
+
+    @cached_property
+    def _factors(self) -> "list[Factor]":
+        """Potentials and impossible combinations as (attribute positions, log-table) pairs."""
+        import numpy as np
+
+        factors = [(tuple(self.domain.position(a) for a in c), table) for c, table in self.potentials.items()]
+        masks = [
+            (tuple(self.domain.position(a) for a in c), np.where(mask, 0.0, -np.inf)) for c, mask in self.domain.masks
+        ]
+        return [*factors, *masks]
+
+    def _normalised(self, factors: "list[Factor]", wanted: Clique, refusal: str = "no record is possible.") -> "np.ndarray":
+        import numpy as np
+
+        from quietfield.inference.elimination import log_sum_exp, sum_out
+
+        table = sum_out(self.domain.shape, factors, [self.domain.position(name) for name in wanted])
+        total = log_sum_exp(table, axis=tuple(range(table.ndim))) if table.ndim else table
+        if not np.isfinite(total):
+            raise Error(refusal)
+        return np.exp(table - total)
+
+    def _need_exact(self, what: str) -> None:
+        if self.method != "exact":
+            raise Error(
+                f"{what} needs exact inference, and this model uses {self.method!r}; estimate it from a sample "
+                "(model.sample), or build the model with method='exact' if it fits."
+            )
+
+    def _warn(self) -> None:
+        if not self.inference.converged:
+            import warnings
+
+            warnings.warn(self.inference.advice, inference.NotConverged, stacklevel=3)
+
+    def _gibbs_report(self, columns: "list[np.ndarray]", chains: int, sweeps: int) -> Any:
+        import numpy as np
+
+        from quietfield import sampling
+
+        effective = sampling.effective_size(self.domain, columns, chains)
+        gaps, spreads = [], []
+        for clique, table in self.inference.marginals.items():
+            index = np.ravel_multi_index([columns[self.domain.position(a)] for a in clique], table.shape)
+            shares = np.bincount(index, minlength=table.size) / len(index)
+            gaps.append(0.5 * float(np.abs(shares - table.ravel()).sum()))
+            spreads.append(0.5 * float(np.sqrt(2 / np.pi * table * (1 - table) / effective).sum()))
+        return sampling.GibbsReport(
+            chains, sweeps, effective, float(np.mean(gaps or 0)), float(np.mean(spreads or 0)), max(gaps, default=0.0)
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"Model of {len(self.domain)} attributes and {len(self.cliques)} cliques "
+            f"({self.parameters:,} log-potentials, {self.method} inference)"
+        )
+
+    def _repr_html_(self) -> str:
+        from quietfield.drawing import structure_svg
+
+        rows = "".join(f"<li>{escape(' × '.join(clique))}</li>" for clique in self.cliques[:12])
+        more = f"<li>… {len(self.cliques) - 12} more</li>" if len(self.cliques) > 12 else ""
+        return (
+            f"<div style='display:flex;gap:1.5em;align-items:center'>{structure_svg(self.domain, self.structure)}"
+            f"<div><strong>{escape(repr(self))}</strong><ul>{rows}{more}</ul></div></div>"
+        )
+
+
+def load(path: str | Path) -> Model:
+    """Read a model file."""
+    return Model.load(path)

@@ -1,0 +1,210 @@
+"""Drawing records from a model: exactly, by the chain rule; or by Gibbs sampling where exact inference is out of reach.
+
+Both work on chunks or chains whose random streams depend on the seed alone, so that the same seed gives the same
+records whatever the number of threads.
+"""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from quietfield.domain import Domain
+from quietfield.errors import Error
+from quietfield.inference.elimination import Factor, conditionals
+
+CHUNK = 1 << 16  # records drawn at a time: columns of this length stay in a core's cache
+_PENALTY = -1e4  # log-potential of an impossible combination in Gibbs sampling: finite, so a chain can leave one
+
+
+def ancestral(domain: Domain, factors: Sequence[Factor], count: int, seed: int | None) -> list[np.ndarray]:
+    """Independent exact records, as one column of codes an attribute."""
+    drawn = [_Draw(domain, *part) for part in conditionals(domain.shape, factors)]
+    inside = {draw.attribute for draw in drawn}
+    free = [v for v in range(len(domain)) if v not in inside]
+    columns = [np.empty(count, _code_type(size)) for size in domain.shape]
+    root = np.random.SeedSequence(seed)
+
+    def fill(start: int, sequence: np.random.SeedSequence) -> None:
+        stop = min(start + CHUNK, count)
+        random = np.random.Generator(np.random.SFC64(sequence))
+        chunk: dict[int, np.ndarray] = {}
+        for draw in drawn:
+            chunk[draw.attribute] = draw(chunk, random.random(stop - start))
+        for v in free:
+            chunk[v] = random.integers(domain.shape[v], size=stop - start)
+        for v, codes in chunk.items():
+            columns[v][start:stop] = codes
+
+    starts = range(0, count, CHUNK)
+    with ThreadPoolExecutor(min(len(starts) or 1, os.cpu_count() or 1)) as pool:
+        for done in [pool.submit(fill, *job) for job in zip(starts, root.spawn(len(starts)), strict=True)]:
+            done.result()
+    return columns
+
+
+class _Draw:
+    """Draws one attribute given those it depends on, by binary search in the rows of a cumulative table.
+
+    Rows are padded to a power of two, so that every record takes the same number of branch-free steps.
+    """
+
+    def __init__(self, domain: Domain, attribute: int, given: tuple[int, ...], log_table: np.ndarray) -> None:
+        self.attribute, self.given = attribute, given
+        self.strides = np.cumprod([1, *(domain.shape[v] for v in reversed(given))])[-2::-1].tolist() if given else []
+        size = domain.shape[attribute]
+        self.width = 1 << max(size - 1, 0).bit_length()
+        table = np.exp(log_table).reshape(size, -1).T
+        cumulative = np.cumsum(table, axis=1)
+        # From the last possible value on, the sum is 1 but for rounding; nothing beyond it may ever be drawn.
+        last = size - 1 - np.argmax(table[:, ::-1] > 0, axis=1)
+        cumulative[np.arange(size) >= last[:, None]] = 2.0
+        padded = np.full((len(table), self.width), 2.0)
+        padded[:, :size] = cumulative
+        self.table = padded.ravel()
+
+    def __call__(self, chunk: dict[int, np.ndarray], uniform: np.ndarray) -> np.ndarray:
+        base = np.zeros(len(uniform), np.intp)
+        for v, stride in zip(self.given, self.strides, strict=True):
+            base += chunk[v] * (stride * self.width)
+        place = base.copy()
+        step = self.width >> 1
+        while step:
+            place += step * (self.table.take(place + (step - 1)) <= uniform)
+            step >>= 1
+        place -= base
+        return place
+
+
+@dataclass(frozen=True)
+class GibbsReport:
+    """How far a Gibbs sample can be trusted.
+
+    ``effective`` is the smallest effective sample size of a value's share, from the spread between independent chains;
+    ``distance`` the mean total variation distance between a clique's table in the sample and the model's marginal (and
+    ``worst`` the largest), ``expected`` the mean distance that sampling ``effective`` records alone would give.
+    """
+
+    chains: int
+    sweeps: int
+    effective: float
+    distance: float
+    expected: float
+    worst: float
+
+    def __str__(self) -> str:
+        return (
+            f"Gibbs sample from {self.chains} chains of {self.sweeps} sweeps; effective sample size at least "
+            f"{self.effective:.0f}; mean distance to the model's clique marginals {self.distance:.3f} "
+            f"(sampling alone: at most about {self.expected:.3f}), largest {self.worst:.3f}"
+        )
+
+
+def gibbs(
+    domain: Domain,
+    factors: Sequence[Factor],
+    start: Sequence[np.ndarray],
+    count: int,
+    seed: int | None,
+    *,
+    chains: int = 250,
+    burn_in: int = 100,
+    thin: int = 5,
+) -> tuple[list[np.ndarray], int, int]:
+    """Records from many chains of single-attribute updates: (columns, chains, sweeps).
+
+    ``start`` gives each attribute's distribution for the first state. Attributes that share no factor are updated
+    together, so a sweep takes a few array operations even in large models. Consecutive records cycle through the chains.
+    """
+    chains = max(1, min(chains, count))
+    rounds = -(-count // chains)
+    random = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed)))
+    factors = [(scope, np.maximum(table, _PENALTY)) for scope, table in factors]
+    groups = _update_groups(domain, factors)
+    state = np.stack([random.choice(len(p), size=chains, p=p) for p in start]) if len(domain) else np.zeros((0, chains))
+    columns = [np.empty(rounds * chains, _code_type(size)) for size in domain.shape]
+    masks = [factor for factor in factors if (factor[1] <= _PENALTY).any()]
+    sweeps = 0
+    for taken in range(rounds):
+        for _ in range(thin if taken else burn_in):
+            for group in groups:
+                group.update(state, random)
+            sweeps += 1
+        for v, column in enumerate(columns):
+            column[taken * chains : (taken + 1) * chains] = state[v]
+    if any((table[tuple(columns[v] for v in scope)] <= _PENALTY).any() for scope, table in masks):
+        raise Error(
+            "Gibbs sampling did not find possible records from every start: the impossible combinations are too tight "
+            "for it. Use exact inference, or more burn_in."
+        )
+    return [column[:count] for column in columns], chains, sweeps
+
+
+class _Group:
+    """Attributes of one colour and one pattern of tables, updated together."""
+
+    def __init__(self, domain: Domain, attributes: list[int], tables: list[list[Factor]]) -> None:
+        self.attributes = np.array(attributes)
+        self.size = domain.shape[attributes[0]]
+        self.slots = []
+        for slot in zip(*tables, strict=True):  # one factor of every attribute, the attribute on the last axis
+            others = np.array([scope[:-1] for scope, _ in slot], dtype=int).reshape(len(slot), -1)
+            rows = slot[0][1].size // self.size
+            strides = np.cumprod([1, *slot[0][1].shape[-2::-1]])[-2::-1] if others.shape[1] else np.zeros(0, int)
+            stacked = np.concatenate([table.reshape(rows, self.size) for _, table in slot])
+            self.slots.append((others, strides, (np.arange(len(slot)) * rows)[:, None], stacked))
+
+    def update(self, state: np.ndarray, random: np.random.Generator) -> None:
+        logits = np.zeros((len(self.attributes), state.shape[1], self.size))
+        for others, strides, base, table in self.slots:
+            index = base + np.zeros((1, state.shape[1]), int)
+            for axis, stride in enumerate(strides):
+                index += state[others[:, axis]] * stride
+            logits += table[index]
+        logits -= logits.max(-1, keepdims=True)
+        cumulative = np.cumsum(np.exp(logits, out=logits), axis=-1)
+        uniform = random.random(cumulative.shape[:2]) * cumulative[..., -1]
+        state[self.attributes] = (cumulative <= uniform[..., None]).sum(-1).clip(max=self.size - 1)
+
+
+def _update_groups(domain: Domain, factors: Sequence[Factor]) -> list[_Group]:
+    """Colour the attributes greedily so that no factor joins two of a colour, then group by pattern."""
+    touching: dict[int, list[Factor]] = {v: [] for v in range(len(domain))}
+    neighbours: dict[int, set[int]] = {v: set() for v in range(len(domain))}
+    for scope, table in factors:
+        for axis, v in enumerate(scope):
+            neighbours[v].update(u for u in scope if u != v)
+            touching[v].append(((*scope[:axis], *scope[axis + 1 :], v), np.moveaxis(table, axis, -1)))
+    colour: dict[int, int] = {}
+    for v in sorted(neighbours, key=lambda v: -len(neighbours[v])):
+        used = {colour[u] for u in neighbours[v] if u in colour}
+        colour[v] = next(c for c in range(len(used) + 1) if c not in used)
+    members: dict[tuple[int, int, tuple[tuple[int, ...], ...]], list[int]] = {}
+    for v, found in touching.items():
+        found.sort(key=lambda factor: factor[1].shape)
+        members.setdefault((colour[v], domain.shape[v], tuple(t.shape for _, t in found)), []).append(v)
+    return [_Group(domain, vs, [touching[v] for v in vs]) for _, vs in sorted(members.items())]
+
+
+def effective_size(domain: Domain, columns: Sequence[np.ndarray], chains: int) -> float:
+    """The smallest effective sample size of any value's share that is not close to 0 or 1.
+
+    From the spread of the chains' means: chains are independent, whatever the correlation along each.
+    """
+    count = len(columns[0]) if columns else 0
+    rounds = count // chains
+    worst = float(count)
+    for codes, size in zip(columns, domain.shape, strict=True):
+        table = codes[: rounds * chains].reshape(rounds, chains)
+        for value in range(size):
+            means = (table == value).mean(0)
+            share = means.mean()
+            if 0.02 < share < 0.98 and chains > 1 and rounds > 1:
+                worst = min(worst, share * (1 - share) / (means.var(ddof=1) / chains))
+    return worst
+
+
+def _code_type(size: int) -> type:
+    return np.uint8 if size <= 1 << 8 else np.uint16 if size <= 1 << 16 else np.int64

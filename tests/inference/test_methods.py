@@ -1,0 +1,252 @@
+"""Every inference method against enumeration; exact inference also against pgmpy and on long models."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import quietfield as qf
+from quietfield import inference, structures
+from quietfield.errors import Error, TooLarge
+from quietfield.inference.exact import KERNELS, Exact
+from tests.brute_force import COMPILED, joint, marginal, models, possible
+
+
+def close(found, domain, potentials, tolerance):
+    p, log_z = joint(domain, potentials)
+    assert found.log_z == pytest.approx(log_z, abs=tolerance * max(1.0, abs(log_z)))
+    for clique in potentials:
+        np.testing.assert_allclose(found.marginals[clique], marginal(domain, p, clique), atol=tolerance)
+
+
+@COMPILED
+@given(models(scales=(0.0, 1.0, 30.0, 300.0)))
+def test_exact_equals_enumeration(model):
+    close(inference.infer(*model), *model, 1e-10)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@COMPILED
+@given(model=models(scales=(0.0, 1.0, 8.0)))
+def test_every_kernel_equals_enumeration(kernel, model):
+    domain, potentials = model
+    engine = Exact.of(domain, tuple(potentials))
+    mu, log_z = engine.run(engine.layout.pack(potentials), kernel)
+    p, expected = joint(domain, potentials)
+    assert float(log_z) == pytest.approx(expected, abs=1e-9)
+    for clique, table in engine.layout.unpack(mu).items():
+        np.testing.assert_allclose(table, marginal(domain, p, clique), atol=1e-10)
+
+
+@pytest.mark.parametrize("method", inference.METHODS)
+@COMPILED
+@given(seed=st.integers(0, 2**32), scale=st.sampled_from([0.5, 3.0]))
+def test_every_method_on_any_model(method, seed, scale):
+    """On trees all but the reweighted method are exact; on any graph all give distributions near the truth."""
+    random = np.random.default_rng(seed)
+    domain = qf.Domain({f"x{i}": size for i, size in enumerate([3, 2, 1, 4, 2, 3])})
+    for structure, is_tree in ((structures.tree(domain, seed=4), True), (structures.grid(domain, 2), False)):
+        potentials = {c: random.uniform(-scale, scale, domain.table_shape(c)) for c in structure}
+        found = inference.infer(domain, potentials, method)
+        p, log_z = joint(domain, potentials)
+        for clique, table in found.marginals.items():
+            assert table.sum() == pytest.approx(1)
+            assert (table >= 0).all()
+            if method == "exact" or is_tree:
+                np.testing.assert_allclose(table, marginal(domain, p, clique), atol=1e-6)
+        if method == "convex":
+            assert found.log_z >= log_z - 1e-6  # the reweighted free energy bounds log Z from above
+        elif method == "exact" or is_tree:
+            assert found.log_z == pytest.approx(log_z, abs=1e-5)
+
+
+@pytest.mark.parametrize("method", ["loopy", "convex"])
+@COMPILED
+@given(model=models(scales=(1.0,)))
+def test_loopy_methods_on_awkward_models(method, model):
+    """Unequal sizes, nested cliques and impossible combinations: distributions, with zeros where they must be."""
+    domain, potentials = model
+    found = inference.infer(domain, potentials, method)
+    allowed = possible(domain)
+    for clique, table in found.marginals.items():
+        assert np.isfinite(table).all()
+        assert table.sum() == pytest.approx(1)
+        for scope, mask in domain.masks:
+            if set(scope) == set(clique):
+                assert (table[~mask.transpose([scope.index(name) for name in clique])] == 0).all()
+    if method == "convex" and found.converged:
+        assert found.log_z >= joint(domain, potentials)[1] - 1e-5
+    assert allowed.any()
+
+
+@COMPILED
+@given(seed=st.integers(0, 2**32), scale=st.sampled_from([0.05, 0.2]))
+def test_loopy_is_close_where_interactions_are_weak(seed, scale):
+    random = np.random.default_rng(seed)
+    domain = qf.Domain({f"x{i}": 3 for i in range(6)})  # one structure: compiled once
+    potentials = {c: random.uniform(-scale, scale, (3, 3)) for c in structures.grid(domain, 2)}
+    p, log_z = joint(domain, potentials)
+    for method in ("loopy", "convex"):
+        found = inference.infer(domain, potentials, method)
+        assert found.converged
+        assert found.log_z == pytest.approx(log_z, abs=0.02)
+        for clique, table in found.marginals.items():
+            np.testing.assert_allclose(table, marginal(domain, p, clique), atol=0.02)
+
+
+def test_a_batch_equals_its_members():
+    domain = qf.Domain({"a": 2, "b": 3, "c": 2})
+    random = np.random.default_rng(0)
+    many = {c: random.normal(size=(4, *domain.table_shape(c))) for c in (("b", "a"), ("c", "b"), ("c",))}
+    for method in inference.METHODS:
+        tables, log_z = inference.marginals(domain, many, method, batch=True)
+        for i in range(4):
+            one, one_log_z = inference.marginals(domain, {c: t[i] for c, t in many.items()}, method)
+            assert log_z[i] == pytest.approx(one_log_z, abs=1e-7)
+            for clique in one:
+                np.testing.assert_allclose(tables[clique][i], one[clique], atol=1e-7)
+
+
+@pytest.mark.parametrize("order", [1, 3])
+def test_long_chains_run_as_one_loop(order):
+    """The loop over equal steps gives what a plain forward-backward recursion gives."""
+    domain = qf.Domain({f"x{i}": 3 for i in range(60)})
+    random = np.random.default_rng(order)
+    potentials = {c: random.normal(size=(3, 3)) for c in structures.chain(domain, order)}
+    engine = Exact.of(domain, tuple(potentials))
+    assert max(len(block.steps) for block in engine.blocks) > 40
+    found = inference.infer(domain, potentials)
+    for kernel in KERNELS:
+        mu, log_z = engine.run(engine.layout.pack(potentials), kernel)
+        assert float(log_z) == pytest.approx(found.log_z, rel=1e-12)
+    if order == 1:
+        tables = [potentials[f"x{i}", f"x{i + 1}"] for i in range(59)]
+        forward = [np.zeros(3)]
+        for table in tables:
+            forward.append(np.logaddexp.reduce(forward[-1][:, None] + table, axis=0))
+        backward = [np.zeros(3)]
+        for table in reversed(tables):
+            backward.insert(0, np.logaddexp.reduce(table + backward[0][None, :], axis=1))
+        log_z = np.logaddexp.reduce(forward[-1])
+        assert found.log_z == pytest.approx(log_z)
+        for i, table in enumerate(tables):
+            expected = np.exp(forward[i][:, None] + table + backward[i + 1][None, :] - log_z)
+            np.testing.assert_allclose(found.marginals[f"x{i}", f"x{i + 1}"], expected, atol=1e-12)
+
+
+def test_side_branches_and_masks_in_a_long_chain():
+    """A hidden Markov chain whose leaves hang off the loop, with some transitions impossible."""
+    names = [f"h{i}" for i in range(20)] + [f"o{i}" for i in range(20)]
+    rules = [{f"h{i}": 0, f"h{i + 1}": 1} for i in range(19)]
+    domain = qf.Domain(dict.fromkeys(names, 2), rules)
+    random = np.random.default_rng(5)
+    cliques = [(f"h{i}", f"h{i + 1}") for i in range(19)] + [(f"o{i}", f"h{i}") for i in range(20)]
+    potentials = {c: random.normal(size=(2, 2)) for c in cliques}
+    engine = Exact.of(domain, cliques)
+    assert any(block.carried is not None for block in engine.blocks)
+    found = inference.infer(domain, potentials)
+    model = qf.Model(domain, potentials)
+    for clique in (("h3", "h4"), ("o7", "h7"), ("h0", "h1")):
+        expected = model._normalised(model._factors, clique)  # by numpy elimination, which shares no code with the loop
+        np.testing.assert_allclose(found.marginals[clique], expected, atol=1e-12)
+        assert found.marginals[clique].sum() == pytest.approx(1)
+    assert found.marginals["h3", "h4"][0, 1] == 0
+
+
+def test_the_kernel_is_chosen_for_the_numbers():
+    domain = qf.Domain({f"x{i}": 3 for i in range(40)})
+    engine = Exact.of(domain, structures.chain(domain))
+    theta = np.zeros(engine.layout.size)
+    assert engine.kernel(theta) == "plain"
+    spread = np.tile([0.0, *[40.0] * 8], 39)
+    assert engine.kernel(spread) == "scaled"  # 39 x 40 in all, but no more than 80 in any step
+    assert engine.kernel(10 * spread) == "log"
+    assert engine.kernel(spread.astype(np.float32)) == "log"
+
+
+def test_offsets_cancel():
+    domain = qf.Domain({"a": 3, "b": 2})
+    table = np.random.default_rng(0).normal(size=(3, 2))
+    low, high = (inference.infer(domain, {("a", "b"): table + shift}) for shift in (0.0, 5000.0))
+    np.testing.assert_allclose(low.marginals["a", "b"], high.marginals["a", "b"], atol=1e-9)
+    assert high.log_z - low.log_z == pytest.approx(5000)
+
+
+def test_what_does_not_fit_is_refused_with_its_figures():
+    domain = qf.Domain({f"x{i}": 10 for i in range(900)})
+    grid = structures.grid(domain, 30)
+    with pytest.raises(TooLarge, match=r"treewidth is \d+.*loopy"):
+        inference.infer(domain, {c: np.zeros((10, 10)) for c in grid})
+
+
+def test_loopy_reports_when_it_does_not_converge():
+    """A frustrated model: strong repulsion on a complete graph, which sum-product cannot settle in a few rounds."""
+    domain = qf.Domain({f"x{i}": 2 for i in range(6)})
+    random = np.random.default_rng(1)
+    potentials = {c: random.choice([-6.0, 6.0]) * np.eye(2) + random.normal(size=(2, 2)) for c in structures.complete(domain)}
+    found = inference.infer(domain, potentials, "loopy", iterations=5)
+    assert not found.converged
+    assert found.residual > 0
+    assert "iterations" in found.advice
+    with pytest.warns(inference.NotConverged, match="still moving"):
+        inference.marginals(domain, potentials, "loopy", iterations=5)
+
+
+@pytest.mark.parametrize(
+    ("potentials", "message"),
+    [
+        ({("a", "z"): np.zeros((2, 2))}, "'z' is not an attribute"),
+        ({("a", "a"): np.zeros((2, 2))}, "names an attribute twice"),
+        ({("a", "b"): np.zeros((2, 2)), ("b", "a"): np.zeros((2, 2))}, "is there twice"),
+        ({("a", "b"): np.zeros((2, 3))}, r"shape \(2, 3\); expected \(2, 2\)"),
+        ({("a", "b"): [[0, np.nan], [0, 0]]}, "NaN or infinite"),
+        ({("a", "b"): [[0, -np.inf], [0, 0]]}, "NaN or infinite"),
+        ({("a", "b"): [["x", "y"], ["z", "w"]]}, "real numbers"),
+    ],
+)
+def test_bad_potentials_are_refused(potentials, message):
+    domain = qf.Domain({"a": 2, "b": 2})
+    with pytest.raises(Error, match=message):
+        inference.marginals(domain, potentials)
+    with pytest.raises(Error, match=message):
+        qf.Model(domain, potentials)
+
+
+def test_an_unknown_method_is_refused():
+    with pytest.raises(Error, match="'magic' is not an inference method; expected one of 'exact'"):
+        inference.marginals(qf.Domain({"a": 2}), {}, "magic")
+
+
+def test_a_domain_without_possible_records_is_refused():
+    rules = [{"a": 0, "b": [0, 1]}, {"a": 1, "c": [0, 1]}]
+    domain = qf.Domain({"a": 2, "b": 2, "c": 2}, rules)
+    for method in ("exact",):
+        with pytest.raises(Error, match="no possible record"):
+            inference.marginals(domain, {("a", "b"): np.zeros((2, 2))}, method)
+
+
+def test_the_callers_jax_settings_are_left_alone():
+    import jax
+    import jax.numpy as jnp
+
+    inference.marginals(qf.Domain({"a": 2}), {("a",): [0.0, 1.0]})
+    assert not jax.config.jax_enable_x64
+    assert jnp.ones(2).dtype == jnp.float32
+
+
+def test_float32_is_close_and_needs_no_float64():
+    domain = qf.Domain({f"x{i}": 5 for i in range(6)})
+    random = np.random.default_rng(0)
+    potentials = {c: random.normal(size=(5, 5)) for c in structures.chain(domain, 2)}
+    double, single = (inference.infer(domain, potentials, dtype=kind) for kind in ("float64", "float32"))
+    for clique, table in single.marginals.items():
+        assert table.dtype == np.float32
+        np.testing.assert_allclose(table, double.marginals[clique], atol=1e-5)
+
+
+def test_no_warning_where_all_went_well():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        inference.marginals(qf.Domain({"a": 2, "b": 2}), {("a", "b"): np.eye(2)}, "loopy")

@@ -1,0 +1,329 @@
+"""The model's answers against enumeration, pgmpy and its own samples."""
+
+import math
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+import quietfield as qf
+from quietfield import structures
+from quietfield.errors import Error, FileError
+from tests.brute_force import COMPILED, joint, marginal, models, possible
+
+
+@pytest.fixture(scope="module")
+def small():
+    random = np.random.default_rng(3)
+    rules = [{"sex": "m", "pregnant": "yes"}, {"age": [0, 1], "job": "retired"}]
+    domain = qf.Domain(
+        {"age": 4, "sex": ["f", "m"], "pregnant": ["no", "yes"], "job": ["none", "works", "retired"], "spare": 2}, rules
+    )
+    cliques = [("age", "sex"), ("pregnant", "age"), ("job", "age")]
+    return qf.Model(domain, {c: random.normal(size=domain.table_shape(c)) for c in cliques})
+
+
+@COMPILED
+@given(models(scales=(1.0, 20.0)), st.data())
+def test_any_marginal_and_conditional_equals_enumeration(parts, data):
+    domain, potentials = parts
+    model = qf.Model(domain, potentials)
+    p, log_z = joint(domain, potentials)
+    assert model.log_partition() == pytest.approx(log_z, abs=1e-9)
+    names = st.lists(st.sampled_from(domain.attributes), unique=True, max_size=len(domain))
+    wanted = tuple(data.draw(names))
+    np.testing.assert_allclose(model.marginal(wanted), marginal(domain, p, wanted), atol=1e-9)
+    known = [name for name in data.draw(names) if name not in wanted]
+    at = np.argwhere(p > 1e-3)[0]
+    evidence = {name: int(at[domain.position(name)]) for name in known}
+    table = marginal(domain, p, (*known, *wanted))[tuple(evidence.values())]
+    np.testing.assert_allclose(model.conditional(wanted, evidence), table / table.sum(), atol=1e-8)
+
+
+@COMPILED
+@given(models(scales=(1.0, 5.0)))
+def test_entropy_mode_and_log_prob_equal_enumeration(parts):
+    domain, potentials = parts
+    model = qf.Model(domain, potentials)
+    p, _ = joint(domain, potentials)
+    logs = np.log(p[p > 0])
+    assert model.entropy() == pytest.approx(-(p[p > 0] * logs).sum(), abs=1e-8)
+    best = model.mode()
+    assert p[tuple(best[name] for name in domain)] == pytest.approx(p.max())
+    everyone = np.array(list(np.ndindex(*domain.shape)))
+    with np.errstate(divide="ignore"):
+        np.testing.assert_allclose(model.log_prob(everyone), np.log(p.ravel()), atol=1e-8)
+
+
+@COMPILED
+@given(models(scales=(1.0,), impossible=False), st.integers(0, 2**32))
+def test_divergence_between_different_cliques_equals_enumeration(parts, seed):
+    domain, potentials = parts
+    random = np.random.default_rng(seed)
+    p, _ = joint(domain, potentials)
+    other = {c: random.normal(size=domain.table_shape(c)) for c in structures.chain(domain)}
+    q, _ = joint(domain, other)
+    mine, theirs = qf.Model(domain, potentials), qf.Model(domain, other)
+    assert mine.kl(theirs) == pytest.approx((p * np.log(p / q)).sum(), abs=1e-8)
+    assert theirs.kl(mine) == pytest.approx((q * np.log(q / p)).sum(), abs=1e-8)
+    assert mine.kl(mine) == pytest.approx(0, abs=1e-9)
+
+
+def test_divergence_is_infinite_where_the_other_forbids(small):
+    free = qf.Model(qf.Domain(small.domain), small.potentials)
+    assert free.kl(small) == math.inf
+    assert 0 < small.kl(free) < math.inf
+
+
+def test_impossible_combinations_have_probability_zero_everywhere(small):
+    """Also outside the cliques: no clique joins sex and pregnant."""
+    assert small.marginal(("sex", "pregnant"))[1, 1] == 0
+    assert small.marginal(("job", "sex", "age"))[2, :, :2].max() == 0
+    assert small.conditional("pregnant", given={"sex": "m"}).tolist() == [1.0, 0.0]
+    frame = small.sample(20_000, seed=0)
+    assert not ((frame["sex"] == "m") & (frame["pregnant"] == "yes")).any()
+    assert not ((frame["age"] < 2) & (frame["job"] == "retired")).any()
+    assert small.log_prob({name: [small.domain.labels(name)[-1]] for name in small.domain})[0] == -math.inf
+
+
+def test_axes_follow_the_names_as_given(small):
+    one, two = small.marginal(("age", "job")), small.marginal(("job", "age"))
+    assert one.shape == (4, 3)
+    np.testing.assert_allclose(one, two.T)
+    assert list(small.marginals()) == [("age", "sex"), ("pregnant", "age"), ("job", "age")]
+    np.testing.assert_allclose(small.marginals()["job", "age"], two)
+
+
+@COMPILED
+@given(models(scales=(1.0, 3.0)), st.integers(0, 2**32))
+def test_samples_follow_the_model(parts, seed):
+    """Chi-square over all records; false-alarm rate 1e-6 an example. The planted bug is in the next test."""
+    domain, potentials = parts
+    p, _ = joint(domain, potentials)
+    codes = qf.Model(domain, potentials).sample(4000, seed=seed).codes
+    assert chi_square(codes, p) > 1e-6
+    assert possible(domain)[tuple(codes.T)].all()
+
+
+def chi_square(codes, p):
+    """The p-value of records against a joint distribution, rare cells pooled."""
+    counts = np.bincount(np.ravel_multi_index(codes.T, p.shape), minlength=p.size)
+    expected = len(codes) * p.ravel()
+    common = expected >= 5
+    seen = np.array([*counts[common], counts[~common].sum()])
+    wanted = np.array([*expected[common], expected[~common].sum()])
+    seen, wanted = seen[wanted > 0], wanted[wanted > 0]
+    return stats.chisquare(seen, wanted * seen.sum() / wanted.sum()).pvalue if len(seen) > 1 else 1.0
+
+
+def test_the_chi_square_test_catches_a_wrong_model(small):
+    domain = qf.Domain({"a": 3, "b": 3})
+    table = np.random.default_rng(0).normal(size=(3, 3))
+    p, _ = joint(domain, {("a", "b"): 1.3 * table})
+    codes = qf.Model(domain, {("a", "b"): table}).sample(4000, seed=0).codes
+    assert chi_square(codes, p) < 1e-6
+
+
+def test_a_seed_gives_the_same_records_and_another_seed_others(small):
+    one, two, three = (small.sample(100_000, seed=s).codes for s in (1, 1, 2))
+    assert np.array_equal(one, two)
+    assert not np.array_equal(one, three)
+    assert len(small.sample(0, seed=0)) == 0
+
+
+def test_log_prob_takes_records_of_any_kind(small):
+    import pandas as pd
+    import polars as pl
+
+    frame = small.sample(50, seed=0)
+    expected = small.log_prob(frame.codes)
+    columns = {name: frame[name] for name in frame.columns}
+    for records in (frame, columns, pd.DataFrame(columns), pl.DataFrame(columns), frame.to_arrow(), frame.to_pandas()):
+        np.testing.assert_allclose(small.log_prob(records), expected)
+    assert small.log_prob(frame.codes[0]).shape == (1,)
+
+
+@pytest.mark.parametrize(
+    ("records", "message"),
+    [
+        (np.zeros((2, 3), int), r"shape \(records, 5\)"),
+        (np.zeros((2, 5)), "integer codes"),
+        (np.full((2, 5), 9), "outside"),
+        ({"age": [0]}, "no column 'sex', 'pregnant'"),
+        ({"age": [7], "sex": ["f"], "pregnant": ["no"], "job": ["none"], "spare": [0]}, "'age' holds a value that is not"),
+        ({"age": ["Smith"], "sex": ["f"], "pregnant": ["no"], "job": ["none"], "spare": [0]}, "whole numbers"),
+        (7, "not a int"),
+    ],
+)
+def test_bad_records_are_refused_without_quoting_them(small, records, message):
+    with pytest.raises(Error, match=message) as caught:
+        small.log_prob(records)
+    assert "Smith" not in str(caught.value)
+    assert "7" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda m: m.marginal("size"), "'size' is not an attribute; expected some of 'age'"),
+        (lambda m: m.marginal(("age", "age")), "twice"),
+        (lambda m: m.conditional("age", {"sex": "x"}), "'x' is not a value of 'sex'; expected one of 'f', 'm'"),
+        (lambda m: m.conditional("age", {"age": 1}), "both asked for and given"),
+        (lambda m: m.conditional("age", {"sex": "m", "pregnant": "yes"}), "probability 0"),
+        (lambda m: m.sample(-1), "0 or more"),
+        (lambda m: m.sample(5, seed=0, chains=4), "Gibbs"),
+        (lambda m: m.kl(qf.Model(qf.Domain({"a": 2}), {})), "different attributes"),
+        (lambda m: qf.Model({"a": 2}, {}), "a Domain, not a dict"),
+        (lambda m: qf.Model(m.domain, {}, method="magic"), "'magic' is not an inference method"),
+    ],
+)
+def test_questions_that_make_no_sense_are_refused(small, ask, message):
+    with pytest.raises(Error, match=message):
+        ask(small)
+
+
+def test_a_list_of_values_is_evidence_too(small):
+    table = small.marginal(("sex", "age"))
+    expected = table[:, 1:3].sum(1) / table[:, 1:3].sum()
+    np.testing.assert_allclose(small.conditional("sex", {"age": [1, 2]}), expected, atol=1e-12)
+
+
+def test_save_and_load_give_the_same_model(small, tmp_path):
+    small.save(tmp_path / "m.qfm")
+    again = qf.load(tmp_path / "m.qfm")
+    assert again.domain == small.domain
+    assert again.cliques == small.cliques
+    assert all(np.array_equal(again.potentials[c], small.potentials[c]) for c in small.cliques)
+    first = (tmp_path / "m.qfm").read_bytes()
+    again.save(tmp_path / "m2.qfm")
+    assert (tmp_path / "m2.qfm").read_bytes() == first
+    loopy = qf.Model(small.domain, small.potentials, method="loopy", options={"damping": 0.5})
+    loopy.save(tmp_path / "l.qfm")
+    assert (qf.load(tmp_path / "l.qfm").method, qf.load(tmp_path / "l.qfm").options) == ("loopy", {"damping": 0.5})
+
+
+def test_damaged_and_foreign_files_are_refused(small, tmp_path):
+    path = tmp_path / "m.qfm"
+    small.save(path)
+    whole = path.read_bytes()
+    for length in {0, 1, 20, len(whole) // 2, len(whole) - 1}:
+        path.write_bytes(whole[:length])
+        with pytest.raises(FileError, match="damaged|not"):
+            qf.load(path)
+    refused = 0
+    for at in range(0, len(whole), 7):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
+        try:
+            kept = qf.load(path)  # a byte that carries no content, such as a date of the zip
+            assert all(np.array_equal(kept.potentials[c], small.potentials[c]) for c in small.cliques)
+        except Error:
+            refused += 1
+    assert refused > 0.8 * len(range(0, len(whole), 7))
+    path.write_text("name,age\n")
+    with pytest.raises(FileError, match="is not a quietfield model"):
+        qf.load(path)
+    with pytest.raises(FileError, match="cannot read"):
+        qf.load(tmp_path / "absent.qfm")
+    with pytest.raises(FileError, match="cannot write"):
+        small.save(tmp_path / "no" / "such" / "folder.qfm")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["m.qfm"]
+
+
+def test_a_file_of_another_version_or_with_swapped_tables_is_refused(small, tmp_path):
+    path = tmp_path / "m.qfm"
+    small.save(path)
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+
+    def write(manifest, tables=parts["tables.safetensors"]):
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("manifest.json", manifest)
+            archive.writestr("tables.safetensors", tables)
+
+    manifest = parts["manifest.json"]
+    write(manifest.replace(b'"version":1}', b'"version":9}'))
+    with pytest.raises(FileError, match="version 9; this quietfield reads version 1"):
+        qf.load(path)
+    write(manifest, parts["tables.safetensors"][:-8] + b"\0" * 8)
+    with pytest.raises(FileError, match="do not match their digest"):
+        qf.load(path)
+    write(manifest.replace(b'["age","sex"]', b'["age","job"]'))
+    with pytest.raises(Error, match="shape"):
+        qf.load(path)
+
+
+def test_representations(small):
+    assert repr(small) == "Model of 5 attributes and 3 cliques (28 log-potentials, exact inference)"
+    html = qf.Model(qf.Domain({"<b>": 2, '"&': 2}), {("<b>", '"&'): np.eye(2)})._repr_html_()
+    assert "<svg" in html
+    assert "<b>" not in html
+    assert "&lt;b&gt;" in html
+    frame = small.sample(20, seed=0)
+    assert "20 records" in repr(frame)
+    assert frame._repr_html_().count("<tr>") == 9
+
+
+def test_frames_travel(small, tmp_path):
+    import polars as pl
+
+    frame = small.sample(500, seed=0)
+    assert pl.DataFrame(frame).shape == (500, 5)
+    for name in ("records.csv", "records.parquet"):
+        frame.save(tmp_path / name)
+        back = (pl.read_csv if name.endswith("csv") else pl.read_parquet)(tmp_path / name)
+        np.testing.assert_allclose(small.log_prob(back), small.log_prob(frame))
+    with pytest.raises(FileError, match=r"\.csv or \.parquet"):
+        frame.save(tmp_path / "records.xls")
+
+
+class TestLoopyModels:
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def grid():
+        domain = qf.Domain({f"x{i}": 3 for i in range(9)}, [{"x0": 0, "x1": 0}])
+        random = np.random.default_rng(0)
+        potentials = {c: 0.4 * random.normal(size=(3, 3)) for c in structures.grid(domain, 3)}
+        return qf.Model(domain, potentials), qf.Model(domain, potentials, method="loopy")
+
+    def test_marginals_inside_cliques_are_close(self, grid):
+        exact, loopy = grid
+        for clique in exact.cliques:
+            np.testing.assert_allclose(loopy.marginal(clique), exact.marginal(clique), atol=0.02)
+        np.testing.assert_allclose(loopy.marginal("x4"), exact.marginal("x4"), atol=0.02)
+        assert loopy.entropy() == pytest.approx(exact.entropy(), abs=0.05)
+
+    def test_what_needs_exact_inference_says_so(self, grid):
+        for ask in (
+            lambda m: m.marginal(("x0", "x8")),
+            lambda m: m.conditional("x0", {"x8": 1}),
+            lambda m: m.mode(),
+            lambda m: m.kl(m),
+        ):
+            with pytest.raises(Error, match=r"needs exact inference, .*'loopy'.*model\.sample"):
+                ask(grid[1])
+
+    def test_gibbs_samples_follow_the_model(self, grid):
+        """Pair tables of 9,000 records from 3,000 independent chains against exact marginals: within 5 sigma."""
+        exact, loopy = grid
+        frame = loopy.sample(9000, seed=1, chains=3000, burn_in=60, thin=20)
+        assert np.array_equal(frame.codes, loopy.sample(9000, seed=1, chains=3000, burn_in=60, thin=20).codes)
+        effective = frame.diagnostics.effective
+        assert 2000 < effective <= 9000
+        for clique in exact.cliques:
+            table = exact.marginal(clique)
+            a, b = (frame.codes[:, exact.domain.position(name)] for name in clique)
+            shares = np.bincount(a * 3 + b, minlength=9).reshape(3, 3) / len(frame)
+            assert (np.abs(shares - table) <= 5 * np.sqrt(table * (1 - table) / effective) + 1e-12).all()
+        assert ((frame["x0"] == 0) & (frame["x1"] == 0)).sum() == 0
+        assert frame.diagnostics.distance < 2 * frame.diagnostics.expected
+        assert "effective sample size" in str(frame.diagnostics)
+
+    def test_gibbs_refuses_to_return_impossible_records(self):
+        names = [f"x{i}" for i in range(8)]
+        rules = [{a: i, b: 1 - i} for a, b in zip(names, names[1:], strict=False) for i in (0, 1)]
+        model = qf.Model(qf.Domain(dict.fromkeys(names, 2), rules), {(n,): [0.0, 0.0] for n in names}, method="loopy")
+        with pytest.raises(Error, match="burn_in"):
+            model.sample(200, seed=0, burn_in=1)
