@@ -89,6 +89,18 @@ def start(folder: Path, point: str | None, turn: int) -> int:
     return pid
 
 
+def ended(pid: int, patience: float) -> int | None:
+    """The status of a child that ended by itself, or None if it still runs when patience is over."""
+    limit = time.monotonic() + patience
+    while True:
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found:
+            return status
+        if time.monotonic() >= limit:
+            return None
+        time.sleep(0.001)
+
+
 def examine(folder: Path, seen: dict[str, str]) -> Ledger:
     """Every file that can be read as a release, under whatever name, has its charge; no more is spent than allowed."""
     # Files first: a charge comes before its file, so a ledger read later must know every file seen earlier.
@@ -127,10 +139,13 @@ def main(folder: Path, kills: int, seed: int) -> dict[str, object]:
                 children[start(place, point, draw.randrange(1, 4))] = point
             time.sleep(draw.uniform(0.0, 0.06))
             for pid, point in children.items():
-                os.kill(pid, signal.SIGKILL)  # those that have not killed themselves yet; they are not reaped yet
-                _, status = os.waitpid(pid, 0)
+                status = ended(pid, 10.0 if point else 0.0)  # one with a point is to die there, by its own hand
+                by = point
+                if status is None:
+                    os.kill(pid, signal.SIGKILL)  # not reaped yet, so this is still our child
+                    status, by = os.waitpid(pid, 0)[1], None
                 if os.WIFSIGNALED(status):
-                    done[point or "random moment"] += 1
+                    done[by or "random moment"] += 1
                 elif os.WEXITSTATUS(status) == 0:
                     empty = True
                 else:
