@@ -1,7 +1,7 @@
 """The release: what it holds, that it survives its file, and that no broken file is taken for a whole one."""
 
-import io
 import hashlib
+import io
 import json
 import zipfile
 from fractions import Fraction

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from quietfield import accounting
-from quietfield.curator.ledger_file import APPLICATION, VERSION, create_file, digest, now
+from quietfield.curator.ledger_file import APPLICATION, VERSION, create_file, digest, now, protected, several
 from quietfield.curator.units import Person, Rows, from_json
 from quietfield.errors import Error, FileError
 from quietfield.files import canonical_json
@@ -237,7 +237,7 @@ class Ledger:
             [
                 f"{figures}.",
                 f"It protects: {self.protects}",
-                _several(self.unit),
+                several(self.unit),
                 "It cannot know of a second ledger for the same data, of a copy of this one that was put back, "
                 "or of releases made without it.",
             ]
@@ -328,27 +328,6 @@ def unit_json(unit: Any) -> dict[str, Any]:
     if not isinstance(unit, Rows | Person):
         raise Error(f"a unit is Rows(k) or Person(column, ...), not {unit!r}.")
     return unit.to_json()
-
-
-def protected(unit: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a unit that says who is protected. How many rows of a person are used is not part of it."""
-    if "column" in unit:
-        return {key: value for key, value in unit.items() if key not in ("rows", "normalise", "null")}
-    return dict(unit)
-
-
-def _several(unit: Mapping[str, Any]) -> str:
-    column = unit.get("column")
-    if isinstance(column, list) and len(column) > 1:
-        joined = " and ".join(repr(name) for name in column)
-        return (
-            f"The unit is one combination of {joined}. Whoever has several of them is protected less: "
-            "a person with 21 days: up to 21 epsilon."
-        )
-    if column is not None:
-        return f"The unit is one value of {column!r}. Whoever appears under two values: up to 2 epsilon."
-    rows = unit.get("rows", 1)
-    return f"The unit is {rows} row(s). Whoever has more is protected less: with {21 * rows} rows, up to 21 epsilon."
 
 
 def _charge(row: Mapping[str, Any]) -> Charge:

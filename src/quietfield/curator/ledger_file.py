@@ -1,4 +1,4 @@
-"""The file behind a ledger: its tables, the triggers that keep it append-only, and how it comes into being."""
+"""The file behind a ledger: its tables, the triggers that keep it append-only, how it comes into being, what it means."""
 
 import hashlib
 import os
@@ -37,6 +37,28 @@ CREATE TRIGGER account_one BEFORE INSERT ON account BEGIN SELECT RAISE(ABORT, 'a
 def now() -> str:
     """The time of day in UTC, to the second."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def protected(unit: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a unit that says who is protected. How many rows of a person are used is not part of it."""
+    if "column" in unit:
+        return {key: value for key, value in unit.items() if key not in ("rows", "normalise", "null")}
+    return dict(unit)
+
+
+def several(unit: Mapping[str, Any]) -> str:
+    """What a promise for one unit means for whoever has several of them."""
+    column = unit.get("column")
+    if isinstance(column, list) and len(column) > 1:
+        joined = " and ".join(repr(name) for name in column)
+        return (
+            f"The unit is one combination of {joined}. Whoever has several of them is protected less: "
+            "a person with 21 days: up to 21 epsilon."
+        )
+    if column is not None:
+        return f"The unit is one value of {column!r}. Whoever appears under two values: up to 2 epsilon."
+    rows = unit.get("rows", 1)
+    return f"The unit is {rows} row(s). Whoever has more is protected less: with {21 * rows} rows, up to 21 epsilon."
 
 
 def digest(last: str, row: Mapping[str, Any]) -> str:
