@@ -1,4 +1,4 @@
-"""The file behind a ledger: its tables, the triggers that keep it append-only, how it comes into being, what it means."""
+"""The file behind a ledger: its tables, the triggers that keep it append-only, how it is made and what it means."""
 
 import hashlib
 import os
