@@ -47,7 +47,8 @@ def test_all_forms_agree_with_plain_python(tmp_path_factory: pytest.TempPathFact
         assert_same(source, table, schema, structure, unit, label)
 
 
-@given(frames.problems())
+# A database that ignores case cannot hold both "plain" and "Plain" in one table.
+@given(frames.problems([name for name in frames.NAMES if name != "Plain"]))
 def test_ibis_agrees_with_plain_python(problem: Any) -> None:
     ibis = pytest.importorskip("ibis")
     table, schema, structure, unit = problem

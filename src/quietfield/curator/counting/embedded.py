@@ -128,6 +128,7 @@ def connected() -> Iterator[Any]:
             "temp_directory": folder,
             "memory_limit": PERSON_MEMORY,
             "preserve_insertion_order": False,
+            "enable_external_file_cache": False,  # it would keep what was read of a file, up to the limit above
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
         }
