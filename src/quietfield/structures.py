@@ -196,6 +196,6 @@ def _connected(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> bool:
 
 
 def _treewidth(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> int:
-    from quietfield.inference.plan import plan
+    from quietfield.inference.plan import plan_for
 
-    return plan(Domain(dict.fromkeys(nodes, 2)), edges).treewidth
+    return plan_for(Domain(dict.fromkeys(nodes, 2)), edges).treewidth

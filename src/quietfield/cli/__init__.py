@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "export": ("export", "Write the tables of a release as CSV or Parquet."),
     "key": ("key", "Make the keys that sign releases."),
     "ledger": ("ledger", "Make and show ledgers: what may be spent, and what is."),
+    "plan": ("plan", "Show what exact inference would cost, and whether it fits."),
     "release": ("release", "Count, pay, add noise, and write a file that may be published."),
     "schema": ("schema", "Start a schema from the names and types of columns."),
     "verify": ("verify", "Check the signature and the arithmetic of a release."),

@@ -39,6 +39,16 @@ def ledger_unit(text: str) -> "Unit":
     return unit(text)
 
 
+def domain(path: Path) -> Domain:
+    """The domain of a schema file or of a domain file."""
+    from quietfield.schema import FORMAT, Schema
+
+    content = read_json(path)
+    if isinstance(content, dict) and content.get("format") == FORMAT:
+        return Schema.load(path).domain
+    return Domain.from_json(content)
+
+
 def structure(text: str, domain: Domain) -> Structure:
     """A structure by name (chain, chain:2, homogeneous, star, star:CENTRE, complete, grid:4) or from a JSON file."""
     kind, _, rest = text.partition(":")
