@@ -20,7 +20,7 @@ from quietfield.curator.sequences import Sequences
 from quietfield.curator.units import Person, Rows, Statistics, statistics
 from quietfield.domain import Domain
 from quietfield.errors import Error
-from quietfield.schema import Schema
+from quietfield.schema import Cuts, Dates, Labels, Schema
 from quietfield.structures import Structure, chain
 
 pytestmark = pytest.mark.heavy
@@ -85,6 +85,31 @@ def test_sequences(database: str, request: pytest.FixtureRequest, tmp_path: Path
             here = count(how.log(log), how.schema, asked, unit)
             assert here.total
             assert_same(count(how.log(source), how.schema, asked, unit), here.tables, here.total, asked)
+
+
+def test_postgres_values_that_no_double_and_no_calendar_hold(postgres: Any) -> None:
+    postgres.raw_sql("DROP TABLE IF EXISTS extremes").close()
+    postgres.raw_sql("CREATE TABLE extremes (d numeric, t timestamp, z timestamptz, f float8, day date)").close()
+    postgres.raw_sql(
+        "INSERT INTO extremes VALUES (1e400, 'infinity', '-infinity', 'Infinity', 'infinity'), "
+        "('NaN', '4000-01-01 BC', '2024-01-01 09:00+10', 'NaN', '-infinity'), "
+        "(1.50, '2024-01-01', '2024-01-01 00:00+00', 1.5, '2024-01-01'), (2.00, NULL, NULL, 2, NULL)"
+    ).close()
+    policies: dict[str, Any] = {"null": "n", "unknown": "u"}
+    rules: dict[str, Any] = {name: Dates("year", "2024-01-01", "2025-01-01", **policies) for name in ("t", "z", "day")}
+    rules |= {name: Cuts((1.75,), **policies) for name in ("d", "f")}
+    schema = Schema({**rules, "two": Labels((2,), column="d", null=0, unknown=9)})
+    asked = statistics(Structure(tuple((name,) for name in schema)), schema.domain, Rows(1), "add_remove", True)
+    found = count(postgres.table("extremes"), schema, asked, Rows(1))
+    tables = dict(zip(schema, (table.tolist() for table in found.tables), strict=True))
+    assert tables == {
+        "t": [1, 1, 2],
+        "z": [1, 1, 2],  # nine in the morning at +10 is still the year before
+        "day": [1, 1, 2],
+        "d": [1, 1, 0, 2],
+        "f": [1, 2, 1, 0],
+        "two": [1, 0, 3],
+    }
 
 
 def test_adult_is_the_same_everywhere(postgres: Any, spark: Any, tmp_path: Path) -> None:

@@ -170,7 +170,7 @@ def _matching(column: Any, pattern: str) -> Any:
 
 def _integer(column: Any) -> Any:
     kind = kind_of(column.type())
-    if kind == "text":
+    if kind == "text" or column.type().is_decimal():
         text = _matching(column, INTEGER)
         return text.re_extract("(-?[0-9]+)", 1).cast("int64")
     if kind == "number":
@@ -195,7 +195,7 @@ def _identity(column: Any) -> Any:
 
 def _number(column: Any) -> Any:
     kind = kind_of(column.type())
-    if kind == "text":
+    if kind == "text" or column.type().is_decimal():  # a decimal may be too large for a double, and the cast would fail
         return _matching(column, NUMBER).re_replace("[ \t]", "").cast("float64")
     return column.cast("float64") if kind in ("integer", "number") else ibis.null("float64")
 
@@ -210,7 +210,9 @@ def _seconds(column: Any) -> Any:
         time = column
     else:
         return ibis.null("int64")
-    return time.epoch_seconds().cast("int64")
+    # Some databases know infinite times, and fail where those are to become numbers.
+    finite = (time >= ibis.timestamp("0001-01-01 00:00:00")) & (time <= ibis.timestamp("9999-12-31 23:59:59.999999"))
+    return ibis.ifelse(finite, time, ibis.null(time.type())).epoch_seconds().cast("int64")
 
 
 def _code(rule: Attribute, column: Any) -> Any:

@@ -24,6 +24,8 @@ _DAY = (
 #: A valid date, with or without a time; only UTC may be named as its zone.
 TIME = _DAY + r"([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,9})?)?(Z|[+]00(:?00)?)?)?"
 WHOLE = 1e15
+#: The first second of the year 1 and the last of the year 9999, counted from 1970: other times are unknown.
+FIRST, LAST = -62_135_596_800, 253_402_300_799
 
 
 def kind_of(duckdb_type: str) -> str:
@@ -119,7 +121,8 @@ class Column:
             time = self.sql
         else:
             return "NULL::BIGINT"
-        return f"CASE WHEN isfinite({time}) THEN TRY_CAST(floor(epoch({time})) AS BIGINT) END"
+        whole = f"CASE WHEN isfinite({time}) THEN TRY_CAST(floor(epoch({time})) AS BIGINT) END"
+        return f"CASE WHEN {whole} BETWEEN {FIRST} AND {LAST} THEN {whole} END"
 
 
 @dataclass(frozen=True)
