@@ -1,0 +1,284 @@
+"""Private stochastic gradient descent (PSGD), the paper's baseline: DP-SGD of Abadi et al. (2016) for random fields.
+
+It maximises the log-likelihood by noisy gradient steps. Each step takes a Poisson sample of the records, clips the
+gradient of each to length c, adds Gaussian noise to the sum and moves the parameters:
+
+    w <- w + eta ( (sum_i min(1, c/|g_i|) g_i + sigma c z) / (q N) - lambda w ),      g_i = n_i - m(w)
+
+where n_i counts the cells that record i is in and m = E[n] under the model. No gradient is ever laid out record by
+record: |g_i|^2 = |n_i|^2 - 2 n_i.m + |m|^2 takes one look-up a clique.
+
+This is a *research baseline*. Its noise is drawn from the operating system's entropy but in floating point, which in
+principle leaks (Mironov 2012), unlike the exact noise of :func:`quietfield.release`; its promise is (epsilon, delta).
+
+Glossary: w parameters (one a cell of each untied table), theta = w laid out for inference, q rate, N population.
+"""
+
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from itertools import product
+from math import isfinite, nextafter
+from pathlib import Path
+from typing import Any
+
+from quietfield import accounting
+from quietfield.curator.ledger import Ledger, now
+from quietfield.curator.psgd_accounting import Accountant, noise_multiplier, zcdp_price
+from quietfield.curator.units import Rows
+from quietfield.domain import Domain
+from quietfield.errors import Error
+from quietfield.model import Model
+from quietfield.releases import PAPER_NOTE
+from quietfield.structures import Structure
+
+FLOAT_NOTE = "research baseline: the noise is floating point, not exact"
+SEED_NOTE = "NOT PRIVATE: the noise came from a seed"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a run goes. All of it is public and must be chosen without looking at the records.
+
+    ``clip`` is the length that a record's gradient is cut to (no gradient is longer than sqrt(2 |C|)), ``rate`` the
+    chance of a record to be in a step's batch, ``l2`` the weight lambda of (lambda/2) |w|^2 *per record*. With
+    ``average`` the result is the mean of the second half of the iterates instead of the last.
+
+    >>> len(Settings.grid(learning_rate=[0.3, 1, 3], clip=[1, 2]))
+    6
+    """
+
+    learning_rate: float = 1.0
+    clip: float = 2.0
+    rate: float = 0.01
+    steps: int = 1000
+    l2: float = 0.0
+    average: bool = False
+
+    def __post_init__(self) -> None:
+        for name, low, high in (("learning_rate", 0, None), ("clip", 0, None), ("rate", 0, 1), ("steps", 0, None)):
+            value = getattr(self, name)
+            if not _number(value) or not value > low or (high is not None and value > high):
+                most = "" if high is None else f" and at most {high}"
+                raise Error(f"{name} is a number greater than {low}{most}, not {value!r}.")
+        if int(self.steps) != self.steps:
+            raise Error(f"steps is a whole number, not {self.steps!r}.")
+        if not _number(self.l2) or self.l2 < 0 or self.l2 * self.learning_rate >= 2:
+            raise Error(f"l2 is 0 or more, and less than 2 / learning_rate lest the steps diverge, not {self.l2!r}.")
+
+    @classmethod
+    def grid(cls, **choices: Sequence[Any]) -> "tuple[Settings, ...]":
+        """Every combination of some choices; what is not named keeps its default."""
+        known = [field.name for field in fields(cls)]
+        for name, values in choices.items():
+            if name not in known:
+                raise Error(f"{name!r} is not a setting; expected some of {', '.join(known)}.")
+            if isinstance(values, str) or not isinstance(values, Iterable):
+                raise Error(f"{name} lists the values to try, for instance {name}=[{values!r}].")
+        return tuple(cls(**dict(zip(choices, row, strict=True))) for row in product(*choices.values()))
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A model learned by PSGD, and what it cost."""
+
+    model: Model
+    settings: Settings
+    sigma: float  # noise multiplier: the noise's standard deviation divided by the clip
+    epsilon: Fraction  # of this run alone; a grid costs the sum over its runs
+    delta: Fraction
+    accountant: Accountant
+    notes: tuple[str, ...]
+    id: str
+    ledger: str | None
+
+    @property
+    def private(self) -> bool:
+        """Whether the promise of differential privacy was made at all (neither paper mode nor a seed)."""
+        return not {PAPER_NOTE, SEED_NOTE}.intersection(self.notes)
+
+
+def psgd(
+    records: Any,
+    domain: Domain,
+    cliques: "Structure | Iterable[str | Iterable[str]]",
+    settings: Settings | None = None,
+    *,
+    epsilon: accounting.Number,
+    delta: accounting.Number | None = None,
+    population: int | None = None,
+    ledger: "Ledger | str | Path | None",
+    accountant: Accountant = "pld",
+    paper: bool = False,
+    seed: int | None = None,
+) -> Learned:
+    """Learn a model from records by private gradient descent, with (epsilon, delta)-privacy for any one row.
+
+    ``records`` is an array of codes, or a frame or mapping of columns with labels; records with a value outside the
+    domain are left out. ``population`` is a public guess of their number: it scales the steps, and ``delta`` is
+    1/population unless you ask for less, which you should. It is not compared with the true number, which is private.
+    ``ledger`` pays before noise is drawn; it must count by zCDP, and is charged steps / (2 sigma^2): zCDP knows no gain
+    from sampling, so that ``rate=1`` gives the most for a ledger's money.
+
+    ``paper=True`` takes the exact number of records as public, as the paper does; only then may a ``seed`` be given.
+    Such results say that they are not private.
+
+    >>> import numpy as np, quietfield as qf
+    >>> domain = qf.Domain({"smokes": ["no", "yes"], "coughs": ["no", "yes"]})
+    >>> people = np.array([[0, 0], [1, 1]] * 500)
+    >>> full = Settings(learning_rate=4, rate=1, steps=20)
+    >>> out = psgd(people, domain, [("smokes", "coughs")], full, epsilon=2, delta=1e-6, population=1000, ledger=None)
+    >>> bool(out.model.conditional("coughs", given={"smokes": "yes"})[1] > 0.8), out.private
+    (True, True)
+    """
+    chosen = Settings() if settings is None else settings
+    return psgd_grid(
+        records, domain, cliques, [chosen], epsilon=epsilon, delta=delta, population=population, ledger=ledger,
+        accountant=accountant, paper=paper, seed=seed,
+    )[0]  # fmt: skip
+
+
+def psgd_grid(
+    records: Any,
+    domain: Domain,
+    cliques: "Structure | Iterable[str | Iterable[str]]",
+    settings: Iterable[Settings],
+    *,
+    epsilon: accounting.Number,
+    delta: accounting.Number | None = None,
+    population: int | None = None,
+    ledger: "Ledger | str | Path | None",
+    accountant: Accountant = "pld",
+    paper: bool = False,
+    seed: int | None = None,
+) -> list[Learned]:
+    """Many runs of :func:`psgd` at once, in the order of ``settings``; runs of equal length share their steps.
+
+    ``epsilon`` and ``delta`` are those of *each* run. Publishing, or choosing by, several of them costs their sum, and
+    that is what the ledger is charged. The paper's grid search, chosen with the truth in hand, costs nothing only
+    because it is a simulation.
+    """
+    wanted = list(settings)
+    if not wanted or not all(isinstance(one, Settings) for one in wanted):
+        raise Error("settings are one or more Settings; make a list of them with Settings.grid(clip=[1, 2]).")
+    if not isinstance(domain, Domain):
+        raise Error(f"psgd needs a Domain, not a {type(domain).__name__}; a schema's is schema.domain.")
+    structure = Structure.of(cliques, domain)
+    if not structure.cliques:
+        raise Error("there is nothing to learn without cliques; name at least one.")
+    asked = accounting.rational(epsilon, "epsilon")
+    book = _book(ledger, paper, seed)
+    codes = None
+    if paper:
+        if population is not None:
+            raise Error("in paper mode the exact number of records is used; leave population= out.")
+        codes = codes_inside(domain, records)
+        population = max(len(codes), 2)
+    elif population is None or isinstance(population, bool) or not hasattr(population, "__index__") or population < 2:
+        raise Error(
+            f"population is a public guess of the number of records, 2 or more, not {population!r}; it must not be "
+            "counted from them. To simulate with the exact number, say paper=True."
+        )
+    chance = Fraction(1, population) if delta is None else accounting.probability(delta)
+    sigmas = [
+        noise_multiplier(_down(asked), _down(chance), float(one.rate), int(one.steps), accountant) for one in wanted
+    ]
+    price: dict[str, Any] = {
+        "epsilon": asked * len(wanted),
+        "delta": chance * len(wanted),
+        "rho": sum((zcdp_price(sigma, int(one.steps)) for sigma, one in zip(sigmas, wanted, strict=True)), Fraction(0)),
+        "unit": Rows(1),
+        "neighbours": "paper" if paper else "add_remove",
+    }
+    if book is not None:
+        book.check(**price)
+    name, started = secrets.token_hex(16), now()
+
+    from quietfield.curator.psgd_steps import Draws, run
+
+    codes = codes_inside(domain, records) if codes is None else codes
+    if book is not None:
+        book.charge(name, **price, what=f"{len(wanted)} runs of PSGD, Gaussian noise", time=started)
+    models = run(domain, structure, codes, wanted, sigmas, population, Draws(seed))
+    notes = [FLOAT_NOTE]
+    if paper:
+        notes.insert(0, PAPER_NOTE)
+    if seed is not None:
+        notes.insert(0, SEED_NOTE)
+    if book is None:
+        notes.append("no ledger was charged")
+    paid = None if book is None else book.id
+    return [
+        Learned(model, one, sigma, asked, chance, accountant, tuple(notes), name, paid)
+        for model, one, sigma in zip(models, wanted, sigmas, strict=True)
+    ]
+
+
+def codes_inside(domain: Domain, records: Any) -> Any:
+    """Records as an array of codes, without those that hold a value outside the domain. Nothing is said about them."""
+    import numpy as np
+
+    if isinstance(records, list | tuple):
+        records = np.asarray(records)
+    if isinstance(records, np.ndarray):
+        codes = records
+        if codes.ndim != 2 or codes.shape[1] != len(domain) or codes.dtype.kind not in "iu":
+            raise Error(f"records as an array are whole numbers of shape (records, {len(domain)}): codes by attribute.")
+    else:
+        codes = _encoded(domain, records)
+    inside = ((codes >= 0) & (codes < np.array(domain.shape))).all(axis=1)
+    return codes[inside]
+
+
+def _encoded(domain: Domain, records: Any) -> Any:
+    """Codes of labels, -1 for any other value. Labels are compared as text, which no value can make fail."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from quietfield.errors import names
+    from quietfield.frames import _columns
+
+    columns: Any = None
+    encoded = []
+    try:
+        columns = _columns(records)
+        for name in domain:
+            if name in columns:
+                text = columns[name].cast(pa.string())
+                found = pc.fill_null(pc.index_in(text, pa.array([str(label) for label in domain.labels(name)])), -1)
+                encoded.append(np.asarray(found).astype(np.int64))
+    except pa.ArrowException:  # its message quotes values
+        columns = None
+    if columns is None:
+        raise Error("some column of the records cannot be read as labels; each holds texts or whole numbers only.")
+    absent = [name for name in domain if name not in columns]
+    if absent:
+        raise Error(f"the records have no column {names(absent)}; expected a column for each of {names(domain)}.")
+    return np.stack(encoded, axis=1)
+
+
+def _book(ledger: "Ledger | str | Path | None", paper: bool, seed: int | None) -> Ledger | None:
+    if seed is not None and not paper:
+        raise Error("a seed makes the noise known, so it goes with paper=True (a simulation, not private) only.")
+    if seed is not None and ledger is not None:
+        raise Error("a run with a seed is not private, so no ledger can pay for it; say ledger=None.")
+    book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
+    if book is not None and not isinstance(book, Ledger):
+        raise Error(f"ledger is a path, a Ledger or None, not a {type(book).__name__}.")
+    if book is not None and book.accounting == "pure":
+        raise Error(
+            "this ledger counts pure epsilon and cannot pay for PSGD, which promises (epsilon, delta); "
+            "use a ledger with zcdp accounting, or qf.release with Laplace noise."
+        )
+    return book
+
+
+def _number(value: Any) -> bool:
+    return not isinstance(value, bool) and isinstance(value, int | float) and isfinite(value)
+
+
+def _down(value: Fraction) -> float:
+    near = float(value)
+    return near if Fraction(near) <= value else nextafter(near, 0.0)
