@@ -86,7 +86,8 @@ def noise_multiplier(epsilon: float, delta: float, rate: float, steps: int, acco
                 f"the moments accountant cannot reach epsilon {epsilon:g} at delta {delta:g}: with {MOMENTS} moments "
                 f"it stays above {least:.3g} whatever the noise; use accountant='pld', or a larger epsilon or delta."
             )
-    interval = min(1e-4 * epsilon, 0.1)  # at most 1e-5 for epsilon up to 0.1: a coarser grid overstates the loss
+    # A coarser grid overstates the loss: fine enough that less than a thousandth of epsilon is lost to it.
+    interval = min(1e-4 * epsilon, 0.1) if epsilon > 0.1 else min(1e-5, max(1e-3 * epsilon, 1e-7))
 
     def spent(sigma: float) -> float:
         if accountant == "moments":

@@ -163,7 +163,8 @@ class Field:
 
     def model(self, w: np.ndarray) -> Model:
         """The field with parameters w."""
-        return Model(self.domain, {**self.exact.layout.unpack(w[self.spread])})
+        tables: dict[Any, np.ndarray] = {**self.exact.layout.unpack(w[self.spread])}
+        return Model(self.domain, tables)
 
 
 @lru_cache(maxsize=64)
