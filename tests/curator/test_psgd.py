@@ -381,7 +381,8 @@ def test_every_kind_of_records_gives_the_same_codes():
 
 @pytest.mark.parametrize("bad", [
     {"a": ["secret", "0"], "b": [1, "secret"], "c": [0, {"x": 1}]}, {"a": [0]}, np.array([["secret"] * 3]),
-    np.array([[0.5, 1.0, 0.0]]), "secret",
+    np.array([[0.5, 1.0, 0.0]]), "secret", [[0, 1, 0], [0]], {"a": [0], "b": [0, 1], "c": [0]},
+    {"a": [2**70], "b": [0], "c": [0]}, {"a": [[0], [0, 1]], "b": [0, 1], "c": [0, 1]},
 ])  # fmt: skip
 def test_errors_never_quote_records(bad):
     with pytest.raises(Error) as caught:

@@ -28,7 +28,7 @@ from quietfield.curator.ledger import Ledger, now
 from quietfield.curator.psgd_accounting import Accountant, noise_multiplier, zcdp_price
 from quietfield.curator.units import Rows
 from quietfield.domain import Domain
-from quietfield.errors import Error
+from quietfield.errors import Error, names
 from quietfield.model import Model
 from quietfield.releases import PAPER_NOTE
 from quietfield.structures import Structure
@@ -219,16 +219,14 @@ def codes_inside(domain: Domain, records: Any) -> Any:
     """Records as an array of codes, without those that hold a value outside the domain. Nothing is said about them."""
     import numpy as np
 
-    if isinstance(records, list | tuple):
-        records = np.asarray(records)
-    if isinstance(records, np.ndarray):
-        codes = records
-        if codes.ndim != 2 or codes.shape[1] != len(domain) or codes.dtype.kind not in "iu":
-            raise Error(f"records as an array are whole numbers of shape (records, {len(domain)}): codes by attribute.")
-    else:
-        codes = _encoded(domain, records)
-    inside = ((codes >= 0) & (codes < np.array(domain.shape))).all(axis=1)
-    return codes[inside]
+    codes = records if isinstance(records, np.ndarray | list | tuple) else _encoded(domain, records)
+    try:
+        codes = np.asarray(codes)
+    except ValueError:  # rows of unequal length
+        codes = np.zeros(0)
+    if codes.ndim != 2 or codes.shape[1] != len(domain) or codes.dtype.kind not in "iu":
+        raise Error(f"records as an array are whole numbers of shape (records, {len(domain)}): codes by attribute.")
+    return codes[((codes >= 0) & (codes < np.array(domain.shape))).all(axis=1)]
 
 
 def _encoded(domain: Domain, records: Any) -> Any:
@@ -237,7 +235,6 @@ def _encoded(domain: Domain, records: Any) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from quietfield.errors import names
     from quietfield.frames import _columns
 
     columns: Any = None
@@ -249,14 +246,16 @@ def _encoded(domain: Domain, records: Any) -> Any:
                 text = columns[name].cast(pa.string())
                 found = pc.fill_null(pc.index_in(text, pa.array([str(label) for label in domain.labels(name)])), -1)
                 encoded.append(np.asarray(found).astype(np.int64))
-    except pa.ArrowException:  # its message quotes values
+    except (pa.ArrowException, ValueError, TypeError, OverflowError):  # their messages may quote values
         columns = None
     if columns is None:
         raise Error("some column of the records cannot be read as labels; each holds texts or whole numbers only.")
     absent = [name for name in domain if name not in columns]
     if absent:
         raise Error(f"the records have no column {names(absent)}; expected a column for each of {names(domain)}.")
-    return np.stack(encoded, axis=1)
+    if len({len(column) for column in encoded}) > 1:
+        raise Error("the columns of the records differ in length; each holds one value a record.")
+    return np.stack(encoded, axis=1) if encoded else np.zeros((0, 0), np.int64)
 
 
 def _book(ledger: "Ledger | str | Path | None", paper: bool, seed: int | None) -> Ledger | None:
