@@ -1,7 +1,7 @@
 """All marginals and log Z in one call, and a million samples: quietfield beside mbi and pgmpy, in one run.
 
-Every call gets potentials that it has not seen. The contenders take turns, so that whatever else the machine does falls on
-all of them; the figure is the median over rounds. Writes docs/results/inference.md, .csv and .svg.
+Every call gets potentials that it has not seen. The contenders take turns, so that whatever else the machine does
+falls on all of them; the figure is the median over rounds. Writes docs/results/inference.md, .csv and .svg.
 """
 
 import csv
@@ -80,9 +80,7 @@ def marginals():
     for title, domain, build, with_pgmpy in problems():
         structure = build(domain)
         random = np.random.default_rng(0)
-        fresh = [
-            {c: random.normal(size=domain.table_shape(c)) for c in structure} for _ in range(CALLS)
-        ]
+        fresh = [{c: random.normal(size=domain.table_shape(c)) for c in structure} for _ in range(CALLS)]
         calls = {"quietfield": ours(domain, structure)}
         calls |= {f"mbi {name}": mbis(domain, structure, name) for name in PEERS}
         first, reference = {}, None
@@ -106,7 +104,9 @@ def marginals():
         medians = {name: statistics.median(values) for name, values in times.items()}
         fastest = min(value for name, value in medians.items() if name.startswith("mbi"))
         for name, value in medians.items():
-            rows.append([title, name, f"{1e3 * value:.3f}", f"{value / medians['quietfield']:.2f}", f"{first.get(name, 0):.2f}"])
+            rows.append(
+                [title, name, f"{1e3 * value:.3f}", f"{value / medians['quietfield']:.2f}", f"{first.get(name, 0):.2f}"]
+            )
             print(f"{title}: {name:40} {1e3 * value:8.3f} ms  {value / medians['quietfield']:6.2f} x", flush=True)
         print(f"{title}: fastest of mbi / quietfield = {fastest / medians['quietfield']:.2f}", flush=True)
     return rows
@@ -133,7 +133,7 @@ def growth():
 
 
 def sampling():
-    """A million records of the T=10, s=10 chain, and a chi-square test of every pair table (Bonferroni, 1e-3 in all)."""
+    """A million records of the T=10, s=10 chain; a chi-square test of every pair table (Bonferroni, 1e-3 in all)."""
     import mbi
 
     domain = qf.Domain({f"x{i}": 10 for i in range(10)})
@@ -189,8 +189,8 @@ def main():
         csv.writer(file).writerows([["problem", "library", "ms", "times quietfield", "first call, s"], *rows])
     lines = [
         "# Inference and sampling, side by side", "",
-        "`make bench` or `python -m benchmarks inference`. One call gives all clique marginals in float64 (ours also gives "
-        "log Z; mbi's oracles do not); each call has new potentials, as arrays in, arrays out; the contenders take turns; "
+        "`make bench` or `python -m benchmarks inference`. One call gives all clique marginals in float64 (ours also "
+        "gives log Z; mbi's oracles do not); each call has new potentials, arrays in and out; contenders take turns; "
         f"median of {ROUNDS} rounds of {CALLS} calls. Marginals agree to 1e-10.", "",
         f"Python {platform.python_version()}, jax {version('jax')}, mbi {version('mbi')}, pgmpy {version('pgmpy')}, "
         f"numpy {version('numpy')}; 2 CPU cores, {platform.machine()}.", "",
@@ -201,8 +201,8 @@ def main():
         *(f"| {n} | {ms:.2f} | {first:.2f} |" for n, ms, first in lengths), "",
         "## A million records of the T=10, s=10 chain", "",
         f"quietfield {samples[0]:.3f} s, mbi `synthetic_data(method=\"sample\")` {samples[1]:.2f} s: "
-        f"{samples[1] / samples[0]:.1f} times faster. All {samples[3]} pair tables pass a chi-square test against the model "
-        f"(smallest p-value {samples[2]:.2g}; the test would fail a correct sampler once in 1,000 runs, Bonferroni).", "",
+        f"{samples[1] / samples[0]:.1f} times faster. All {samples[3]} pair tables pass a chi-square test against the "
+        f"model (smallest p-value {samples[2]:.2g}; a correct sampler would fail once in 1,000 runs, Bonferroni).", "",
     ]  # fmt: skip
     (RESULTS / "inference.md").write_text("\n".join(lines))
     return 0

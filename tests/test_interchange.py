@@ -32,7 +32,8 @@ def test_uai_there_and_back(parts, tmp_path_factory):
 def test_a_uai_file_as_others_write_it(tmp_path):
     """The example of the UAI competition's description of the format, with a zero added."""
     (tmp_path / "a.uai").write_text(
-        "MARKOV\n3\n2 2 3\n2\n2 0 1\n2 1 2\n\n4\n 0.436 0.564\n 0.128 0.872\n\n6\n 0.210 0.333 0.457\n 0.811 0.000 0.189\n"
+        "MARKOV\n3\n2 2 3\n2\n2 0 1\n2 1 2\n\n4\n 0.436 0.564\n 0.128 0.872\n\n"
+        "6\n 0.210 0.333 0.457\n 0.811 0.000 0.189\n"
     )
     model = interchange.load_uai(tmp_path / "a.uai")
     assert model.domain.shape == (2, 2, 3)

@@ -148,7 +148,9 @@ class Domain:
         clique = (attributes,) if isinstance(attributes, str) else tuple(attributes)
         for name in clique:
             if name not in self:
-                raise Error(f"clique {clique}: {name!r} is not an attribute; expected some of {names(self.attributes)}.")
+                raise Error(
+                    f"clique {clique}: {name!r} is not an attribute; expected some of {names(self.attributes)}."
+                )
         if len(set(clique)) != len(clique):
             raise Error(f"clique {clique} names an attribute twice; name each attribute once.")
         return clique
@@ -194,7 +196,9 @@ class Domain:
                 raise FileError("this domain names an attribute twice; name each attribute once.")
             return cls(attributes, data.get("impossible", ()))
         except (KeyError, TypeError, AttributeError) as error:
-            raise FileError(f"this domain is damaged: {error!r} where a list of named attributes was expected.") from None
+            raise FileError(
+                f"this domain is damaged: {error!r} where a list of named attributes was expected."
+            ) from None
 
     def save(self, path: str | Path) -> None:
         """Write the domain as a JSON file."""

@@ -25,7 +25,7 @@ def structure_svg(domain: Domain, structure: Structure, size: int = 240) -> str:
     lines = f'<g stroke="#7a8aa0" stroke-width="1.2">{"".join(parts)}</g>'
     dot = 5 if len(domain) <= 40 else 2
     nodes = "".join(
-        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{dot}"><title>{escape(name)}: {domain.size(name)} values</title></circle>'
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{dot}"><title>{escape(name)}: {domain.size(name)}</title></circle>'
         for name, (x, y) in place.items()
     )
     texts = ""
@@ -37,7 +37,8 @@ def structure_svg(domain: Domain, structure: Structure, size: int = 240) -> str:
             shown = name if len(name) <= 12 else name[:11] + "…"
             texts += f'<text x="{x + dx:.1f}" y="{y + dy:.1f}" text-anchor="{anchor}">{escape(shown)}</text>'
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{size}" height="{size}" viewBox="0 0 {size} {size}" role="img" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{size}" height="{size}" viewBox="0 0 {size} {size}" '
+        'role="img" '
         f'aria-label="Graph of {len(domain)} attributes and {len(structure.edges)} edges" overflow="visible">'
         f'{lines}<g fill="#2f5d8a">{nodes}</g><g font-size="11" font-family="sans-serif" fill="#333">{texts}</g></svg>'
     )

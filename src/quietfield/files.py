@@ -127,7 +127,9 @@ def read_archive(path: str | Path, names: Mapping[str, int], what: str) -> dict[
     return members
 
 
-def unpack(members: Mapping[str, bytes], kind: str, version: int, path: str | Path) -> "tuple[dict[str, Any], list[np.ndarray]]":
+def unpack(
+    members: Mapping[str, bytes], kind: str, version: int, path: str | Path
+) -> "tuple[dict[str, Any], list[np.ndarray]]":
     """Manifest and tables of an archive, checked: kind, version, digest."""
     from safetensors import SafetensorError
     from safetensors.numpy import load

@@ -95,7 +95,9 @@ class Frame:
 
                 pyarrow.parquet.write_table(table, buffer)
             case ending:
-                raise FileError(f"records are written as .csv or .parquet, not as {ending or 'a file without ending'!r}.")
+                raise FileError(
+                    f"records are written as .csv or .parquet, not as {ending or 'a file without ending'!r}."
+                )
         write_atomically(path, buffer.getvalue())
 
     def _rows(self, most: int = 8) -> list[list[str]]:
@@ -129,14 +131,18 @@ def codes_of(domain: Domain, records: Any) -> np.ndarray:
     absent = [name for name in domain if name not in columns]
     if absent:
         raise Error(f"the records have no column {names(absent)}; expected a column for each of {names(domain)}.")
-    return np.stack([_encode(domain, name, columns[name]) for name in domain], axis=1) if len(domain) else np.zeros((0, 0))
+    return (
+        np.stack([_encode(domain, name, columns[name]) for name in domain], axis=1) if len(domain) else np.zeros((0, 0))
+    )
 
 
 def _checked(domain: Domain, codes: np.ndarray) -> np.ndarray:
     if codes.ndim == 1 and codes.dtype.kind in "iu" and len(codes) == len(domain):
         codes = codes[None, :]
     if codes.ndim != 2 or codes.shape[1] != len(domain):
-        raise Error(f"records as an array have shape (records, {len(domain)}), one column an attribute, not {codes.shape}.")
+        raise Error(
+            f"records as an array have shape (records, {len(domain)}), one column an attribute, not {codes.shape}."
+        )
     if codes.dtype.kind not in "iu":
         raise Error("records as an array hold integer codes; for labels pass a frame, or a mapping of columns.")
     if codes.size and ((codes < 0).any() or (codes >= np.array(domain.shape)).any()):

@@ -90,7 +90,9 @@ def load_uai(path: str | Path) -> Model:
         for scope in scopes:
             shape = [sizes[v] for v in scope]
             if int(next(words)) != prod(shape):
-                raise FileError(f"{path} is damaged: a table's length differs from the product of its attributes' sizes.")
+                raise FileError(
+                    f"{path} is damaged: a table's length differs from the product of its attributes' sizes."
+                )
             values = np.array([float(next(words)) for _ in range(prod(shape))]).reshape(shape)
             tables.append((tuple(names[v] for v in scope), values))
     except (StopIteration, ValueError, IndexError, RuntimeError):

@@ -42,7 +42,7 @@ class Model:
     def __init__(
         self,
         domain: Domain,
-        potentials: "Mapping[str | Clique, ArrayLike]",
+        potentials: "Mapping[Any, ArrayLike]",
         *,
         method: str = "exact",
         options: Mapping[str, Any] | None = None,
@@ -161,7 +161,9 @@ class Model:
         """
         mine, theirs = self.domain, other.domain
         if {a: mine.labels(a) for a in mine} != {a: theirs.labels(a) for a in theirs}:
-            raise Error("the two models have different attributes or labels; a divergence needs the same on both sides.")
+            raise Error(
+                "the two models have different attributes or labels; a divergence needs the same on both sides."
+            )
         self._need_exact("a divergence")
         other._need_exact("a divergence")
         for clique, mask in other.domain.masks:
@@ -247,7 +249,9 @@ class Model:
         ]
         return [*factors, *masks]
 
-    def _normalised(self, factors: "list[Factor]", wanted: Clique, refusal: str = "no record is possible.") -> "np.ndarray":
+    def _normalised(
+        self, factors: "list[Factor]", wanted: Clique, refusal: str = "no record is possible."
+    ) -> "np.ndarray":
         import numpy as np
 
         from quietfield.inference.elimination import log_sum_exp, sum_out

@@ -24,7 +24,7 @@ def ancestral(domain: Domain, factors: Sequence[Factor], count: int, seed: int |
     drawn = [_Draw(domain, *part) for part in conditionals(domain.shape, factors)]
     inside = {draw.attribute for draw in drawn}
     free = [v for v in range(len(domain)) if v not in inside]
-    columns = [np.empty(count, _code_type(size)) for size in domain.shape]
+    columns: list[np.ndarray] = [np.empty(count, _code_type(size)) for size in domain.shape]
     root = np.random.SeedSequence(seed)
 
     def fill(start: int, sequence: np.random.SeedSequence) -> None:
@@ -116,7 +116,7 @@ def gibbs(
     """Records from many chains of single-attribute updates: (columns, chains, sweeps).
 
     ``start`` gives each attribute's distribution for the first state. Attributes that share no factor are updated
-    together, so a sweep takes a few array operations even in large models. Consecutive records cycle through the chains.
+    together, so a sweep takes a few array operations even in large models. Records cycle through the chains.
     """
     chains = max(1, min(chains, count))
     rounds = -(-count // chains)
@@ -124,7 +124,7 @@ def gibbs(
     factors = [(scope, np.maximum(table, _PENALTY)) for scope, table in factors]
     groups = _update_groups(domain, factors)
     state = np.stack([random.choice(len(p), size=chains, p=p) for p in start]) if len(domain) else np.zeros((0, chains))
-    columns = [np.empty(rounds * chains, _code_type(size)) for size in domain.shape]
+    columns: list[np.ndarray] = [np.empty(rounds * chains, _code_type(size)) for size in domain.shape]
     masks = [factor for factor in factors if (factor[1] <= _PENALTY).any()]
     sweeps = 0
     for taken in range(rounds):

@@ -110,7 +110,9 @@ def chain(attributes: Iterable[str], order: int = 1, *, homogeneous: bool = Fals
     if order < 1:
         raise Error(f"a chain has order 1 or more, not {order}.")
     if homogeneous and order != 1:
-        raise Error(f"a homogeneous chain has order 1, not {order}; for higher orders write the ties out in a Structure.")
+        raise Error(
+            f"a homogeneous chain has order 1, not {order}; for higher orders write the ties out in a Structure."
+        )
     edges = tuple((nodes[i], nodes[j]) for i in range(len(nodes)) for j in range(i + 1, min(i + order + 1, len(nodes))))
     if homogeneous and len(edges) > 1:
         return Structure(((nodes[0],), *edges), (edges,))

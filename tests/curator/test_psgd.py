@@ -317,9 +317,10 @@ def test_a_grid_pays_for_each_of_its_runs(codes, ledger):
     assert [(out.settings.steps, out.settings.clip) for out in outs] == [(5, 1), (5, 2), (6, 1), (6, 2)]
 
 
-def test_over_budget_nothing_is_drawn_and_nothing_charged(codes, tmp_path, monkeypatch):
+def test_over_budget_nothing_is_read_drawn_or_charged(codes, tmp_path, monkeypatch):
     book = Ledger.create(tmp_path / "s.db", epsilon=0.5, delta=1e-5, unit=qf.Rows(1), accounting_by="zcdp")
     monkeypatch.setattr(Draws, "__init__", lambda *_: pytest.fail("drew all the same"))
+    monkeypatch.setattr("quietfield.curator.psgd.codes_inside", lambda *_: pytest.fail("read all the same"))
     with pytest.raises(BudgetExceeded):
         psgd(codes, DOMAIN, CHAIN, FULL, **QUICK, ledger=book)
     assert book.spent == 0

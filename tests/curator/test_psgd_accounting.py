@@ -12,6 +12,8 @@ from scipy.stats import norm
 
 from quietfield.curator.psgd_accounting import (
     MOMENTS,
+    SMALLEST,
+    _smallest,
     log_moment,
     moments_epsilon,
     noise_multiplier,
@@ -106,6 +108,22 @@ def test_noise_falls_with_epsilon_by_the_loss_distribution_too():
     sigmas = [noise_multiplier(epsilon, 1e-5, 0.02, 200) for epsilon in (0.05, 0.2, 1.0, 5.0)]
     assert sigmas == sorted(sigmas, reverse=True)
     assert len(set(sigmas)) == 4
+
+
+@given(st.floats(0.01, 100), st.floats(0.3, 3), st.floats(0.3, 1e4), st.floats(0.1, 10))
+def test_the_search_never_ends_above_epsilon(epsilon, power, answer, off):
+    """Wherever it starts, also a hair beside the answer, on any falling curve."""
+    for guess in (answer * off, answer, answer * 0.9999, answer * 1.0001):
+        tried = []
+
+        def spent(sigma, tried=tried):
+            tried.append(sigma)
+            return epsilon * (answer / sigma) ** power
+
+        found = _smallest(spent, epsilon, guess)
+        assert spent(found) <= epsilon
+        assert spent(found) >= 0.998 * epsilon or found == SMALLEST
+        assert len(tried) < 60
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-5, 1e-9])

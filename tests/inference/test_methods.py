@@ -119,7 +119,7 @@ def test_long_chains_run_as_one_loop(order):
     assert max(len(block.steps) for block in engine.blocks) > 40
     found = inference.infer(domain, potentials)
     for kernel in KERNELS:
-        mu, log_z = engine.run(engine.layout.pack(potentials), kernel)
+        _, log_z = engine.run(engine.layout.pack(potentials), kernel)
         assert float(log_z) == pytest.approx(found.log_z, rel=1e-12)
     if order == 1:
         tables = [potentials[f"x{i}", f"x{i + 1}"] for i in range(59)]
@@ -138,11 +138,11 @@ def test_long_chains_run_as_one_loop(order):
 
 def test_side_branches_and_masks_in_a_long_chain():
     """A hidden Markov chain whose leaves hang off the loop, with some transitions impossible."""
-    names = [f"h{i}" for i in range(20)] + [f"o{i}" for i in range(20)]
-    rules = [{f"h{i}": 0, f"h{i + 1}": 1} for i in range(19)]
+    names = [f"h{i}" for i in range(30)] + [f"o{i}" for i in range(30)]
+    rules = [{f"h{i}": 0, f"h{i + 1}": 1} for i in range(29)]
     domain = qf.Domain(dict.fromkeys(names, 2), rules)
     random = np.random.default_rng(5)
-    cliques = [(f"h{i}", f"h{i + 1}") for i in range(19)] + [(f"o{i}", f"h{i}") for i in range(20)]
+    cliques = [(f"h{i}", f"h{i + 1}") for i in range(29)] + [(f"o{i}", f"h{i}") for i in range(30)]
     potentials = {c: random.normal(size=(2, 2)) for c in cliques}
     engine = Exact.of(domain, cliques)
     assert any(block.carried is not None for block in engine.blocks)
@@ -163,7 +163,7 @@ def test_the_kernel_is_chosen_for_the_numbers():
     spread = np.tile([0.0, *[40.0] * 8], 39)
     assert engine.kernel(spread) == "scaled"  # 39 x 40 in all, but no more than 80 in any step
     assert engine.kernel(10 * spread) == "log"
-    assert engine.kernel(spread.astype(np.float32)) == "log"
+    assert engine.kernel((1.1 * spread).astype(np.float32)) == "log"
 
 
 def test_offsets_cancel():
@@ -185,7 +185,9 @@ def test_loopy_reports_when_it_does_not_converge():
     """A frustrated model: strong repulsion on a complete graph, which sum-product cannot settle in a few rounds."""
     domain = qf.Domain({f"x{i}": 2 for i in range(6)})
     random = np.random.default_rng(1)
-    potentials = {c: random.choice([-6.0, 6.0]) * np.eye(2) + random.normal(size=(2, 2)) for c in structures.complete(domain)}
+    potentials = {
+        c: random.choice([-6.0, 6.0]) * np.eye(2) + random.normal(size=(2, 2)) for c in structures.complete(domain)
+    }
     found = inference.infer(domain, potentials, "loopy", iterations=5)
     assert not found.converged
     assert found.residual > 0

@@ -63,7 +63,9 @@ def test_the_refusal_gives_figures_and_advice():
     domain = qf.Domain({f"x{i}": 10 for i in range(12)})
     figures = plan_for(domain, structures.complete(domain))
     assert figures.largest_table == 10**12
-    with pytest.raises(TooLarge, match=r"treewidth is 11 and the largest table joins 12 attributes.*1e\+12 cells.*'loopy'"):
+    with pytest.raises(
+        TooLarge, match=r"treewidth is 11 and the largest table joins 12 attributes.*1e\+12 cells.*'loopy'"
+    ):
         figures.check_memory()
     figures.check_memory(limit=10**15)
     assert figures.to_json()["treewidth"] == 11

@@ -11,7 +11,9 @@ app = typer.Typer()
 
 @app.command(epilog="Example: quietfield plan schema.json --structure chain:2")
 def plan(
-    schema: Annotated[Path, typer.Argument(help="A schema, or a domain (also in mbi's {attribute: size} form), as JSON.")],
+    schema: Annotated[
+        Path, typer.Argument(help="A schema, or a domain (also in mbi's {attribute: size} form), as JSON.")
+    ],
     structure: Annotated[
         str,
         typer.Option(

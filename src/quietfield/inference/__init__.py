@@ -78,7 +78,9 @@ class Inference:
         )
 
 
-def engine(domain: Domain, cliques: Structure | Iterable[str | Iterable[str]], method: str = "exact", **options: Any) -> Any:
+def engine(
+    domain: Domain, cliques: Structure | Iterable[str | Iterable[str]], method: str = "exact", **options: Any
+) -> Any:
     """The compiled method for one structure: what learners call thousands of times. Remembered between calls."""
     if method not in METHODS:
         raise Error(f"{method!r} is not an inference method; expected one of {names(METHODS)}.")
@@ -107,7 +109,9 @@ def infer(
         refuse_not_finite(potentials)
     mu, log_z, *trace = found.run(theta)
     if not (log_z > -1e29).all():
-        raise Error("the impossible combinations leave no possible record; allow at least one combination of all values.")
+        raise Error(
+            "the impossible combinations leave no possible record; allow at least one combination of all values."
+        )
     residual = trace[0] if trace else 0.0
     return Inference(
         found.layout.unpack(mu),

@@ -4,7 +4,7 @@ Everything is in log space and takes factors as (attribute positions, log-table)
 slicing the tables first.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
@@ -87,13 +87,11 @@ def _prepare(
     tables = []
     for scope, table in factors:
         if scope:
-            axes = sorted(range(len(scope)), key=lambda i: rank[scope[i]])  # noqa: B023
+            axes = sorted(range(len(scope)), key=lambda i: rank[scope[i]])
             tables.append((tuple(scope[i] for i in axes), table.transpose(axes)))
     steps = schedule([scope for scope, _ in tables], order)
     kept = set(keep)
-    largest = max(
-        (prod(sizes[v] for v in step.bag) for step in steps if step.bag[0] not in kept), default=1
-    )
+    largest = max((prod(sizes[v] for v in step.bag) for step in steps if step.bag[0] not in kept), default=1)
     need = 8 * 3 * max(largest, prod(sizes[v] for v in keep))
     if need > available_memory():
         raise TooLarge(
@@ -114,8 +112,6 @@ def _bag(sizes: Sequence[int], bag: tuple[int, ...], inputs: Sequence[Factor]) -
     total = np.zeros([sizes[v] for v in bag])
     place = {v: i for i, v in enumerate(bag)}
     for scope, table in inputs:
-        axes = sorted(range(len(scope)), key=lambda i: place[scope[i]])  # noqa: B023
+        axes = sorted(range(len(scope)), key=lambda i: place[scope[i]])
         total += table.transpose(axes).reshape([sizes[v] if v in scope else 1 for v in bag])
     return total
-
-

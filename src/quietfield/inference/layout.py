@@ -90,7 +90,9 @@ class Layout:
         for clique, table in tables.items():
             shape, expected = np.shape(table)[lead:], self.domain.table_shape(clique)
             if shape != expected:
-                raise Error(f"the table of {clique} has shape {shape}; expected {expected}, the sizes of its attributes.")
+                raise Error(
+                    f"the table of {clique} has shape {shape}; expected {expected}, the sizes of its attributes."
+                )
 
 
 def plain(domain: Domain, cliques: Sequence[Clique]) -> Layout:

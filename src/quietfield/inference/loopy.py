@@ -9,7 +9,7 @@ Two members of one family, with a weight rho on every factor:
 
 Both iterate, with m the message from a factor f to an attribute v, in log space and damped,
 
-    m_fv(x_v) = logsumexp over the other attributes of  theta_f / rho_f + sum_{u != v} (B_u - m_fu),   B_u = sum_g rho_g m_gu
+    m_fv(x_v) = logsumexp over the others of  theta_f / rho_f + sum_{u != v} (B_u - m_fu),   B_u = sum_g rho_g m_gu
 
 until no message moves by more than a tolerance. Damping grows when progress stalls. The residual is returned.
 """
@@ -294,4 +294,3 @@ def _loopy(
     iterations: int,
 ) -> Loopy:
     return Loopy(domain, Structure.of(cliques, domain).cliques, reweighted, damping, tolerance, iterations)
-

@@ -19,7 +19,9 @@ def available_memory() -> int:
         if Path(limit).exists() and Path(used).exists() and (text := Path(limit).read_text().strip()).isdigit():
             limits.append(max(0, int(text) - int(Path(used).read_text())))
     if not limits:  # not Linux: half of what is built in, since how much is in use is not known
-        limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2 if hasattr(os, "sysconf") else 2**32)
+        limits.append(
+            os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2 if hasattr(os, "sysconf") else 2**32
+        )
     return min(limits)
 
 

@@ -70,7 +70,7 @@ class Plan:
 
     @cached_property
     def bytes(self) -> int:
-        """Memory of one call in float64: the tables with their marginals, and every bag and message kept for the way back.
+        """Memory of one call in float64: tables and marginals, and every bag and message kept for the way back.
 
         An upper estimate: where a bag is only ever contracted, its full table is never laid out.
         """
@@ -158,9 +158,9 @@ def schedule(scopes: Sequence[Scope], order: Sequence[int]) -> tuple[Step, ...]:
         factors[scope[0]].append(i)
     steps: list[Step] = []
     for v in order:
-        scope = {u for f in factors[v] for u in scopes[f]}
-        scope.update(u for child in children[v] for u in steps[child].message)
-        message = tuple(sorted(scope - {v}, key=rank.__getitem__))
+        around = {u for f in factors[v] for u in scopes[f]}
+        around.update(u for child in children[v] for u in steps[child].message)
+        message = tuple(sorted(around - {v}, key=rank.__getitem__))
         steps.append(Step((v, *message), tuple(factors[v]), tuple(children[v])))
         if message:
             children[message[0]].append(len(steps) - 1)
