@@ -202,7 +202,7 @@ def test_with_hardly_any_noise_it_finds_the_maximum_likelihood(codes, rate):
     ab, bc = (np.histogramdd(codes[:, pair], bins=DOMAIN.table_shape("abc"[i] for i in pair))[0] / N
               for pair in ([0, 1], [1, 2]))  # fmt: skip
     best = qf.Model(DOMAIN, {("a", "b"): np.log(ab + 1e-9), ("b", "c"): np.log(bc + 1e-9) - np.log(bc.sum(1))[:, None]})
-    assert best.kl(found) < 2e-3
+    assert best.kl(found) < 5e-4
 
 
 def test_wild_steps_end_in_a_model_all_the_same(codes):
@@ -256,7 +256,7 @@ def test_a_rate_of_one_takes_all_and_no_records_give_no_batch():
 def test_normal_numbers_are_normal_and_a_wrong_scale_would_be_seen(seed):
     drawn = Draws(seed).normals((300, 1000)).ravel()
     assert kstest(drawn, "norm").pvalue > 1e-9
-    assert kstest(drawn * 1.03, "norm").pvalue < 1e-9
+    assert kstest(drawn * 1.05, "norm").pvalue < 1e-9
 
 
 def test_the_noise_in_the_model_has_the_stated_scale():
