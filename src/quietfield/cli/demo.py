@@ -1,4 +1,4 @@
-"""``quietfield demo``: the way from records to a release, on made-up records, with the commands that do it."""
+"""``quietfield demo``: a known model, records drawn from it, and their way to a release, with the commands that do it."""
 
 import csv
 import io
@@ -6,13 +6,17 @@ import random
 import shlex
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from quietfield.model import Model
 
 app = typer.Typer()
 
 AGES, SMOKES, VISITS = (18, 40, 65), ["no", "yes"], [0, 1, 2, 3]
+ENDS = (5, *AGES, 95)  # of the made-up ages
 
 
 @app.command(epilog="Example: quietfield demo --rows 2000 --folder demo")
@@ -23,8 +27,10 @@ def demo(
     ] = None,
     seed: Annotated[int, typer.Option(help="Draws the made-up records. The noise takes no seed.")] = 0,
 ) -> None:
-    """Show the way from records to a release, on made-up records."""
+    """Show the way from a known model to records and a release of them."""
+    from quietfield import drawing
     from quietfield.errors import FileError
+    from quietfield.model import load
 
     if folder is None:
         folder = Path(tempfile.mkdtemp(prefix="quietfield-demo-"))
@@ -32,8 +38,14 @@ def demo(
         raise FileError(f"{folder} is there and not empty; name a new folder.")
     folder.mkdir(parents=True, exist_ok=True)
     records, schema, ledger, out = (folder / name for name in ("visits.csv", "schema.json", "budget.db", "visits.qfr"))
-    truth = make_up(records, rows, seed)
-    typer.echo(f"# Made up {rows} records of people: {records}")
+    known_model().save(folder / "truth.qfm")
+    model = load(folder / "truth.qfm")
+    typer.echo(f"# A known model, saved and loaded again: {folder / 'truth.qfm'}\n#   {model!r}")
+    typer.echo("# Its visits, in all and of smokers over 65:\n")
+    typer.echo(drawing.bars(VISITS, model.marginal("visits")) + "\n")
+    typer.echo(drawing.bars(VISITS, model.conditional("visits", given={"age": "65+", "smokes": "yes"})) + "\n")
+    truth = make_up(model, records, rows, seed)
+    typer.echo(f"# Drew {rows} made-up people from it: {records}")
     write_schema(schema)
     typer.echo(f"# Wrote down, without looking at them, what can occur: {schema}")
     typer.echo("# The curator opens an account for these records, counts, pays, adds noise and publishes:")
@@ -46,21 +58,36 @@ def demo(
     typer.echo(f"\n# All files are in {folder}; `quietfield --help` lists what else can be done with them.")
 
 
-def make_up(path: Path, rows: int, seed: int) -> dict[tuple[str, int], int]:
-    """Write made-up records; the true number of people by smoking and visits, which only a demonstration may show."""
+def known_model() -> "Model":
+    """Who smokes, by age, and how often they see a doctor: never a child with three visits, to show what is impossible."""
+    from quietfield.domain import Domain
+    from quietfield.model import Model
+    from quietfield.schema import Cuts, Schema
+
+    domain = Schema({"age": Cuts(AGES), "smokes": SMOKES, "visits": VISITS}).domain
+    return Model(
+        Domain(domain, impossible=[{"age": "<18", "visits": 3}]),
+        {
+            ("age", "smokes"): [[0.0, -4.0], [0.7, -0.2], [0.7, -0.1], [0.2, -1.5]],
+            ("smokes", "visits"): [[0.6, 0.6, -0.4, -2.0], [-0.6, 0.2, 0.5, 0.1]],
+        },
+    )
+
+
+def make_up(model: "Model", path: Path, rows: int, seed: int) -> dict[tuple[str, int], int]:
+    """Write records from the model; the true number by smoking and visits, which only a demonstration may show."""
     from quietfield.files import write_atomically
 
     draw = random.Random(seed)
+    frame = model.sample(rows, seed=seed)
     truth = {(smokes, visits): 0 for smokes in SMOKES for visits in VISITS}
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow(["age", "smokes", "visits"])
-    for _ in range(rows):
-        age = draw.randint(5, 90)
-        smokes = "yes" if draw.random() < (0.02 if age < 18 else 0.3 if age < 65 else 0.15) else "no"
-        visits = min(VISITS[-1], sum(draw.random() < (0.45 if smokes == "yes" else 0.2) for _ in range(4)))
-        writer.writerow([age, smokes, visits])
-        truth[smokes, visits] += 1
+    for age, smokes, visits in frame.codes.tolist():
+        years = draw.randrange(ENDS[age], ENDS[age + 1])
+        writer.writerow([years, SMOKES[smokes], VISITS[visits]])
+        truth[SMOKES[smokes], VISITS[visits]] += 1
     write_atomically(path, text.getvalue().encode())
     return truth
 
