@@ -1,4 +1,4 @@
-"""``quietfield demo``: a known model, records drawn from it, and their way to a release, with the commands that do it."""
+"""``quietfield demo``: a known model, records drawn from it, and their way to a release, by the commands that do it."""
 
 import csv
 import io
@@ -59,7 +59,7 @@ def demo(
 
 
 def known_model() -> "Model":
-    """Who smokes, by age, and how often they see a doctor: never a child with three visits, to show what is impossible."""
+    """Who smokes, by age, and how often they see a doctor; a child with three visits is declared impossible."""
     from quietfield.domain import Domain
     from quietfield.model import Model
     from quietfield.schema import Cuts, Schema
