@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from quietfield.domain import Domain as Domain
     from quietfield.errors import Error as Error
     from quietfield.frames import Frame as Frame
+    from quietfield.learning import fit as fit
     from quietfield.model import Model as Model
     from quietfield.model import load as load
     from quietfield.noise import Gaussian as Gaussian
@@ -40,6 +41,7 @@ _NAMES = {
     "Dates": "schema",
     "Domain": "domain",
     "Error": "errors",
+    "fit": "learning",
     "Frame": "frames",
     "Gaussian": "noise",
     "inference": "inference",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from quietfield.frames import Frame
     from quietfield.inference.elimination import Factor
+    from quietfield.learning.loop import FitReport
 
 KIND, VERSION = "model", 1
 
@@ -46,6 +47,7 @@ class Model:
         *,
         method: str = "exact",
         options: Mapping[str, Any] | None = None,
+        report: "FitReport | None" = None,
     ) -> None:
         import numpy as np
 
@@ -57,6 +59,8 @@ class Model:
         self.structure = Structure.of(potentials, domain)
         self.method = method
         self.options = dict(options or {})
+        #: How the model was learned, if it was.
+        self.report = report
         if method not in inference.METHODS:
             raise Error(f"{method!r} is not an inference method; expected one of {names(inference.METHODS)}.")
         layout = plain(domain, self.structure.cliques)

@@ -32,7 +32,7 @@ from quietfield.errors import Error
 #: that command; otherwise the app as a whole is the command (one command, or a group such as ``ledger``).
 COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("check", "Show nulls and unknown values by column (NOT PRIVATE)."),
-    "demo": ("demo", "Show the way from a known model to records and a release of them."),
+    "demo": ("demo", "Show the way from records to a release and a learned model."),
     "export": ("export", "Write the tables of a release as CSV or Parquet."),
     "key": ("key", "Make the keys that sign releases."),
     "ledger": ("ledger", "Make and show ledgers: what may be spent, and what is."),

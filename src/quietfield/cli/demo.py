@@ -27,7 +27,7 @@ def demo(
     ] = None,
     seed: Annotated[int, typer.Option(help="Draws the made-up records. The noise takes no seed.")] = 0,
 ) -> None:
-    """Show the way from a known model to records and a release of them."""
+    """Show the way from records to a release and a learned model."""
     from quietfield import drawing
     from quietfield.errors import FileError
     from quietfield.model import load
@@ -55,6 +55,7 @@ def demo(
     typer.echo("\n# Anyone can check and read what was published:")
     run("verify", str(out))
     compare(out, truth)
+    learn(out, model)
     typer.echo(f"\n# All files are in {folder}; `quietfield --help` lists what else can be done with them.")
 
 
@@ -117,3 +118,18 @@ def compare(path: Path, truth: dict[tuple[str, int], int]) -> None:
     typer.echo(f"{'smokes':>8} {'visits':>8} {'noisy':>8} {'true':>8}")
     for (smokes, visits), noisy in zip(truth, table.ravel(), strict=True):
         typer.echo(f"{smokes:>8} {visits:>8} {noisy:>8g} {truth[smokes, visits]:>8}")
+
+
+def learn(path: Path, truth: "Model") -> None:
+    """Learn a model from the release alone, and show its answer beside the known one."""
+    from quietfield import drawing
+    from quietfield.learning import fit
+    from quietfield.releases import Release
+
+    learned = fit(Release.load(path))
+    learned.save(path.with_name("learned.qfm"))
+    asked = {"age": "65+", "smokes": "yes"}
+    typer.echo("\n# The analyst learns a model from the release alone. Visits of smokers over 65, learned and known:\n")
+    typer.echo(drawing.bars(VISITS, learned.conditional("visits", given=asked)) + "\n")
+    typer.echo(drawing.bars(VISITS, truth.conditional("visits", given=asked)))
+    typer.echo(f"\n# Divergence of the learned model from the known one: {truth.kl(learned):.4f} nats")

@@ -142,6 +142,10 @@ class Loopy:
             cache[batch] = jax.jit(jax.vmap(self.solve) if batch else self.solve)
         return cache[batch]
 
+    def marginals_and_log_partition(self, theta: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """(mu, A) of the flat theta; pure. At a fixed point mu = dA/dtheta, and its Jacobian is symmetric."""
+        return self.solve(theta)[:2]
+
     def solve(self, theta: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
         """(mu, log Z, residual, iterations) of the flat theta; pure."""
         tables = self._tables(theta)

@@ -1,0 +1,88 @@
+"""Naive maximum likelihood: the noisy tables taken for true ones, as the paper's baseline does.
+
+Each table is divided by N and projected onto the simplex (Duchi et al. 2008); then
+
+    maximise  theta . y  -  A(theta)  -  lambda |theta|^2
+
+per record. The projection creates zeros, which no finite theta matches, so lambda must be positive; small ones overfit
+badly (the paper's figure 1c), and the best one depends on the data. The default of 1e-3 is a middle course.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from math import prod
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from quietfield.errors import Error
+from quietfield.learning.newton import Local, Progress, ascend
+from quietfield.learning.problem import Data, Shape, State
+
+
+@dataclass(frozen=True)
+class Naive:
+    """Regularised maximum likelihood of the projected tables (or of the tables as they are)."""
+
+    regularisation: float = 1e-3  # lambda, per record
+    project: bool = True
+    steps: int = 100
+    gain: float = 1e-10
+
+    name = "naive"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.regularisation < float("inf"):
+            raise Error(f"the regularisation must be positive and finite, not {self.regularisation}.")
+
+    def functions(self, shape: Shape) -> dict[str, Any]:
+        return {"climb": partial(self._climb, shape)}
+
+    def run(self, calls: Mapping[str, Any], shape: Shape, data: Data) -> Iterator[State]:
+        target = data.y / data.total
+        if self.project:
+            target = project(shape, target)
+        found = calls["climb"](target * shape.counted, np.zeros(shape.size, target.dtype))
+        yield State(found.theta, float(found.value), int(found.steps), float(found.gain) <= self.gain)
+
+    def _climb(self, shape: Shape, target: Any, theta: Any) -> Progress:
+        def value(theta: jax.Array) -> jax.Array:
+            penalty = self.regularisation * jnp.vdot(theta, theta)
+            return jnp.vdot(target, theta) - shape.log_partition(theta) - penalty
+
+        def local(theta: jax.Array) -> Local:
+            m, jacobian = jax.linearize(shape.shares, theta)
+            return Local(
+                value(theta),
+                target - m - 2 * self.regularisation * theta,
+                lambda p: jacobian(p) + 2 * self.regularisation * p,
+                m + 2 * self.regularisation,
+            )
+
+        return ascend(local, value, theta, steps=self.steps, gain=self.gain)
+
+
+def project(shape: Shape, values: np.ndarray) -> np.ndarray:
+    """The nearest distribution to each table (times the number of cliques that it sums), in Euclidean distance."""
+    out = np.empty_like(values)
+    for i, (start, sizes) in enumerate(zip(shape.starts, shape.table_shapes, strict=False)):
+        cells = slice(start, start + prod(sizes))
+        inside = shape.counted[cells] > 0
+        out[cells] = 0.0
+        mass = float(len(shape.groups[i]))
+        if shape.excluded[i] is not None:  # its share of the mass is not in the table: keep the sum that there is
+            mass = float(np.clip(values[cells][inside].sum(), 0.0, mass))
+        out[cells][inside] = project_onto_simplex(values[cells][inside], mass)
+    return out
+
+
+def project_onto_simplex(values: np.ndarray, mass: float = 1.0) -> np.ndarray:
+    """The nearest non-negative vector with this sum (Duchi et al. 2008, by sorting)."""
+    if mass <= 0:
+        return np.zeros_like(values)
+    descending = np.sort(values)[::-1]
+    excess = (np.cumsum(descending) - mass) / np.arange(1, len(values) + 1)
+    return np.maximum(values - excess[np.flatnonzero(descending > excess)[-1]], 0.0)

@@ -1,0 +1,213 @@
+"""What a learner sees: the tables of a release as flat vectors, and the map from parameters to expected tables.
+
+A *parameter vector* holds one log-potential a cell of every released table, tables of equal shape side by side. Tied
+cliques read the same cells. Everything that depends on the structure alone is here and static; the numbers of a release
+are in :class:`Data`, so that new numbers never compile again.
+
+Glossary: y noisy tables, b noise scale, N total, theta parameters, m(theta) expected share of a cell of a table (summed
+over tied cliques), A log-partition.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import prod
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from quietfield import inference
+from quietfield.domain import Clique, Domain
+from quietfield.errors import Error
+from quietfield.noise import Gaussian
+from quietfield.releases import Release
+
+Group = tuple[Clique, ...]
+
+
+class Data(NamedTuple):
+    """The numbers of one release."""
+
+    y: Any  # noisy tables
+    b: Any  # scale of each cell's noise
+    total: Any  # N, public or estimated
+
+
+class State(NamedTuple):
+    """Where a fit stands after a round."""
+
+    theta: Any
+    value: float
+    steps: int
+    converged: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Shape:
+    """The structure of a problem. Get it from :func:`shape_of`, which remembers."""
+
+    domain: Domain
+    groups: tuple[Group, ...]  # one a table, those of equal shape side by side
+    gaussian: tuple[bool, ...]  # per table: Gaussian noise, or Laplace
+    excluded: tuple[tuple[int, ...] | None, ...]  # per table: the cell that was not counted
+    engine: Any
+
+    @cached_property
+    def table_shapes(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(self.domain.table_shape(group[0]) for group in self.groups)
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """Where each table starts in the parameter vector, and its end."""
+        return tuple(np.cumsum([0, *(prod(shape) for shape in self.table_shapes)]).tolist())
+
+    @property
+    def size(self) -> int:
+        return self.starts[-1]
+
+    @cached_property
+    def stacks(self) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
+        """Tables of one shape: (start in the vector, how many, their shape)."""
+        found: list[tuple[int, int, tuple[int, ...]]] = []
+        for start, shape in zip(self.starts, self.table_shapes, strict=False):
+            if found and found[-1][2] == shape:
+                found[-1] = (found[-1][0], found[-1][1] + 1, shape)
+            else:
+                found.append((start, 1, shape))
+        return tuple(found)
+
+    @cached_property
+    def _gather(self) -> np.ndarray:
+        """For each cell of the engine's vector, its parameter."""
+        places = {
+            clique: np.arange(start, start + prod(shape)).reshape(shape)
+            for group, start, shape in zip(self.groups, self.starts, self.table_shapes, strict=False)
+            for clique in group
+        }
+        return self.engine.layout.pack({c: places[c] for c in self.engine.layout.cliques}, np.int64)
+
+    @cached_property
+    def _tied(self) -> bool:
+        return len(self._gather) != self.size
+
+    def per_cell(self, values: Any) -> np.ndarray:
+        """One value a table, repeated for its cells."""
+        return np.repeat(np.asarray(list(values)), [prod(shape) for shape in self.table_shapes])
+
+    @cached_property
+    def copies(self) -> np.ndarray:
+        """Per cell, how many tied cliques its table sums."""
+        return self.per_cell(len(group) for group in self.groups).astype(float)
+
+    @cached_property
+    def counted(self) -> np.ndarray:
+        """Per cell, 1 if it was counted and 0 if it holds noise alone or is impossible."""
+        counted = np.ones(self.size)
+        masks = [(set(scope), scope, mask) for scope, mask in self.domain.masks]
+        for i, (group, start, shape) in enumerate(zip(self.groups, self.starts, self.table_shapes, strict=False)):
+            cells = counted[start : start + prod(shape)].reshape(shape)
+            if self.excluded[i] is not None:
+                cells[self.excluded[i]] = 0
+            for names, scope, mask in masks:
+                if len(group) == 1 and names <= set(group[0]):
+                    held = [name for name in group[0] if name in names]
+                    wide = [self.domain.size(name) if name in names else 1 for name in group[0]]
+                    cells *= mask.transpose([scope.index(name) for name in held]).reshape(wide)
+        return counted
+
+    def shares(self, theta: jax.Array) -> jax.Array:
+        """m(theta): the expected share of each cell; its Jacobian is symmetric."""
+        mu = self.engine.marginals_and_log_partition(theta[self._gather])[0]
+        return jnp.zeros_like(theta).at[self._gather].add(mu) if self._tied else mu[np.argsort(self._gather)]
+
+    def log_partition(self, theta: jax.Array) -> jax.Array:
+        """A(theta)."""
+        return self.engine.marginals_and_log_partition(theta[self._gather])[1]
+
+    def interactions(self, theta: jax.Array) -> jax.Array:
+        """The part of the parameters that is an interaction of all attributes of its table (of two or more)."""
+        parts = []
+        for start, count, shape in self.stacks:
+            part = theta[start : start + count * prod(shape)].reshape(count, *shape)
+            if len(shape) == 1:
+                part = jnp.zeros_like(part)
+            for axis in range(1, part.ndim):
+                part = part - part.mean(axis, keepdims=True)
+            parts.append(part.ravel())
+        return jnp.concatenate(parts)
+
+    @cached_property
+    def interaction_dimension(self) -> float:
+        """The dimension of that part."""
+        return float(sum(n * prod(s - 1 for s in shape) for _, n, shape in self.stacks if len(shape) > 1))
+
+    def tables(self, theta: np.ndarray) -> dict[Clique, np.ndarray]:
+        """Log-potentials by clique; tied cliques get equal tables."""
+        found = {}
+        for group, start, shape in zip(self.groups, self.starts, self.table_shapes, strict=False):
+            found.update(dict.fromkeys(group, theta[start : start + prod(shape)].reshape(shape)))
+        return {clique: found[clique] for clique in self.engine.layout.cliques}
+
+
+def problem_of(release: Release, method: str, options: Mapping[str, Any]) -> tuple[Shape, Data]:
+    """The problem that a release poses."""
+    parts = sorted(release.parts, key=lambda part: part.values.shape)
+    if not parts:
+        raise Error("this release has no tables; there is nothing to learn from.")
+    shape = shape_of(
+        release.domain,
+        release.structure.cliques,
+        tuple(part.cliques for part in parts),
+        tuple(isinstance(part.noise, Gaussian) for part in parts),
+        tuple(part.excluded for part in parts),
+        method,
+        tuple(sorted(options.items())),
+    )
+    y = np.concatenate([np.asarray(part.values, dtype=float).ravel() for part in parts]) / release.denominator
+    if not np.isfinite(y).all():
+        raise Error("this release holds NaN or infinite values; its tables must be finite numbers.")
+    b = shape.per_cell(part.noise.scale for part in parts)
+    return shape, Data(y, b, estimate_total(release))
+
+
+@lru_cache(maxsize=64)
+def shape_of(
+    domain: Domain,
+    cliques: tuple[Clique, ...],
+    groups: tuple[Group, ...],
+    gaussian: tuple[bool, ...],
+    excluded: tuple[tuple[int, ...] | None, ...],
+    method: str,
+    options: tuple[tuple[str, Any], ...],
+) -> Shape:
+    """The shape of a problem, one object a structure, so that what is compiled for it is found again."""
+    return Shape(domain, groups, gaussian, excluded, inference.engine(domain, cliques, method, **dict(options)))
+
+
+def estimate_total(release: Release) -> float:
+    """N: the public number; or the mean of the noisy total and of all table sums, weighted by their noise.
+
+    A table that ties k cliques sums to k N. A table with an uncounted cell says nothing of N by itself.
+    """
+    if release.total is not None and release.total_is_public:
+        total = float(release.total)
+    else:
+        evidence = []
+        if release.total is not None and release.total_noise is not None:
+            evidence.append((float(release.total), release.total_noise.variance))
+        for part in release.parts:
+            if part.excluded is None:
+                sums, copies = float(part.values.sum()) / release.denominator, len(part.cliques)
+                evidence.append((sums / copies, part.values.size * part.noise.variance / copies**2))
+        if not evidence:
+            raise Error("this release has neither a total nor a complete table, so the number of records is unknown.")
+        weights = [1 / variance for _, variance in evidence]
+        total = sum(w * value for w, (value, _) in zip(weights, evidence, strict=True)) / sum(weights)
+    if total <= 0:
+        raise Error(
+            f"the number of records is estimated as {total:.3g}, which is not positive: the noise is larger than the "
+            "data. Release again with a larger epsilon or fewer tables, or give the total if it is public."
+        )
+    return total

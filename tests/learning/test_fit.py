@@ -1,0 +1,212 @@
+"""Learners: likelihoods against integrals, solvers against scipy, fits against known truths."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import integrate, optimize, stats
+
+import quietfield as qf
+from quietfield import structures
+from quietfield.errors import Error
+from quietfield.learning.naive import project_onto_simplex
+
+
+def make(domain, structure, count, noise, seed=0, strength=1.0, total="known"):
+    """(truth, release): a random model, a population of it and its noisy tables."""
+    random = np.random.default_rng(seed)
+    structure = structures.Structure.of(structure, domain)
+    potentials = {}
+    for group in structure.groups:
+        potentials.update(dict.fromkeys(group, strength * random.normal(size=domain.table_shape(group[0]))))
+    truth = qf.Model(domain, {c: potentials[c] for c in structure})
+    codes = truth.sample(count, seed=seed).codes.astype(int)
+    tables = {}
+    for group in structure.groups:
+        shape = domain.table_shape(group[0])
+        counts = np.zeros(shape)
+        for clique in group:
+            np.add.at(counts, tuple(codes[:, domain.position(name)] for name in clique), 1)
+        spread = random.laplace if isinstance(noise, qf.Laplace) else random.normal
+        tables[group[0]] = counts + spread(0, noise.scale, shape)
+    known = {"total": count} if total == "known" else {}
+    return truth, qf.Release.from_tables(domain, tables, noise=noise, ties=structure.ties or None, **known)
+
+
+def test_normal_laplace_equals_its_integral():
+    import jax
+
+    from quietfield.learning.likelihood import information_table, log_normal_laplace
+
+    with jax.enable_x64(True):
+        for z, v, b in ((0.0, 1.0, 1.0), (7.0, 4.0, 0.5), (-300.0, 2000.0, 24.0), (3.0, 1e-5, 2.0)):
+
+            def density(n, z=z, v=v, b=b):
+                return stats.norm.pdf(n, 0, v**0.5) * stats.laplace.pdf(z - n, 0, b)
+
+            width = 12 * v**0.5
+            expected = integrate.quad(
+                density, -width, width, points=sorted({0.0, np.clip(z, -width, width)}), limit=500
+            )[0]
+            assert float(log_normal_laplace(z, v, b)) == pytest.approx(np.log(expected), abs=1e-6)
+    grid, values = information_table()
+    information = np.exp(np.interp(np.log(1.0), grid, values))
+    assert 0.36 < information < 0.38  # by quadrature at v = b^2; 1/(1+v) would say 0.5
+    assert np.exp(values[0]) == pytest.approx(1, abs=0.01)  # pure Laplace noise: 1/b^2
+    assert (np.exp(values) <= 1 / (1 + np.exp(grid)) + 1e-6).all()
+
+
+@given(st.lists(st.floats(-5, 5), min_size=1, max_size=12), st.floats(0.1, 3))
+def test_projection_is_the_nearest_distribution(values, mass):
+    found = project_onto_simplex(np.array(values), mass)
+    assert found.min() >= 0
+    assert found.sum() == pytest.approx(mass)
+    start = np.full(len(values), mass / len(values))
+    best = optimize.minimize(
+        lambda x: ((x - values) ** 2).sum(), start, bounds=[(0, None)] * len(values), method="SLSQP",
+        constraints={"type": "eq", "fun": lambda x: x.sum() - mass},
+    )  # fmt: skip
+    assert ((found - values) ** 2).sum() <= best.fun + 1e-6
+
+
+def test_newton_finds_the_maximum_that_scipy_finds():
+    import jax
+    import jax.numpy as jnp
+
+    from quietfield.learning.newton import Local, ascend, solve
+
+    random = np.random.default_rng(0)
+    matrix = random.normal(size=(30, 8))
+    target = random.random(30)
+
+    def value(x):
+        return jnp.vdot(target, matrix @ x) - jnp.logaddexp(0, matrix @ x).sum() - 0.1 * jnp.vdot(x, x)
+
+    def local(x):
+        p = jax.nn.sigmoid(matrix @ x)
+        return Local(
+            value(x),
+            matrix.T @ (target - p) - 0.2 * x,
+            lambda d: matrix.T @ (p * (1 - p) * (matrix @ d)) + 0.2 * d,
+            jnp.ones(8),
+        )
+
+    with jax.enable_x64(True):
+        found = ascend(local, value, jnp.zeros(8), steps=50, gain=1e-14)
+        best = optimize.minimize(lambda x: -float(value(x)), np.zeros(8), tol=1e-12)
+        np.testing.assert_allclose(found.theta, best.x, atol=1e-5)
+        spd = matrix.T @ matrix
+        solved = solve(lambda p: spd @ p, jnp.ones(8), jnp.diag(spd), 1e-12, 100)
+        np.testing.assert_allclose(solved, np.linalg.solve(spd, np.ones(8)), atol=1e-8)
+
+
+@pytest.mark.parametrize("method", ["map", "naive"])
+def test_with_little_noise_and_many_records_the_truth_is_found(method):
+    """Tables of one to three attributes, nested and overlapping, of unequal sizes, one attribute of a single value."""
+    domain = qf.Domain({"a": 3, "b": 2, "c": 4, "d": 2, "e": 1}, [{"a": 0, "d": 1}])
+    cliques = [("a", "b", "c"), ("c", "d"), ("b",), ("d", "a"), ("e", "b")]
+    truth, release = make(domain, cliques, 200_000, qf.Laplace(2.0), strength=0.7)
+    model = qf.fit(release, method, **({"regularisation": 1e-6} if method == "naive" else {}))
+    assert truth.kl(model) < 2e-3
+    assert model.marginal(("a", "d"))[0, 1] == 0
+    assert model.report.total == 200_000
+    assert model.report.converged, model.report
+    for clique in truth.cliques:
+        np.testing.assert_allclose(model.marginal(clique), truth.marginal(clique), atol=0.01)
+
+
+def test_the_default_uses_no_truth_and_beats_naive_at_every_lambda():
+    """One seeded problem; the benchmark does this over many."""
+    domain = qf.Domain({f"x{i}": 5 for i in range(6)})
+    truth, release = make(domain, structures.chain(domain, 2), 2000, qf.Laplace(20.0), seed=1)
+    best = min(truth.kl(qf.fit(release, "naive", regularisation=lam)) for lam in (1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1))
+    model = qf.fit(release)
+    assert truth.kl(model) < 1.02 * best
+    again = qf.fit(release)
+    assert all(np.array_equal(model.potentials[c], again.potentials[c]) for c in model.cliques)
+
+
+def test_gaussian_noise_ties_and_an_unknown_total():
+    domain = qf.Domain(dict.fromkeys("abcdef", 3))
+    chain = structures.chain(domain, homogeneous=True)
+    truth, release = make(domain, chain, 50_000, qf.Gaussian(15.0), total="unknown")
+    assert release.total is None
+    model = qf.fit(release)
+    assert model.report.total == pytest.approx(50_000, rel=0.01)
+    assert truth.kl(model) < 2e-3
+    first, *others = structures.Structure.of(chain).ties[0]
+    assert all(np.array_equal(model.potentials[first], model.potentials[other]) for other in others)
+
+
+def test_loopy_inference_learns_where_exact_would_too():
+    domain = qf.Domain({f"x{i}": 3 for i in range(9)})
+    truth, release = make(domain, structures.grid(domain, 3), 20_000, qf.Laplace(12.0), strength=0.5)
+    exact, loopy = qf.fit(release), qf.fit(release, inference="loopy")
+    assert (loopy.method, loopy.report.inference) == ("loopy", "loopy")
+    as_exact = qf.Model(domain, loopy.potentials)
+    assert truth.kl(as_exact) < 1.2 * truth.kl(exact) + 0.005
+
+
+def test_the_total_is_weighed_from_all_that_is_known():
+    from quietfield.learning.problem import estimate_total
+
+    domain = qf.Domain({"a": 2, "b": 2})
+    tables = {("a",): [60.0, 60.0], ("b",): [40.0, 40.0]}
+    noise = {("a",): qf.Laplace(1.0), ("b",): qf.Laplace(2.0)}
+    release = qf.Release.from_tables(domain, tables, noise=noise)
+    assert estimate_total(release) == pytest.approx((120 / 4 + 80 / 16) / (1 / 4 + 1 / 16))
+    release = qf.Release.from_tables(domain, tables, noise=noise, total=90.0, total_noise=qf.Laplace(0.5))
+    assert estimate_total(release) == pytest.approx((120 / 4 + 80 / 16 + 90 / 0.5) / (1 / 4 + 1 / 16 + 1 / 0.5))
+    release = qf.Release.from_tables(domain, tables, noise=noise, total=100)
+    assert estimate_total(release) == 100
+
+
+def test_pure_noise_gives_a_modest_model():
+    domain = qf.Domain({"a": 4, "b": 4})
+    random = np.random.default_rng(0)
+    release = qf.Release.from_tables(
+        domain, {("a", "b"): random.laplace(0, 500, (4, 4))}, noise=qf.Laplace(500.0), total=100
+    )
+    model = qf.fit(release)
+    assert np.isfinite(model.log_partition())
+    assert model.marginal(("a", "b")).max() < 0.2
+
+
+def test_a_fit_can_be_followed_and_interrupted():
+    domain = qf.Domain({"a": 3, "b": 3})
+    _, release = make(domain, [("a", "b")], 1000, qf.Laplace(5.0))
+    seen = []
+    whole = qf.fit(release, callback=seen.append)
+    assert [report.rounds for report in seen] == list(range(1, len(seen) + 1))
+    assert whole.report.converged
+    assert not whole.report.advice
+
+    def stop(report):
+        raise KeyboardInterrupt
+
+    part = qf.fit(release, callback=stop)
+    assert not part.report.converged
+    assert "interrupted" in part.report.advice
+    assert whole.kl(part) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda r: qf.fit(r, "magic"), "'magic' is not a learning method; expected one of 'map', 'naive'"),
+        (lambda r: qf.fit(r, "naive", regularisation=0), "must be positive"),
+        (lambda r: qf.fit(r, "naive", lam=0.1), "'lam'"),
+    ],
+)
+def test_bad_calls_are_refused(call, message):
+    domain = qf.Domain({"a": 2})
+    release = qf.Release.from_tables(domain, {("a",): [5.0, 6.0]}, noise=qf.Laplace(1.0), total=11)
+    with pytest.raises(Error, match=message):
+        call(release)
+
+
+def test_a_release_whose_total_is_not_positive_is_refused():
+    domain = qf.Domain({"a": 2})
+    release = qf.Release.from_tables(domain, {("a",): [-5.0, -6.0]}, noise=qf.Laplace(1.0))
+    with pytest.raises(Error, match="not positive: the noise is larger than the data"):
+        qf.fit(release)
