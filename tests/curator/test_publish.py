@@ -61,9 +61,34 @@ def test_the_ledger_must_be_named_and_pays_first(codes, ledger, monkeypatch):
     assert charge.time == release.created
 
 
-def test_failures_after_the_charge_are_not_paid_back_and_before_it_cost_nothing(codes, ledger, monkeypatch):
+def test_a_count_that_fails_is_paid_for(codes, ledger, monkeypatch):
+    """Whether it fails may depend on a record: for nothing, that bit could be asked for without end."""
     with pytest.raises(Error):
-        qf.release(codes[:, :2], SCHEMA, PAIRS, epsilon=0.5, unit=qf.Rows(1), ledger=ledger)  # a count that fails
+        qf.release(codes[:, :2], SCHEMA, PAIRS, epsilon=0.5, unit=qf.Rows(1), ledger=ledger)
+    assert ledger.spent == Fraction(1, 2)
+    seen = []
+
+    def count(*_, **__):
+        seen.append(Ledger(ledger.path).spent)
+        raise MemoryError
+
+    monkeypatch.setattr("quietfield.curator.counting.count", count)
+    with pytest.raises(MemoryError):
+        qf.release(codes, SCHEMA, PAIRS, epsilon=0.5, unit=qf.Rows(1), ledger=ledger)
+    assert seen == [ledger.spent] == [1]
+
+
+def test_failures_after_the_charge_are_not_paid_back_and_public_mistakes_cost_nothing(
+    codes, ledger, monkeypatch, tmp_path
+):
+    (tmp_path / "d.csv").write_text("a,b\n0,1\n")
+    for source in (tmp_path / "d.csv", tmp_path / "none.csv"):
+        with pytest.raises(Error, match="no column|none"):
+            qf.release(source, SCHEMA, PAIRS, epsilon=0.5, unit=qf.Rows(1), ledger=ledger)
+    book = Ledger.create(tmp_path / "r.db", epsilon=2, unit=qf.Rows(1), neighbours="replace")
+    with pytest.raises(Error, match="drop"):
+        qf.release(codes, SCHEMA, PAIRS, epsilon=1, unit=qf.Rows(1), ledger=book, neighbours="replace")
+    assert book.spent == 0
     with pytest.raises(Error, match="not an attribute"):
         qf.release(codes, SCHEMA, [("a", "z")], epsilon=0.5, unit=qf.Rows(1), ledger=ledger)
     assert ledger.spent == 0

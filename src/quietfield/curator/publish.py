@@ -1,9 +1,9 @@
 """``release``: from records to a release, the one call that sees records.
 
 The order is the argument. Everything public is checked and planned first (a mistake there costs nothing), then it is
-counted, then *charged*, and only then is noise drawn. A count that fails has shown nobody a number and its message is
-fixed, so it costs nothing; whatever fails after the charge is not paid back. Times in files are from before the count,
-so that they do not tell how long it took.
+*charged*, then counted, and only then is noise drawn. Whether a count fails may depend on a record, which is a bit that
+could be asked for again and again if it cost nothing; so whatever fails after the charge is not paid back. Times in
+files are from before the count, so that they do not tell how long it took.
 """
 
 import secrets
@@ -15,8 +15,8 @@ from typing import Any, Literal
 from quietfield import accounting
 from quietfield.curator import mechanism
 from quietfield.curator.ledger import Ledger, now
-from quietfield.curator.units import Neighbours, Statistics, Unit, statistics
-from quietfield.errors import Error
+from quietfield.curator.units import Neighbours, Person, Statistics, Unit, statistics
+from quietfield.errors import Error, names
 from quietfield.releases import PAPER_NOTE, Claim, Release, Table, Total
 from quietfield.schema import Schema
 from quietfield.structures import Structure
@@ -47,6 +47,8 @@ def prepare(
     noise: mechanism.NoiseKind = "laplace",
 ) -> Prepared:
     """Check and plan a release from what is public alone."""
+    from quietfield.curator.counting import check
+
     if not isinstance(schema, Schema):
         raise Error(
             f"a release needs a Schema, not a {type(schema).__name__}; read one with Schema.load('schema.json')."
@@ -64,6 +66,7 @@ def prepare(
         growth = counted.l2_squared / without.l2_squared if gaussian else (counted.l1 / without.l1) ** 2
         worth, reason = mechanism.wants_total(without, growth)
         counted = counted if worth else without
+    check(schema, counted, unit)
     plan = mechanism.plan(counted, epsilon=epsilon, delta=delta, noise=noise, weights=weights)
     return Prepared(schema, structure, unit, counted, plan, reason)
 
@@ -122,16 +125,30 @@ def release(
         "unit": unit,
         "neighbours": neighbours,
     }
-    if book is not None:
-        book.check(**price)  # before the count, which may take long; the charge below checks again
-    name, started = secrets.token_hex(16), now()
-
     from quietfield.curator.counting import count
 
-    counts = count(source, schema, counted, unit, progress=progress)
+    _check_source(source, prepared)
+    name, started = secrets.token_hex(16), now()
     if book is not None:
         book.charge(name, **price, what=f"{len(counted.tables)} tables, {plan.kind} noise", time=started)
+    counts = count(source, schema, counted, unit, progress=progress)
     return _noised(prepared, counts.tables, counts.total, name, started, None if book is None else book.id)
+
+
+def _check_source(source: Any, prepared: Prepared) -> None:
+    """Refuse a file without the columns asked for, from its first line or type information: no record is read.
+
+    Other sources (frames, lists, databases) cannot be opened without a look at their values, so they are charged first.
+    """
+    from quietfield.curator.counting import engine
+
+    if isinstance(source, str | Path):
+        columns = engine(source).source.columns  # type: ignore[attr-defined]  # a path is for DuckDB's engine
+        persons = prepared.unit.columns if isinstance(prepared.unit, Person) else ()
+        wanted = [prepared.schema.column(name) for name in prepared.statistics.attributes]
+        missing = [name for name in dict.fromkeys([*wanted, *persons]) if name not in columns]
+        if missing:
+            raise Error(f"the data has no column {names(missing)}; check the schema, the unit and the first line.")
 
 
 def _noised(prepared: Prepared, tables: Any, total: int | None, name: str, started: str, ledger: str | None) -> Release:

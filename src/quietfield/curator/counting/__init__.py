@@ -15,7 +15,7 @@ from quietfield.curator.units import Person, Rows, Statistics, Unit
 from quietfield.errors import Error, names
 from quietfield.schema import Schema
 
-__all__ = ["Counts", "Engine", "columns", "count", "engine"]
+__all__ = ["Counts", "Engine", "check", "columns", "count", "engine"]
 
 
 class Engine(Protocol):
@@ -56,17 +56,8 @@ def columns(source: Any) -> Mapping[str, str]:
     return engine(source).columns()
 
 
-def count(source: Any, schema: Schema, statistics: Statistics, unit: Unit, *, progress: bool = False) -> Counts:
-    """Count what ``statistics`` says in some records. The result is private.
-
-    >>> from quietfield.curator.units import statistics
-    >>> from quietfield.structures import Structure
-    >>> schema = Schema({"a": ["x", "y"], "b": 2})
-    >>> wanted = statistics(Structure((("a", "b"),)), schema.domain, Rows(1), "add_remove", total=True)
-    >>> counts = count({"a": ["x", "y", "x", "z"], "b": [0, 1, 1, 1]}, schema, wanted, Rows(1))
-    >>> counts.tables[0].tolist(), counts.total
-    ([[1, 1], [0, 1]], 3)
-    """
+def check(schema: Schema, statistics: Statistics, unit: Unit) -> None:
+    """Refuse what cannot be counted, from what is public alone: no record is read."""
     check_size(statistics)
     if not isinstance(unit, Rows | Person):
         raise Error(f"a unit is Rows(k) or Person(column, ...), not {unit!r}.")
@@ -78,4 +69,18 @@ def count(source: Any, schema: Schema, statistics: Statistics, unit: Unit, *, pr
                 f"{names(dropping)} would drop some; give both null= and unknown= a label for them, or use "
                 "neighbours='add_remove'."
             )
+
+
+def count(source: Any, schema: Schema, statistics: Statistics, unit: Unit, *, progress: bool = False) -> Counts:
+    """Count what ``statistics`` says in some records. The result is private.
+
+    >>> from quietfield.curator.units import statistics
+    >>> from quietfield.structures import Structure
+    >>> schema = Schema({"a": ["x", "y"], "b": 2})
+    >>> wanted = statistics(Structure((("a", "b"),)), schema.domain, Rows(1), "add_remove", total=True)
+    >>> counts = count({"a": ["x", "y", "x", "z"], "b": [0, 1, 1, 1]}, schema, wanted, Rows(1))
+    >>> counts.tables[0].tolist(), counts.total
+    ([[1, 1], [0, 1]], 3)
+    """
+    check(schema, statistics, unit)
     return engine(source).count(schema, statistics, unit, progress=progress)
