@@ -34,10 +34,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("check", "Show nulls and unknown values by column (NOT PRIVATE)."),
     "demo": ("demo", "Show the way from records to a release and a learned model."),
     "export": ("export", "Write the tables of a release as CSV or Parquet."),
+    "fit": ("models", "Learn a model from a release alone."),
     "key": ("key", "Make the keys that sign releases."),
     "ledger": ("ledger", "Make and show ledgers: what may be spent, and what is."),
     "plan": ("plan", "Show what exact inference would cost, and whether it fits."),
+    "query": ("models", "Ask a model for a distribution."),
     "release": ("release", "Count, pay, add noise, and write a file that may be published."),
+    "sample": ("models", "Draw records from a model."),
     "schema": ("schema", "Start a schema from the names and types of columns."),
     "verify": ("verify", "Check the signature and the arithmetic of a release."),
 }
