@@ -23,6 +23,7 @@ from quietfield.errors import Error
 
 DAY = Sequences("user", "seen", "place", labels=["hall", "lab"], slot="10min", segment="1h", unit="person-day")
 EVER = Sequences("user", "seen", "place", labels=["hall", "lab"], slot="1h", segment="4h", unknown="elsewhere")
+NUMBERED = Sequences("user", "seen", "place", labels=["hall", "lab"], unit="person-day", kind="integer")
 UTC = datetime.UTC
 
 
@@ -31,9 +32,10 @@ def segments(rows: list[dict[str, Any]], how: Sequences) -> list[dict[str, Any]]
     slots: dict[tuple[Any, int], tuple[int, int]] = {}
     for row in rows:
         moment, code = reference.seconds(row["seen"]), reference.code(how.rule, row["place"])
-        if reference.is_null(row["user"]) or moment is None or code in (None, how.rule.null_code):
+        user = reference.whole(row["user"]) if how.kind == "integer" and row["user"] else row["user"]
+        if reference.is_null(user) or moment is None or code in (None, how.rule.null_code):
             continue
-        key = (row["user"], moment // how.slot_seconds)
+        key = (user, moment // how.slot_seconds)
         slots[key] = max(slots.get(key, (moment, -code)), (moment, -code))
     made: dict[tuple[Any, int], dict[str, Any]] = defaultdict(dict)
     for (user, slot), (_, code) in slots.items():
@@ -50,7 +52,7 @@ MOMENT = st.datetimes(datetime.datetime(2024, 1, 1, 22), datetime.datetime(2024,
 ) | st.sampled_from([datetime.datetime(1969, 12, 31, 23, 59), datetime.datetime(2024, 1, 2), None])
 ROW = st.fixed_dictionaries(
     {
-        "user": st.sampled_from(["ann", "bob", "", None]),
+        "user": st.sampled_from(["ann", "bob", "7", " 7", "007", "", None]),
         "seen": MOMENT,
         "place": st.sampled_from(["hall", "lab", "moon", "absent", "", None]),
     }
@@ -58,14 +60,14 @@ ROW = st.fixed_dictionaries(
 TYPES = pa.schema([("user", pa.string()), ("seen", pa.timestamp("us")), ("place", pa.string())])
 
 
-@given(st.lists(ROW, max_size=30), st.sampled_from([DAY, EVER]), st.booleans())
+@given(st.lists(ROW, max_size=30), st.sampled_from([DAY, EVER, NUMBERED]), st.booleans())
 def test_segments_are_those_of_plain_python(rows: list[dict[str, Any]], how: Sequences, truncate: bool) -> None:
     ibis = pytest.importorskip("ibis")
     table = pa.Table.from_pylist(rows, schema=TYPES)
     texts = table.set_column(
         1, "seen", pa.array([None if r["seen"] is None else str(r["seen"]) for r in rows], pa.string())
     )
-    unit = Person(how.identity, rows=2) if truncate else how.unit
+    unit = Person(how.identity, rows=2, kind=how.unit.kind) if truncate else how.unit
     asked = statistics(how.structure, how.schema.domain, unit, "add_remove", True)
     tables, total = reference.count(segments(rows, how), how.schema, asked, unit)
     for source in (table, texts, ibis.memtable(table), texts.to_pandas()):
@@ -112,7 +114,7 @@ def test_a_zone_is_an_instant(tmp_path: Path) -> None:
 
 def test_units_that_do_not_fit_are_refused() -> None:
     table = pa.Table.from_pylist([], schema=TYPES)
-    for unit in (Rows(1), Person("user", rows=1), Person(("user", "day of seen"), normalise=True)):
+    for unit in (Rows(1), Person("user", rows=1), NUMBERED.unit, Person(("user", "day of seen"), normalise=True)):
         asked = statistics(DAY.structure, DAY.schema.domain, unit, "add_remove", True)
         with pytest.raises(Error, match="these sequences"):
             count(DAY.log(table), DAY.schema, asked, unit)
@@ -128,6 +130,7 @@ def test_units_that_do_not_fit_are_refused() -> None:
         ({"segment": "7h", "slot": "1h"}, "does not divide"),
         ({"unit": "household"}, "'person' or 'person-day'"),
         ({"null": "drop"}, "needs a label"),
+        ({"kind": "text"}, "'integer' or None"),
         ({"time": "user"}, "three different columns"),
     ],
 )

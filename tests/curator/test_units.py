@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -34,6 +35,7 @@ UNITS = [
     Person("who", normalise=True),
     Person("who", normalise=True, null=2),
 ]
+KINDS = [Person("who", rows=1, kind="integer"), Person(("who", "day"), normalise=True, kind=("integer", None))]
 VALUE = st.sampled_from([0, 1, 2, 5, None])
 TOTAL = Schema({name: Labels((0, 1), null=2, unknown=2) for name in NAMES})
 DROPPING = Schema({name: Labels((0, 1, 2)) for name in NAMES})
@@ -139,7 +141,7 @@ def test_a_homogeneous_chain_with_weights_has_sensitivity_two() -> None:
     assert moved(once, 0 * once, asked) == (2, 2)  # one edge, one segment: both claims are reached
 
 
-@pytest.mark.parametrize("unit", [*UNITS, Rows(7), Person(("who", "day"), rows=2)])
+@pytest.mark.parametrize("unit", [*UNITS, Rows(7), Person(("who", "day"), rows=2), *KINDS])
 def test_units_survive_json_and_describe_themselves(unit: Any) -> None:
     assert from_json(unit.to_json()) == unit
     assert "any one" in unit.describe()
@@ -155,6 +157,10 @@ def test_units_survive_json_and_describe_themselves(unit: Any) -> None:
         (lambda: Person((), rows=1), "name of a column"),
         (lambda: Person(("a", "a"), rows=1), "repeat"),
         (lambda: Person("who", rows=1, null=0), "normalise=True only"),
+        (lambda: Person("who", rows=1, kind="number"), "'integer' or None"),  # type: ignore[arg-type]
+        (lambda: Person("who", rows=1, kind=("integer", None)), "one for each of"),
+        (lambda: from_json({**Person("who", rows=1).to_json(), "kinds": 7}), "JSON"),
+        (lambda: from_json({**Person("who", rows=1).to_json(), "kinds": []}), "one for each of"),
         (lambda: statistics(Structure((("a",),)), Domain({"a": 2}), Person("w", normalise=True)), "two attributes"),
         (lambda: statistics(Structure((("a",),)), Domain({"a": 2}), "rows"), "Rows"),
         (lambda: statistics(Structure((("a",),)), Domain({"a": 2}), Rows(1), "near"), "add_remove"),  # type: ignore[arg-type]
@@ -165,3 +171,28 @@ def test_units_survive_json_and_describe_themselves(unit: Any) -> None:
 def test_what_makes_no_sense_is_refused(make: Any, message: str) -> None:
     with pytest.raises((Error, FileError), match=message):
         make()
+
+
+def test_one_person_under_several_spellings_is_one_person(tmp_path: Path) -> None:
+    """Labels read 7, 7.0 and 007 as one number; so do ids that are said to be whole numbers, in every engine."""
+    ibis = pytest.importorskip("ibis")
+    ids, values = ["7", "7.0", " 7", "007", "seven", "", "8"], [0] * 7
+    path = tmp_path / "rows.csv"
+    path.write_text("id,a\n" + "".join(f"{who},{value}\n" for who, value in zip(ids, values, strict=True)))
+    schema = Schema({"a": [0, 1]})
+    frame = pa.table({"id": ids, "a": values})
+    for kind, expected in ((None, 6), ("integer", 2)):
+        unit = Person("id", rows=1, kind=kind)  # type: ignore[arg-type]
+        asked = statistics(Structure((("a",),)), schema.domain, unit)
+        for source in (path, frame, ibis.memtable(frame)):
+            assert count(source, schema, asked, unit).tables[0].tolist() == [expected, 0]
+
+
+def test_a_unit_without_kinds_is_written_as_it_always_was() -> None:
+    written = {"kind": "person", "column": "who", "rows": 3}
+    assert Person("who", rows=3).to_json() == written
+    assert from_json(written) == Person("who", rows=3)
+    assert from_json({**written, "kinds": ["integer"]}) == Person("who", rows=3, kind="integer")
+    both = Person(("a", "b"), rows=1, kind="integer")
+    assert from_json(both.to_json()) == both == Person(("a", "b"), rows=1, kind=("integer", "integer"))
+    assert "(a whole number)" in both.describe()

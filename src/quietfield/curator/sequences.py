@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from quietfield.curator.units import Person, Unit
+from quietfield.curator.units import Kind, Person, Unit
 from quietfield.domain import Label
 from quietfield.errors import Error
 from quietfield.schema import DROP, Labels, Schema
@@ -33,7 +33,7 @@ class Sequences:
 
     ``labels`` are the values (places) that count; others are ignored, or become ``unknown`` if that is a label.
     ``unit`` says whom to protect: ``"person"``, all that a person ever did, or ``"person-day"``, one day (UTC) of a
-    person, as in the paper.
+    person, as in the paper. ``kind="integer"`` reads persons as whole numbers, as in :class:`Person`.
 
     >>> visits = Sequences("user", "seen", "place", labels=["hall", "lab"], segment="1h", unit="person-day")
     >>> visits.schema.domain.shape
@@ -54,6 +54,7 @@ class Sequences:
     unit_of: Literal["person", "person-day"] = field(default="person", kw_only=True)
     null: Label = field(default="absent", kw_only=True)
     unknown: Label = field(default=DROP, kw_only=True)
+    kind: Kind = field(default=None, kw_only=True)
 
     def __init__(
         self,
@@ -67,15 +68,18 @@ class Sequences:
         unit: Literal["person", "person-day"] = "person",
         null: Label = "absent",
         unknown: Label = DROP,
+        kind: Kind = None,
     ) -> None:
         given = {"person": person, "time": time, "value": value, "slot": slot, "segment": segment}
-        settings = {**given, "labels": tuple(labels), "unit_of": unit, "null": null, "unknown": unknown}
+        settings = {**given, "labels": tuple(labels), "unit_of": unit, "null": null, "unknown": unknown, "kind": kind}
         for name, setting in settings.items():
             object.__setattr__(self, name, setting)
         if len({person, time, value}) != 3:
             raise Error("person, time and value are three different columns; name each once.")
         if unit not in ("person", "person-day"):
             raise Error(f"unit is 'person' or 'person-day', not {unit!r}.")
+        if kind not in (None, "integer"):
+            raise Error(f"the kind of a person is 'integer' or None, not {kind!r}.")
         if null == DROP:
             raise Error("a slot in which nothing was seen needs a label; choose one with null=.")
         if self.segment_seconds % self.slot_seconds or self.slots < 2:
@@ -125,7 +129,8 @@ class Sequences:
     @property
     def unit(self) -> Person:
         """Whom to protect, with weights of 1/K."""
-        return Person(self.identity, normalise=True, null=self.null)
+        kind = self.kind if self.unit_of == "person" else (self.kind, None)
+        return Person(self.identity, normalise=True, null=self.null, kind=kind)
 
     @property
     def identity(self) -> str | tuple[str, ...]:
@@ -138,7 +143,7 @@ class Sequences:
 
     def checked(self, unit: Unit) -> "Sequences":
         """Refuse a unit that these sequences do not have."""
-        if not isinstance(unit, Person) or unit.columns != self.unit.columns:
+        if not isinstance(unit, Person) or (unit.columns, unit.kinds) != (self.unit.columns, self.unit.kinds):
             raise Error(f"these sequences are made for {self.unit.describe()}; use unit={self.unit!r}.")
         if unit.normalise and unit.null != self.null:
             raise Error(f"these sequences have {self.null!r} where nothing was seen; use unit={self.unit!r}.")
@@ -159,7 +164,7 @@ def coded_sql(
     """Segments as codes k0, k1, ... and units u0, u1, ... with their texts, in DuckDB's SQL."""
     from quietfield.curator.counting.mapping import mapped
 
-    person, time = columns[how.person], columns[how.time]
+    person, time = columns[how.person].read_as(how.kind), columns[how.time]
     rule = mapped(how.rule, columns[how.value], 0, parameters)
     size, absent = len(how.rule.labels), how.rule.null_code
     kind = "UTINYINT" if size <= 2**8 else "USMALLINT" if size <= 2**16 else "UINTEGER"

@@ -15,6 +15,8 @@ from quietfield.errors import Error, FileError, names
 from quietfield.structures import Structure
 
 Neighbours = Literal["add_remove", "replace", "paper"]
+#: How a person's column is read: as it is, or as whole numbers.
+Kind = Literal["integer"] | None
 #: The integer grid of fractional contributions: each of a unit's K records adds floor(GRID / K).
 GRID = 2**20
 #: The public key of the choice among a person's rows; a new one would choose anew.
@@ -59,6 +61,10 @@ class Person:
 
     Rows without a person (a null, an empty text, a NaN in any of the columns) are not counted.
 
+    Texts are compared as they are written: ``7``, ``007`` and ``7.0`` are three persons. With ``kind="integer"`` they
+    are read as integer labels are, as the whole number 7, and rows in which that fails are not counted. Of several
+    columns each may have its own kind, such as ``kind=("integer", None)``.
+
     >>> Person("user", rows=3).describe()
     "any one 'user', of whom at most 3 rows are counted"
     """
@@ -67,10 +73,12 @@ class Person:
     rows: int | None = None
     normalise: bool = False
     null: Label | None = None
+    kind: Kind | tuple[Kind, ...] = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.column, list):
-            object.__setattr__(self, "column", tuple(self.column))
+        for name in ("column", "kind"):
+            if isinstance(getattr(self, name), list):
+                object.__setattr__(self, name, tuple(getattr(self, name)))
         if not self.columns or not all(isinstance(name, str) and name for name in self.columns):
             raise Error(f"a person is known by the name of a column, or by several, not by {self.column!r}.")
         if len(set(self.columns)) != len(self.columns):
@@ -84,15 +92,31 @@ class Person:
             _positive(self.rows)
         if self.null is not None and not self.normalise:
             raise Error("null= says which label is left out of K, so it goes with normalise=True only.")
+        if any(kind not in (None, "integer") for kind in self.kinds) or len(self.kinds) != len(self.columns):
+            raise Error(
+                f"the kind of a person's column is 'integer' or None, one for all or one for each of {self.columns}, "
+                f"not {self.kind!r}."
+            )
+        if len(set(self.kinds)) == 1:
+            object.__setattr__(self, "kind", self.kinds[0])
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that make up a person's identity."""
         return (self.column,) if isinstance(self.column, str) else tuple(self.column)
 
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """How each of the columns is read."""
+        return self.kind if isinstance(self.kind, tuple) else (self.kind,) * len(self.columns)
+
     def describe(self) -> str:
         """What is protected, in words."""
-        who = " and ".join(repr(name) for name in self.columns)
+        said = [
+            f"{name!r} (a whole number)" if kind else repr(name)
+            for name, kind in zip(self.columns, self.kinds, strict=True)
+        ]
+        who = " and ".join(said)
         who = f"any one {who}" if len(self.columns) == 1 else f"any one combination of {who}"
         if self.rows is not None:
             return f"{who}, of whom at most {self.rows} row{'s' * (self.rows > 1)} are counted".replace(
@@ -104,7 +128,9 @@ class Person:
         """A plain dictionary for JSON."""
         column = self.column if isinstance(self.column, str) else list(self.column)
         how = {"rows": self.rows} if self.rows is not None else {"normalise": True, "null": self.null}
-        return {"kind": "person", "column": column, **how}
+        # Units without kinds are written as they always were: a ledger compares what was written.
+        kinds = {"kinds": list(self.kinds)} if any(self.kinds) else {}
+        return {"kind": "person", "column": column, **how, **kinds}
 
 
 Unit = Rows | Person
@@ -122,8 +148,9 @@ def from_json(data: Mapping[str, Any]) -> Unit:
         if kind == "rows":
             return Rows(**content)
         if kind == "person":
-            column = content.pop("column")
-            return Person(column if isinstance(column, str) else tuple(column), **content)
+            column, kinds = content.pop("column"), content.pop("kinds", None)
+            kind = None if kinds is None else tuple(kinds)
+            return Person(column if isinstance(column, str) else tuple(column), **content, kind=kind)
     except (KeyError, TypeError, ValueError):
         raise FileError('a unit in JSON is an object such as {"kind": "rows", "rows": 1}.') from None
     raise FileError(f"the kind of unit {kind!r} is not known here; expected 'rows' or 'person'.")

@@ -67,6 +67,8 @@ def problems(
     kinds = {name: draw(st.sampled_from(list(COLUMNS))) for name in named}
     size = draw(st.integers(0, rows))
     people = {"who": (pa.string(), st.sampled_from(["p", "q", "r s", "", None])), "id": (pa.int64(), st.integers(0, 2))}
+    people["number"] = (pa.string(), st.sampled_from([*NUMBERS, "", None]))
+    people["float"] = (pa.float64(), st.sampled_from([1.0, 2.0, 2.5, -3.0, 1e300, float("nan"), None]))
     data = {
         name: pa.array([draw(COLUMNS[kind][1]) for _ in range(size)], COLUMNS[kind][0]) for name, kind in kinds.items()
     }
@@ -79,8 +81,10 @@ def problems(
     tied = ((listed[0], listed[1]), ("twin", listed[1]))
     structure = draw(st.sampled_from([Structure((*tied, (listed[2],)), (tied,)), Structure((*cliques, (listed[2],)))]))
     units: list[Unit] = [Rows(1), Person("who", rows=1), Person("id", rows=3), Person(("id", "who"), rows=2)]
+    units += [Person(name, rows=1, kind=kind) for name in ("number", "float", "id") for kind in (None, "integer")]
     if any(len(clique) > 1 for clique in structure):
         units += [Person("who", normalise=True), Person(("who", "id"), normalise=True, null="none")]
+        units += [Person(("number", "who"), normalise=True, kind=("integer", None))]
     return pa.table(data), schema, structure, draw(st.sampled_from(units))
 
 

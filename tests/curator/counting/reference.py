@@ -94,8 +94,11 @@ def weighted(
     kept: dict[Any, list[dict[str, int]]] = defaultdict(list)
     for position, record in enumerate(records):
         coded = {name: code(schema[name], record[schema.column(name)]) for name in statistics.attributes}
-        who = tuple(record[name] for name in unit.columns) if isinstance(unit, Person) else position
-        if isinstance(unit, Person) and any(is_null(part) for part in who):  # type: ignore[union-attr]
+        who: Any = position
+        if isinstance(unit, Person):
+            read = {None: lambda value: value, "integer": lambda value: None if is_null(value) else whole(value)}
+            who = tuple(read[kind](record[name]) for name, kind in zip(unit.columns, unit.kinds, strict=True))
+        if isinstance(unit, Person) and any(is_null(part) for part in who):
             continue
         if all(value is not None for value in coded.values()):
             kept[who].append(coded)  # type: ignore[arg-type]

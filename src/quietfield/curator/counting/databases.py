@@ -51,7 +51,7 @@ class IbisEngine:
         if self.log is not None:
             coded = self._segments(self.log.checked(unit), attributes)
         else:
-            coded = self._records(schema, attributes, unit.columns if isinstance(unit, Person) else ())
+            coded = self._records(schema, attributes, unit)
         coded = _of_units(coded, statistics, unit)
         number = {name: f"k{i}" for i, name in enumerate(attributes)}
         for i, cover in enumerate(tally.covers):
@@ -71,11 +71,13 @@ class IbisEngine:
             raise Error(f"the table has no column {names([name])}; its columns are {names(self.table.columns, 30)}.")
         return self.table[name]
 
-    def _records(self, schema: Schema, attributes: Sequence[str], persons: Sequence[str]) -> Any:
+    def _records(self, schema: Schema, attributes: Sequence[str], unit: Unit) -> Any:
         columns = {f"k{i}": _code(schema[name], self._column(schema.column(name))) for i, name in enumerate(attributes)}
-        kept = [~_is_null(self._column(name)) for name in persons]
-        who = {f"u{i}": self._column(name) for i, name in enumerate(persons)}
-        who |= {f"t{i}": _identity(self._column(name)) for i, name in enumerate(persons)}
+        named = list(zip(unit.columns, unit.kinds, strict=True)) if isinstance(unit, Person) else []
+        persons = [_read_as(self._column(name), kind) for name, kind in named]
+        kept = [~_is_null(person) for person in persons]
+        who = {f"u{i}": person for i, person in enumerate(persons)}
+        who |= {f"t{i}": _identity(person) for i, person in enumerate(persons)}
         table = self.table.filter(kept) if kept else self.table
         coded = table.select(**columns, **who, w=ibis.literal(1, "int64"))
         return coded.filter([coded[key].notnull() for key in columns]) if columns else coded
@@ -83,7 +85,7 @@ class IbisEngine:
     def _segments(self, how: sequences.Sequences, attributes: Sequence[str]) -> Any:
         """The steps of ``sequences.coded_sql``."""
         person, time, value = (self._column(name) for name in how.columns)
-        size, absent = len(how.rule.labels), how.rule.null_code
+        person, size, absent = _read_as(person, how.kind), len(how.rule.labels), how.rule.null_code
         read = self.table.filter(~_is_null(person)).select(
             k=_code(how.rule, value).cast("int64"), s=_seconds(time) + sequences.EPOCH, u0=person, t0=_identity(person)
         )
@@ -151,6 +153,11 @@ def kind_of(kind: Any) -> str:
 def _divided(value: Any, by: Any) -> Any:
     """The quotient of whole numbers that are not negative, without floats: exact in every database."""
     return ((value - value % by) / by).cast("int64") if not isinstance(by, int) else (value - value % by) // by
+
+
+def _read_as(column: Any, kind: str | None) -> Any:
+    """As ``mapping.Column.read_as``."""
+    return _integer(column) if kind == "integer" else column
 
 
 def _is_null(column: Any) -> Any:

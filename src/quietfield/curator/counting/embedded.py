@@ -71,10 +71,10 @@ class DuckEngine:
             table, columns = self.attach(con, self.log.columns, gathers)
             coded = sequences.coded_sql(self.log.checked(unit), table, columns, attributes, parameters)
         else:
-            persons = unit.columns if isinstance(unit, Person) else ()
+            persons = dict(zip(unit.columns, unit.kinds, strict=True)) if isinstance(unit, Person) else {}
             table, columns = self.attach(con, [*(schema.column(name) for name in attributes), *persons], gathers)
             rules = [mapped(schema[a], columns[schema.column(a)], i, parameters) for i, a in enumerate(attributes)]
-            coded = coded_sql(table, rules, [columns[name] for name in persons])
+            coded = coded_sql(table, rules, [columns[name].read_as(kind) for name, kind in persons.items()])
         query = unit_sql(coded, statistics, unit)
         weighted = isinstance(unit, Person) and unit.normalise
         for batch in _batches(con.execute(query, parameters.values)):

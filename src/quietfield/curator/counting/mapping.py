@@ -66,6 +66,10 @@ class Column:
     sql: str
     kind: str
 
+    def read_as(self, kind: str | None) -> "Column":
+        """The same column as it is, or read as whole numbers, with NULL where that fails: what tells persons apart."""
+        return Column(f"({self.integer})", "integer") if kind == "integer" and self.kind != "integer" else self
+
     @property
     def is_null(self) -> str:
         """Whether a value counts as missing."""
