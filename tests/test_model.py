@@ -13,6 +13,7 @@ from scipy import stats
 import quietfield as qf
 from quietfield import structures
 from quietfield.errors import Error, FileError
+from quietfield.files import write_archive
 from tests.brute_force import COMPILED, joint, marginal, models, possible
 
 
@@ -243,9 +244,7 @@ def test_a_file_of_another_version_or_with_swapped_tables_is_refused(small, tmp_
         parts = {name: archive.read(name) for name in archive.namelist()}
 
     def write(manifest, tables=parts["tables.safetensors"]):
-        with zipfile.ZipFile(path, "w") as archive:
-            archive.writestr("manifest.json", manifest)
-            archive.writestr("tables.safetensors", tables)
+        write_archive(path, {"manifest.json": manifest, "tables.safetensors": tables})
 
     manifest = parts["manifest.json"]
     assert b'"kind":"model"' in manifest

@@ -54,7 +54,9 @@ def test_json_round_trip_is_exact(kind, scale, step):
     "data",
     [None, {}, {"kind": "cauchy", "scale": "1"}, {"kind": "laplace"}, {"kind": "laplace", "scale": 1.5},
      {"kind": "laplace", "scale": "-1"}, {"kind": "laplace", "scale": "nan"}, {"kind": "laplace", "scale": "0"},
-     {"kind": "laplace", "scale": "9" * 3000}, {"kind": "laplace", "scale": "1", "extra": "1"}],
+     {"kind": "laplace", "scale": "9" * 3000}, {"kind": "laplace", "scale": "1", "step": "0", "extra": "1"},
+     {"kind": "laplace", "scale": "1e99999999", "step": "0"}, {"kind": "laplace", "scale": "0.5", "step": "0"},
+     {"kind": "laplace", "scale": "2/4", "step": "0"}, {"kind": "laplace", "scale": "\u0663", "step": "0"}],
 )  # fmt: skip
 def test_bad_json_is_refused(data):
     with pytest.raises(Error):

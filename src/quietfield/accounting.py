@@ -4,17 +4,22 @@ Glossary: ``l1`` and ``l2_squared`` are sensitivities (how far all tables togeth
 goes), ``rho`` is the parameter of zero-concentrated differential privacy (zCDP).
 """
 
+import re
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, InvalidOperation, localcontext
 from fractions import Fraction
 from math import isfinite
 
-from quietfield.errors import Error
+from quietfield.errors import Error, FileError
 
 Number = int | float | str | Decimal | Fraction
 
 #: Results are rounded outward to this many digits after a computation with twenty more.
 DIGITS = 40
+#: No number that a person writes is larger, or has a larger denominator; squares of it still fit into a file.
+LARGEST = 10**400
+#: How files hold rationals. Anything looser (exponents) lets a short text ask for a huge number.
+_WRITTEN = re.compile(r"[0-9]{1,1000}(/[1-9][0-9]{0,999})?")
 
 
 def rational(value: Number, what: str) -> Fraction:
@@ -38,6 +43,19 @@ def rational(value: Number, what: str) -> Fraction:
         ) from None
     if result <= 0:
         raise Error(f"{what} must be greater than 0, not {str(value)[:60]}.")
+    if max(result.numerator, result.denominator) > LARGEST:
+        raise Error(f"{what} is too large, too small or written with too many digits.")
+    return result
+
+
+def written(text: object, what: str) -> Fraction:
+    """A rational from a file: digits, or p/q in lowest terms, and no other spelling.
+
+    >>> written("45/2", "the scale")
+    Fraction(45, 2)
+    """
+    if not isinstance(text, str) or not _WRITTEN.fullmatch(text) or str(result := Fraction(text)) != text:
+        raise FileError(f"{what} is written as digits or as p/q in lowest terms, not as {text!r:.60}.")
     return result
 
 
@@ -51,7 +69,10 @@ def probability(value: Number, what: str = "delta") -> Fraction:
 
 def shown(value: Fraction | None, digits: int = 6) -> str:
     """A rational for people: short, and exact where a short decimal is."""
-    return "none" if value is None else f"{float(value):.{digits}g}"
+    if value is None:
+        return "none"
+    small = -300 < len(str(value.numerator)) - len(str(value.denominator)) < 300  # within a float's reach
+    return f"{float(value):.{digits}g}" if small else f"{_decimal(value):.{digits - 1}e}"
 
 
 def worst_case(

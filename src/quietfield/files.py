@@ -3,6 +3,9 @@
 An archive is a zip of two members: ``manifest.json`` (canonical JSON) and ``tables.safetensors``. Nothing in it can run
 code, a person can look inside with ordinary tools, and it is read with limits on every size. The manifest carries a
 digest of itself and the tables; whoever needs more than protection against accidents signs the manifest's bytes.
+
+Members are stored and not compressed, so that equal content gives equal bytes on every machine. A reader writes the
+archive once more and compares: no byte of a file is outside of what its digest (and signature) covers.
 """
 
 import hashlib
@@ -10,8 +13,8 @@ import io
 import json
 import os
 import secrets
+import struct
 import zipfile
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,21 +27,37 @@ if TYPE_CHECKING:
 MANIFEST, TABLES = "manifest.json", "tables.safetensors"
 MANIFEST_LIMIT = 64 * 2**20
 TABLES_LIMIT = 8 * 2**30
-#: A part above FREE bytes may be at most DENSITY times larger than the file that it comes in: a small file that
-#: unpacks to gigabytes is an attack. What would be denser is stored as it is.
-FREE, DENSITY = 64 * 2**20, 100
 
 
 def write_atomically(path: str | Path, data: bytes) -> None:
     """Write a whole file or none: to a temporary neighbour first, synced, then renamed."""
     path = Path(path)
-    temporary = path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}.tmp")
+    temporary = _neighbour(path)
     try:
         with open(temporary, "xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
+    except OSError as error:
+        raise FileError(f"cannot write {path}: {error.strerror}; choose a path that you may write to.") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _neighbour(path: Path) -> Path:
+    return path.with_name(f".{path.name[:60]}.{secrets.token_hex(4)}.tmp")  # a name has at most 255 bytes
+
+
+def check_writable(path: str | Path) -> None:
+    """Refuse a path where :func:`write_atomically` would fail: a temporary neighbour is made and taken away."""
+    path = Path(path)
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise FileError(f"cannot write {path}: it is a folder, or in none; choose another path.")
+    temporary = _neighbour(path)
+    try:
+        with open(temporary, "xb"):
+            pass
     except OSError as error:
         raise FileError(f"cannot write {path}: {error.strerror}; choose a path that you may write to.") from None
     finally:
@@ -96,35 +115,59 @@ def pack(kind: str, version: int, content: Mapping[str, Any], tables: "list[np.n
 
 
 def write_archive(path: str | Path, members: Mapping[str, bytes]) -> None:
-    """Write members into one zip, atomically, with fixed times so that equal content gives equal bytes."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, data in members.items():
-            dense = len(data) > FREE and len(zlib.compress(data, 1)) * DENSITY < 2 * len(data)
-            how = zipfile.ZIP_STORED if dense else zipfile.ZIP_DEFLATED
-            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), data, how)
-    write_atomically(path, buffer.getvalue())
+    """Write members into one zip, atomically. An existing file is replaced only if it is such an archive."""
+    if Path(path).exists() and not Path(path).is_dir() and archive_kind(path) is None:
+        raise FileError(f"{path} exists and is not a quietfield file, so it is not replaced; choose another path.")
+    write_atomically(path, _archive(members))
+
+
+def archive_kind(path: str | Path) -> str | None:
+    """What a quietfield archive holds ("release", "model"), or None if a file is no such archive."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            info = archive.getinfo(MANIFEST)
+            if info.compress_type != zipfile.ZIP_STORED or info.file_size > MANIFEST_LIMIT:
+                return None
+            manifest = parse_json(archive.read(info), str(path))
+    except (*_BAD_ZIP, KeyError, FileError):
+        return None
+    kind = manifest.get("kind") if isinstance(manifest, dict) and "sha256" in manifest else None
+    return kind if isinstance(kind, str) else None
 
 
 def read_archive(path: str | Path, names: Mapping[str, int], what: str) -> dict[str, bytes]:
     """The members of a zip among ``names`` (each with its size limit); anything else in it is refused."""
-    data = read_bytes(path)
-    names = {name: min(limit, max(FREE, DENSITY * len(data))) for name, limit in names.items()}
+    data = read_bytes(path, sum(names.values()) + 2**16)
+    members: dict[str, bytes] = {}
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            members = {}
             for info in archive.infolist():
                 if info.filename not in names or info.filename in members:
                     raise FileError(f"{path} is not {what}: it has an unexpected part {info.filename[:80]!r}.")
+                if info.compress_type != zipfile.ZIP_STORED:
+                    raise FileError(f"{path} is not {what}: its part {info.filename!r} is compressed.")
                 if info.file_size > names[info.filename]:
                     raise FileError(f"{path}: its part {info.filename!r} is larger than such a part may be.")
-                with archive.open(info) as member:  # the declared size may lie: read no more than the limit
-                    members[info.filename] = member.read(names[info.filename] + 1)
-                if len(members[info.filename]) > names[info.filename]:
-                    raise FileError(f"{path}: its part {info.filename!r} is larger than such a part may be.")
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OSError):
+                members[info.filename] = archive.read(info)
+    except _BAD_ZIP:
         raise FileError(f"{path} is not {what}, or it is damaged; get a fresh copy.") from None
+    if _archive({name: members[name] for name in names if name in members}) != data:
+        raise FileError(f"{path} is not {what} as quietfield writes it: it holds bytes besides its parts.")
     return members
+
+
+_BAD_ZIP = (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError, OSError, struct.error)
+
+
+def _archive(members: Mapping[str, bytes]) -> bytes:
+    """The bytes of a zip: nothing in them depends on the time, the machine or a compressor's version."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, data in members.items():
+            info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            info.create_system = 3
+            archive.writestr(info, data, zipfile.ZIP_STORED)
+    return buffer.getvalue()
 
 
 def unpack(
@@ -145,13 +188,25 @@ def unpack(
             f"{path} is a {kind} of version {manifest.get('version')!r}; this quietfield reads version {version}. "
             "Use the quietfield that wrote it, or update this one."
         )
+    if canonical_json(manifest) != members[MANIFEST]:
+        raise FileError(f"{path} is not a quietfield {kind}: {MANIFEST} is not in canonical form.")
     if manifest.pop("sha256", None) != _digest(manifest, members[TABLES]):
         raise FileError(f"{path} was altered or damaged: its content does not match its digest; get a fresh copy.")
     try:
         tables = load(members[TABLES])
     except (SafetensorError, ValueError, KeyError, TypeError):
         raise FileError(f"{path} is damaged: its tables cannot be read; get a fresh copy.") from None
+    _check_header(members[TABLES], len(tables), path)
     return manifest, [tables[name] for name in sorted(tables)]
+
+
+def _check_header(blob: bytes, tables: int, path: str | Path) -> None:
+    """Refuse whatever stands beside numbered tables: safetensors allows free text in its header."""
+    header = parse_json(blob[8 : 8 + int.from_bytes(blob[:8], "little")], f"{path}: {TABLES}")
+    if set(header) != {f"{i:06d}" for i in range(tables)} or any(
+        set(entry) != {"dtype", "shape", "data_offsets"} for entry in header.values()
+    ):
+        raise FileError(f"{path} is not as quietfield writes it: {TABLES} holds something besides its tables.")
 
 
 def _digest(manifest: Mapping[str, Any], tables: bytes) -> str:

@@ -95,13 +95,20 @@ def check(data: bytes, signature: Any) -> "Ed25519PublicKey":
     if not isinstance(signature, dict) or set(signature) != expected or signature["algorithm"] != "ed25519":
         raise FileError("the signature is damaged or of an unknown kind; get a fresh copy of the file.")
     try:
-        key = Ed25519PublicKey.from_public_bytes(base64.b64decode(signature["public_key"], validate=True))
-        key.verify(base64.b64decode(signature["signature"], validate=True), CONTEXT + data)
+        key = Ed25519PublicKey.from_public_bytes(_decoded(signature["public_key"]))
+        key.verify(_decoded(signature["signature"]), CONTEXT + data)
     except (InvalidSignature, ValueError, TypeError):
         raise FileError(
             "the signature does not match: the file was altered after it was signed; do not use it."
         ) from None
     return key
+
+
+def _decoded(text: str) -> bytes:
+    data = base64.b64decode(text, validate=True)
+    if base64.b64encode(data).decode() != text:  # base64 has spare bits, and nothing may hide in them
+        raise ValueError("not the one spelling of these bytes")
+    return data
 
 
 def _parsed(load):  # type: ignore[no-untyped-def]

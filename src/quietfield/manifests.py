@@ -1,6 +1,5 @@
 """How a release is written down: its manifest and tables to bytes, and back with every part checked."""
 
-import re
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from math import prod
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quietfield import keys
+from quietfield.accounting import written
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error, FileError
 from quietfield.files import (
@@ -24,7 +24,7 @@ from quietfield.files import (
     write_archive,
 )
 from quietfield.noise import noise_from_json
-from quietfield.releases import Claim, Release, Table, Total
+from quietfield.releases import Claim, Payment, Release, Table, Total
 from quietfield.structures import Structure
 
 if TYPE_CHECKING:
@@ -35,18 +35,30 @@ SIGNATURE = "signature.json"
 LIMITS = {MANIFEST: MANIFEST_LIMIT, TABLES: TABLES_LIMIT, SIGNATURE: 64 * 1024}
 #: The most values of all attributes together, and the most cells of a declared impossible combination.
 LABELS_LIMIT, MASK_LIMIT = 2**22, 2**26
-_RATIONAL = re.compile(r"-?\d{1,1000}(/\d{1,1000})?")
+#: Rationals in a manifest lie between 1 / REACH and REACH, so that floats can tell them.
+REACH = 10**300
 
 
 def write(release: Release, path: str | Path, key: "Ed25519PrivateKey | str | Path | None" = None) -> None:
     """Write a release to one file."""
-    if sum(release.domain.shape) > LABELS_LIMIT:
-        raise Error(f"a release file takes domains of at most {LABELS_LIMIT} values in all; merge some values.")
+    check_domain(release.domain)
     manifest, blob = pack(KIND, VERSION, to_json(release), [part.values for part in release.parts])
     members = {MANIFEST: manifest, TABLES: blob}
     if key is not None:
         members[SIGNATURE] = canonical_json(keys.sign(manifest, key))
     write_archive(path, members)
+
+
+def check_domain(domain: Domain) -> None:
+    """Refuse a domain that no release file takes. A curator asks before anything is charged."""
+    rules = [prod(domain.table_shape(name for name, _ in zero)) for zero in domain.impossible]
+    if sum(domain.shape) > LABELS_LIMIT or max(rules, default=0) > MASK_LIMIT:
+        raise Error(
+            f"a release file takes domains of at most {LABELS_LIMIT} values in all, and impossible combinations among "
+            f"at most {MASK_LIMIT} cells; merge some values."
+        )
+    if len(canonical_json(domain.to_json())) > MANIFEST_LIMIT // 2:
+        raise Error("the names and values of this domain take too much room for a release file; shorten them.")
 
 
 def read(path: str | Path, trust: str | Path | Iterable[str | Path] | None = None) -> Release:
@@ -56,7 +68,10 @@ def read(path: str | Path, trust: str | Path | Iterable[str | Path] | None = Non
     signer = None
     if SIGNATURE in members:
         try:
-            key = keys.check(members[MANIFEST], parse_json(members[SIGNATURE], SIGNATURE))
+            signature = parse_json(members[SIGNATURE], SIGNATURE)
+            if canonical_json(signature) != members[SIGNATURE]:
+                raise FileError("the signature is not in canonical form; get a fresh copy of the file.")
+            key = keys.check(members[MANIFEST], signature)
         except FileError as error:
             raise FileError(f"{path}: {error}") from None
         signer = keys.fingerprint(key)
@@ -67,7 +82,11 @@ def read(path: str | Path, trust: str | Path | Iterable[str | Path] | None = Non
         if signer not in {keys.fingerprint(keys.load_public(one)) for one in trusted}:
             raise FileError(f"{path} is signed by another key ({signer}) than the trusted one; do not use it.")
     try:
-        return from_json(manifest, tables).with_signer(signer)
+        release = from_json(manifest, tables).with_signer(signer)
+        # Written once more, it must be the same: no field can be hidden anywhere, and no number spelled in another way.
+        if canonical_json({**to_json(release), "kind": KIND, "version": VERSION}) != canonical_json(manifest):
+            raise FileError("its manifest holds something that no release has, or holds it in another form.")
+        return release
     except Error as error:
         raise FileError(f"{path}: {error}") from None
     except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError, ZeroDivisionError) as error:
@@ -115,7 +134,9 @@ def to_json(release: Release) -> dict[str, Any]:
             "protects": claim.protects,
             "neighbours": claim.neighbours,
         },
-        "ledger": release.ledger,
+        "ledger": None
+        if release.ledger is None
+        else {"id": release.ledger.id, "number": release.ledger.number, "digest": release.ledger.digest},
         "notes": list(release.notes),
     }
 
@@ -132,7 +153,7 @@ def from_json(manifest: Mapping[str, Any], tables: list[Any]) -> Release:
             noise_from_json(entry["noise"]),
             _fraction(entry["l1"]),
             _fraction(entry["l2_squared"]),
-            None if entry["excluded"] is None else tuple(index(i) for i in entry["excluded"]),
+            None if entry["excluded"] is None else tuple(_whole(i) for i in entry["excluded"]),
         )
         for entry, values in zip(listed, tables, strict=True)
     )
@@ -153,7 +174,7 @@ def from_json(manifest: Mapping[str, Any], tables: list[Any]) -> Release:
         _string(manifest["id"]),
         _string(manifest["created"]),
         _string(manifest["package"]),
-        None if manifest["ledger"] is None else _string(manifest["ledger"]),
+        None if manifest["ledger"] is None else _payment(manifest["ledger"]),
     )
 
 
@@ -183,10 +204,16 @@ def _claim(data: Mapping[str, Any]) -> Claim:
     delta, rho = _fraction(data["delta"]), _fraction(data["rho"])
     if epsilon is None or l1 is None or l2_squared is None or (delta is not None and delta >= 1):
         raise FileError("the promise lacks epsilon or its sensitivity, or its delta is not below 1.")
+    if (delta is None) != (rho is None):
+        raise FileError("a promise has delta and rho, or neither of them.")
     unit = data["unit"]
     if not isinstance(unit, dict):
         raise FileError("the promise does not say what it protects.")
     return Claim(epsilon, delta, rho, l1, l2_squared, unit, _string(data["protects"]), _string(data["neighbours"]))
+
+
+def _payment(data: Mapping[str, Any]) -> Payment:
+    return Payment(_string(data["id"]), _whole(data["number"]), _string(data["digest"]))
 
 
 def _clique(value: Any) -> Clique:
@@ -205,12 +232,16 @@ def _text(value: Fraction | None) -> str | None:
     return None if value is None else str(value)
 
 
+def _whole(value: Any) -> int:
+    if type(value) is not int:
+        raise FileError(f"a whole number was expected in the manifest, not {value!r:.60}.")
+    return value
+
+
 def _fraction(value: Any) -> Fraction | None:
     if value is None:
         return None
-    if not isinstance(value, str) or not _RATIONAL.fullmatch(value):
-        raise FileError(f"a rational written as 'p/q' was expected in the manifest, not {value!r:.60}.")
-    result = Fraction(value)
-    if result <= 0:
-        raise FileError(f"{value:.60} was found in the manifest where only a positive number makes sense.")
+    result = written(value, "a rational in the manifest")
+    if not Fraction(1, REACH) <= result <= REACH:
+        raise FileError(f"{value:.60} was found in the manifest where a positive number of usual size was expected.")
     return result

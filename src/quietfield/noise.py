@@ -5,6 +5,7 @@ from fractions import Fraction
 from math import exp, expm1, fsum, isfinite, log, pi, sqrt
 from typing import Any, ClassVar
 
+from quietfield.accounting import written
 from quietfield.errors import Error
 
 
@@ -105,25 +106,18 @@ Noise = Laplace | Gaussian
 def noise_from_json(data: Any) -> Noise:
     """The inverse of ``to_json``."""
     kinds: dict[str, type[Laplace] | type[Gaussian]] = {"laplace": Laplace, "gaussian": Gaussian}
-    if not isinstance(data, dict) or data.get("kind") not in kinds or set(data) - {"kind", "scale", "step"}:
+    if not isinstance(data, dict) or set(data) != {"kind", "scale", "step"} or data["kind"] not in kinds:
         raise Error('noise is written as {"kind": "laplace" or "gaussian", "scale": ..., "step": ...}.')
-    return kinds[data["kind"]](_text(data.get("scale")), _text(data.get("step", "0")))  # type: ignore[arg-type]
-
-
-def _text(value: object) -> Fraction:
-    if not isinstance(value, str) or len(value) > 2000:
-        raise Error("the scale and the step of noise are written as exact rationals in text, for instance '45/2'.")
-    return _exact(value, "the scale or step of noise", zero=True)
+    scale, step = (written(data[name], f"the {name} of noise") for name in ("scale", "step"))
+    return kinds[data["kind"]](scale, step)  # type: ignore[arg-type]
 
 
 def _exact(value: Any, what: str, *, zero: bool) -> Fraction:
     """The exact rational of a number (a float is a binary fraction), refused unless positive (or zero) and finite."""
     try:
-        if isinstance(value, bool) or (not isinstance(value, Fraction | str) and not isfinite(value)):
+        if isinstance(value, bool) or (not isinstance(value, Fraction) and not isfinite(value)):
             raise ValueError
-        result = (
-            value if isinstance(value, Fraction) else Fraction(value if isinstance(value, int | str) else float(value))
-        )
+        result = value if isinstance(value, Fraction) else Fraction(value if isinstance(value, int) else float(value))
         float(result)
     except (TypeError, ValueError, OverflowError, ZeroDivisionError):
         raise Error(f"{what} must be a positive finite number, not {str(value)[:40]!r}.") from None

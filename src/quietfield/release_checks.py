@@ -9,6 +9,7 @@ from quietfield.errors import Error, FileError, names
 if TYPE_CHECKING:
     from quietfield.releases import Release
 
+PAPER_NOTE = "paper mode: not a differential privacy guarantee for N"
 NEIGHBOURS = ("add_remove", "replace", "paper")
 
 
@@ -50,6 +51,11 @@ def check_parts(release: "Release") -> None:
         raise FileError("the total is not a finite number.")
     if release.claim is not None and release.claim.neighbours not in NEIGHBOURS:
         raise FileError(f"neighbours are {names(NEIGHBOURS)}, not {release.claim.neighbours!r}.")
+    if release.claim is not None and release.total_part is not None and type(release.total_part.value) is not int:
+        raise FileError("the total must be a whole number of steps for a promise to be made.")
+    paper = release.claim is not None and release.claim.neighbours == "paper"
+    if (PAPER_NOTE in release.notes) != paper:
+        raise FileError("the notes and the neighbours of this release disagree on whether it is in paper mode.")
 
 
 def check_claim(release: "Release") -> tuple[str, ...]:

@@ -15,13 +15,13 @@ from quietfield import accounting
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error, names
 from quietfield.noise import Gaussian, Laplace, Noise
+from quietfield.release_checks import PAPER_NOTE as PAPER_NOTE
+from quietfield.release_checks import check_claim, check_parts
 from quietfield.structures import Structure
 
 if TYPE_CHECKING:
     import numpy as np
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-PAPER_NOTE = "paper mode: not a differential privacy guarantee for N"
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +58,15 @@ class Claim:
     unit: Mapping[str, Any]
     protects: str
     neighbours: str
+
+
+@dataclass(frozen=True)
+class Payment:
+    """The line of a ledger that paid: which ledger, which line, and the digest of all lines up to it."""
+
+    id: str
+    number: int
+    digest: str
 
 
 class Tables(Mapping[Clique, "np.ndarray"]):
@@ -118,12 +127,10 @@ class Release:
     id: str = ""
     created: str = ""
     package: str = ""
-    ledger: str | None = None
+    ledger: Payment | None = None
     signer: str | None = field(default=None)
 
     def __post_init__(self) -> None:
-        from quietfield.release_checks import check_parts
-
         check_parts(self)
 
     @classmethod
@@ -235,8 +242,6 @@ class Release:
 
     def check_claim(self) -> tuple[str, ...]:
         """Recompute the promise from noise and sensitivity; the findings in words, or an error if it does not hold."""
-        from quietfield.release_checks import check_claim
-
         return check_claim(self)
 
     def with_signer(self, signer: str | None) -> "Release":
@@ -269,16 +274,17 @@ class Release:
         return facts + [("note", note) for note in self.notes]
 
     def __repr__(self) -> str:
-        return "Release\n" + "\n".join(f"  {name:<9} {_line(text)}" for name, text in self._facts())
+        return "Release\n" + "\n".join(f"  {name:<9} {printable(text)}" for name, text in self._facts())
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><th>{escape(name)}</th><td>{escape(_line(text))}</td></tr>" for name, text in self._facts()
+            f"<tr><th>{escape(name)}</th><td>{escape(printable(text))}</td></tr>" for name, text in self._facts()
         )
         return f"<table><caption>Release</caption>{rows}</table>"
 
 
-def _line(text: str) -> str:
+def printable(text: str) -> str:
+    """Text for a terminal: control characters, which could rewrite what a person sees, as escapes."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 

@@ -13,7 +13,8 @@ import quietfield as qf
 from quietfield.cli import main
 from quietfield.curator import mechanism, publish
 from quietfield.curator.ledger import BudgetExceeded, Ledger
-from quietfield.errors import Error
+from quietfield.errors import Error, FileError
+from quietfield.releases import Payment
 
 SCHEMA = qf.Schema({"a": [0, 1], "b": [0, 1, 2], "c": [0, 1]})
 PAIRS = [("a", "b"), ("b", "c")]
@@ -57,7 +58,11 @@ def test_the_ledger_must_be_named_and_pays_first(codes, ledger, monkeypatch):
     release = qf.release(codes, SCHEMA, PAIRS, epsilon=0.1, unit=qf.Rows(1), ledger=ledger.path)
     assert seen == [Fraction(1, 10)]
     (charge,) = ledger.charges
-    assert (charge.release, charge.epsilon, release.ledger) == (release.id, Fraction(1, 10), ledger.id)
+    assert (charge.release, charge.epsilon, release.ledger) == (
+        release.id,
+        Fraction(1, 10),
+        Payment(ledger.id, 1, charge.digest),
+    )
     assert charge.time == release.created
 
 
@@ -83,7 +88,7 @@ def test_failures_after_the_charge_are_not_paid_back_and_public_mistakes_cost_no
 ):
     (tmp_path / "d.csv").write_text("a,b\n0,1\n")
     for source in (tmp_path / "d.csv", tmp_path / "none.csv"):
-        with pytest.raises(Error, match="no column|none"):
+        with pytest.raises(Error, match=r"no column|none"):
             qf.release(source, SCHEMA, PAIRS, epsilon=0.5, unit=qf.Rows(1), ledger=ledger)
     book = Ledger.create(tmp_path / "r.db", epsilon=2, unit=qf.Rows(1), neighbours="replace")
     with pytest.raises(Error, match="drop"):
@@ -293,6 +298,25 @@ def test_what_goes_wrong_costs_nothing_and_writes_nothing(folder, capsys, extra,
     assert why in capsys.readouterr().err
     assert Ledger("budget.db").spent == 0
     assert not os.path.exists("x.qfr")
+
+
+def test_verify_names_the_neighbours_and_paper_mode_and_escapes_notes(folder, capsys):
+    from dataclasses import replace
+
+    from quietfield.releases import PAPER_NOTE
+
+    codes = np.zeros((5, 3), int)
+    for neighbours in ("add_remove", "paper"):
+        made = qf.release(codes, SCHEMA, PAIRS, epsilon=1, unit=qf.Rows(1), ledger=None, neighbours=neighbours)
+        replace(made, notes=(*made.notes, "\x1b[2Jall is well\nsigned by nobody")).save(f"{neighbours}.qfr")
+        capsys.readouterr()
+        assert main(["verify", f"{neighbours}.qfr"]) == 0
+        shown = capsys.readouterr().out.splitlines()
+        assert any(line.startswith(f"neighbours: {neighbours} ") for line in shown)
+        assert (PAPER_NOTE in shown) == (neighbours == "paper")
+        assert shown[-1] == "note: \\x1b[2Jall is well\\nsigned by nobody"
+        with pytest.raises(FileError, match="disagree"):
+            replace(made, notes=() if neighbours == "paper" else (PAPER_NOTE,))
 
 
 def test_verify_refuses_understated_sensitivity(folder, capsys):

@@ -12,6 +12,12 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
+NEIGHBOURS = {
+    "add_remove": "add_remove (data sets with and without one unit)",
+    "replace": "replace (data sets in which one unit is another; how many there are is public)",
+    "paper": "paper (as published: with and without one unit, although the exact total is told)",
+}
+
 
 @app.command(epilog="Example: quietfield verify visits.qfr --trust curator.pub.pem")
 def verify(
@@ -23,7 +29,7 @@ def verify(
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
 ) -> None:
     """Check the signature, the shapes and the arithmetic of the privacy promise. Exit code 1 if anything is wrong."""
-    from quietfield.releases import Release
+    from quietfield.releases import PAPER_NOTE, Release, printable
 
     release = Release.load(path, trust=trust or None)
     found = [
@@ -35,8 +41,13 @@ def verify(
     if release.claim is None:
         found.append("no promise is made: the tables were noised elsewhere")
     else:
-        found += [*release.check_claim(), sensitivity(release), f"protects {release.claim.protects}"]
-    found += [note for note in release.notes if note.startswith("paper mode")]
+        claim = release.claim
+        found += [*release.check_claim(), sensitivity(release)]
+        found += [f"protects {claim.protects}", f"neighbours: {NEIGHBOURS[claim.neighbours]}"]
+        if claim.neighbours == "paper":
+            found.append(PAPER_NOTE)
+    found += [f"note: {note}" for note in release.notes if note != PAPER_NOTE]
+    found = [printable(line) for line in found]
     if as_json:
         typer.echo(
             json.dumps(

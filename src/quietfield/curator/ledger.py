@@ -43,6 +43,7 @@ class Charge:
     delta: Fraction | None
     cost: Fraction
     what: str
+    digest: str
 
 
 class Ledger:
@@ -71,10 +72,10 @@ class Ledger:
                 self.id, self.created, self.name = row["id"], row["created"], row["name"]
                 self.unit: dict[str, Any] = json.loads(row["unit"])
                 self.protects, self.neighbours, self.accounting = row["protects"], row["neighbours"], row["accounting"]
-                self.total = Fraction(row["total"])
-                self.epsilon = None if row["epsilon"] is None else Fraction(row["epsilon"])
-                self.delta = None if row["delta"] is None else Fraction(row["delta"])
-            except (ValueError, ZeroDivisionError, KeyError, IndexError, TypeError):
+                self.total = accounting.written(row["total"], "the total")
+                self.epsilon = None if row["epsilon"] is None else accounting.written(row["epsilon"], "epsilon")
+                self.delta = None if row["delta"] is None else accounting.written(row["delta"], "delta")
+            except (FileError, ValueError, KeyError, IndexError, TypeError):
                 raise self._damaged() from None
             self._account = digest("", row)
             self._read(connection)
@@ -272,12 +273,11 @@ class Ledger:
         try:
             for found in connection.execute("SELECT * FROM charges ORDER BY number"):
                 row = dict(found)
-                sealed = row.pop("digest")
-                if row["number"] != len(charges) + 1 or sealed != digest(last, row):
+                if row["number"] != len(charges) + 1 or row["digest"] != digest(last, row):
                     raise self._damaged()
                 charges.append(_charge(row))
-                last = sealed
-        except (ValueError, ZeroDivisionError, KeyError, IndexError, TypeError):
+                last = row["digest"]
+        except (FileError, ValueError, KeyError, IndexError, TypeError):
             raise self._damaged() from None
         return charges, last
 
@@ -331,8 +331,8 @@ def unit_json(unit: Any) -> dict[str, Any]:
 
 
 def _charge(row: Mapping[str, Any]) -> Charge:
-    delta = None if row["delta"] is None else Fraction(row["delta"])
-    cost = Fraction(row["cost"])
+    epsilon, cost = (accounting.written(row[name], f"the {name} of a charge") for name in ("epsilon", "cost"))
+    delta = None if row["delta"] is None else accounting.written(row["delta"], "the delta of a charge")
     if cost <= 0:
         raise ValueError("a charge is positive")
-    return Charge(row["number"], row["release"], row["time"], Fraction(row["epsilon"]), delta, cost, row["what"])
+    return Charge(row["number"], row["release"], row["time"], epsilon, delta, cost, row["what"], row["digest"])

@@ -17,7 +17,9 @@ from quietfield.curator import mechanism
 from quietfield.curator.ledger import Ledger, now
 from quietfield.curator.units import Neighbours, Person, Statistics, Unit, statistics
 from quietfield.errors import Error, names
-from quietfield.releases import PAPER_NOTE, Claim, Release, Table, Total
+from quietfield.files import canonical_json
+from quietfield.manifests import check_domain
+from quietfield.releases import PAPER_NOTE, Claim, Payment, Release, Table, Total
 from quietfield.schema import Schema
 from quietfield.structures import Structure
 
@@ -67,6 +69,8 @@ def prepare(
         worth, reason = mechanism.wants_total(without, growth)
         counted = counted if worth else without
     check(schema, counted, unit)
+    check_domain(schema.domain)
+    canonical_json(unit.to_json())  # as the release file will write it
     plan = mechanism.plan(counted, epsilon=epsilon, delta=delta, noise=noise, weights=weights)
     return Prepared(schema, structure, unit, counted, plan, reason)
 
@@ -129,10 +133,12 @@ def release(
 
     _check_source(source, prepared)
     name, started = secrets.token_hex(16), now()
+    paid = None
     if book is not None:
-        book.charge(name, **price, what=f"{len(counted.tables)} tables, {plan.kind} noise", time=started)
+        charge = book.charge(name, **price, what=f"{len(counted.tables)} tables, {plan.kind} noise", time=started)
+        paid = Payment(book.id, charge.number, charge.digest)
     counts = count(source, schema, counted, unit, progress=progress)
-    return _noised(prepared, counts.tables, counts.total, name, started, None if book is None else book.id)
+    return _noised(prepared, counts.tables, counts.total, name, started, paid)
 
 
 def _check_source(source: Any, prepared: Prepared) -> None:
@@ -151,7 +157,9 @@ def _check_source(source: Any, prepared: Prepared) -> None:
             raise Error(f"the data has no column {names(missing)}; check the schema, the unit and the first line.")
 
 
-def _noised(prepared: Prepared, tables: Any, total: int | None, name: str, started: str, ledger: str | None) -> Release:
+def _noised(
+    prepared: Prepared, tables: Any, total: int | None, name: str, started: str, paid: Payment | None
+) -> Release:
     """The release of some counts: from here on nothing but noisy or public numbers is kept."""
     from quietfield import __version__
 
@@ -171,7 +179,7 @@ def _noised(prepared: Prepared, tables: Any, total: int | None, name: str, start
     notes = [f"total: {prepared.total_reason}"]
     if counted.neighbours == "paper":
         notes.insert(0, PAPER_NOTE)
-    if ledger is None:
+    if paid is None:
         notes.append("no ledger was charged")
     unit = prepared.unit
     claim = Claim(
@@ -195,5 +203,5 @@ def _noised(prepared: Prepared, tables: Any, total: int | None, name: str, start
         id=name,
         created=started,
         package=__version__,
-        ledger=ledger,
+        ledger=paid,
     )
