@@ -8,6 +8,7 @@ end to end, and no error, log or progress line depends on what a record says.
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from quietfield.curator.counting import lines
 from quietfield.curator.counting.cleaning import cleaned as cleaned
 from quietfield.curator.counting.tally import Counts as Counts
 from quietfield.curator.counting.tally import check_size
@@ -83,4 +84,5 @@ def count(source: Any, schema: Schema, statistics: Statistics, unit: Unit, *, pr
     ([[1, 1], [0, 1]], 3)
     """
     check(schema, statistics, unit)
+    lines.check_neighbours(source, statistics)
     return engine(source).count(schema, statistics, unit, progress=progress)

@@ -10,12 +10,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import duckdb
+import numpy as np
 
 from quietfield.curator import sequences
 from quietfield.curator.counting.cleaning import cleaned
-from quietfield.curator.counting.mapping import Column, Mapped, Parameters, kind_of, mapped
+from quietfield.curator.counting.mapping import Column, Mapped, Parameters, mapped
 from quietfield.curator.counting.sources import UNREADABLE, Source, source
 from quietfield.curator.counting.tally import BATCH, Counts, Tally
+from quietfield.curator.counting.values import kind_of
 from quietfield.curator.counting.waiting import waiting
 from quietfield.curator.units import GRID, ROWS_KEY, Person, Statistics, Unit
 from quietfield.errors import Error, names
@@ -34,8 +36,8 @@ class DuckEngine:
 
     def columns(self) -> Mapping[str, str]:
         """Names and kinds of columns, without a look at any value."""
-        with connected() as con:
-            return {name: column.kind for name, column in self.attach(con, self.source.columns)[1].items()}
+        kinds = cleaned(lambda: self.source.read(self.source.columns)[0], UNREADABLE)
+        return {name: kind_of(kind) for name, kind in zip(self.source.columns, kinds, strict=True)}
 
     def count(self, schema: Schema, statistics: Statistics, unit: Unit, *, progress: bool = False) -> Counts:
         """The true tables."""
@@ -46,20 +48,33 @@ class DuckEngine:
 
         return cleaned(work, UNREADABLE)
 
+    def codes(self, schema: Schema) -> np.ndarray:
+        """The records that are kept, as an array of codes: a column for each attribute, in the schema's order."""
+
+        def work() -> np.ndarray:
+            with connected() as con:
+                parameters = Parameters()
+                table, columns = self.attach(con, [schema.column(name) for name in schema])
+                rules = [mapped(schema[a], columns[schema.column(a)], i, parameters) for i, a in enumerate(schema)]
+                batches = _batches(con.execute(coded_sql(table, rules), parameters.values))
+                parts = [np.stack([np.asarray(part, np.int64) for part in batch.columns], axis=1) for batch in batches]
+                return np.concatenate([np.zeros((0, len(schema)), np.int64), *parts])
+
+        return cleaned(work, UNREADABLE)
+
     def attach(self, con: Any, wanted: Sequence[str], twice: bool = False) -> tuple[str, dict[str, Column]]:
         """Bring columns before a connection: a FROM clause, and each column as that clause calls it."""
         missing = [name for name in wanted if name not in self.source.columns]
-        if missing:
+        if missing and self.source.listed:
             raise Error(f"the data has no column {names(missing)}; its columns are {names(self.source.columns, 30)}.")
         wanted = list(dict.fromkeys(wanted))
 
         def work() -> tuple[str, dict[str, Column]]:
-            table = self.source.attach(con, wanted)
+            table, columns = self.source.attach(con, wanted)
             if twice and self.source.once:  # a plan may scan twice, and would find nothing the second time
                 con.execute(f"CREATE TABLE kept AS SELECT * FROM {table}")
                 table = "kept"
-            types = [str(kind) for kind in con.sql(f"SELECT * FROM {table} LIMIT 0").types]
-            return table, {name: Column(f"c{i}", kind_of(types[i])) for i, name in enumerate(wanted)}
+            return table, columns
 
         return cleaned(work, UNREADABLE)
 

@@ -1,26 +1,36 @@
-"""CSV, line by line: one line is one record, whatever is in it.
+"""CSV, line by line: one line is one record, and what a line means depends on nothing but its own bytes.
 
 An ordinary reader lets a stray quote swallow the lines after it, so that one person's row could take a thousand others
-with it, and no claim about a single person would hold. Here a line with an odd number of quotes, with more or fewer
-fields than the header or with bytes that are not UTF-8 is a record all of whose values are missing, and nothing else
-changes. A line break inside quotes is therefore not possible; blank lines are no records.
+with it, and no claim about a single person would hold. Here a line that is not well formed is no record, and nothing
+else changes. A line is well formed if it has as many fields as the header, each of them without any quote or wholly in
+quotes (where a quote is doubled), if it is UTF-8 without NULs and carriage returns, and if it is not longer than
+``LONGEST``. A line break inside quotes is therefore not possible. Blank lines are no records.
+
+Arrow splits the lines into fields, many at a time. It sees well-formed lines only, on which it and every other reader
+agree, and none of them at the start of its input, where it would take a byte order mark off.
 """
 
-import csv
 import glob
 import io
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from quietfield.curator.sequences import Log
+from quietfield.curator.units import Statistics
 from quietfield.errors import Error, FileError, names
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 BLOCK = 2**22
+#: The longest line that is read, in bytes; a longer one is passed over without being held in memory.
+LONGEST = 2**23
 SUFFIXES = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 COMPRESSED = {".gz": "gzip", ".zst": "zstd"}
+#: What a release from a file of lines has to say: for other sources a row is what the database says it is.
+NOTE = "one row is one line of the file; a value with line breaks in it would have been several rows"
 
 
 def files(path: str | Path) -> list[str]:
@@ -40,25 +50,49 @@ def delimiter(path: str) -> str | None:
     return SUFFIXES.get(suffixes[-1]) if suffixes else None
 
 
+def is_lines(source: Any) -> bool:
+    """Whether a source, or the log that it is, is a file of lines or a pattern of such files."""
+    data = source.data if isinstance(source, Log) else source
+    return isinstance(data, str | Path) and any(delimiter(path) for path in files(data))
+
+
+def check_neighbours(source: Any, statistics: Statistics) -> None:
+    """Refuse to take a public number of records from a file of lines: whether a line is a record is private."""
+    if statistics.neighbours == "replace" and statistics.known_total and is_lines(source):
+        raise Error(
+            "with neighbours='replace' the number of records is public, so none may be dropped, but lines that are not "
+            "well formed would be; give the records as Parquet, or use neighbours='add_remove'."
+        )
+
+
 def header(path: str) -> list[str]:
-    """The names in a file's first line."""
+    """The names in a file's first line. Errors do not show them: in a file without names they are a person's record."""
+    first, separator = b"", delimiter(path) or ","
     with _open(path) as stream:
-        first = b""
-        while b"\n" not in first and (more := stream.read(2**16)):
+        while b"\n" not in first and len(first) <= LONGEST and (more := stream.read(2**16)):
             first += more
-    line = first.split(b"\n", 1)[0].removeprefix(b"\xef\xbb\xbf").rstrip(b"\r")
-    if line.count(b'"') % 2:
-        raise FileError(f"the first line of {path} has an unmatched quote; names of columns cannot hold line breaks.")
-    try:
-        fields = _fields(line, delimiter(path) or ",")
-    except (UnicodeDecodeError, csv.Error):
-        raise FileError(f"the first line of {path} is not UTF-8 text with the names of the columns.") from None
-    if not fields:
+    line = first.split(b"\n", 1)[0].removeprefix(b"\xef\xbb\xbf").removesuffix(b"\r")
+    if not line:
         raise FileError(f"the first line of {path} is empty; it must name the columns.")
-    twice = [name for name in dict.fromkeys(fields) if fields.count(name) > 1]
-    if twice:
-        raise FileError(f"{path} names {names(twice)} more than once; give each column its own name.")
+    if len(line) > LONGEST or not _well_formed(line, separator.encode()):
+        raise FileError(
+            f"the first line of {path} is not UTF-8 text with the names of the columns: check that its quotes match "
+            "and that no name holds a line break."
+        )
+    fields = _fields(line.decode(), separator)
+    if len(set(fields)) < len(fields):
+        raise FileError(f"the first line of {path} names a column more than once; give each column its own name.")
     return fields
+
+
+def check_names(path: str, fields: Sequence[str], wanted: Sequence[str]) -> None:
+    """Refuse a file whose first line does not name all columns that are wanted, without showing that line."""
+    missing = [name for name in wanted if name not in fields]
+    if missing:
+        raise FileError(
+            f"the first line of {path} does not name {names(missing)}; check the spelling, and that the file begins "
+            "with a line of names. What that line says is not shown, since it may be a record."
+        )
 
 
 def reader(paths: Sequence[str], wanted: Sequence[str]) -> tuple["pa.Schema", Callable[[], Iterator[Any]]]:
@@ -67,18 +101,28 @@ def reader(paths: Sequence[str], wanted: Sequence[str]) -> tuple["pa.Schema", Ca
 
     headers = {path: header(path) for path in paths}
     for path, fields in headers.items():
-        missing = [name for name in wanted if name not in fields]
-        if missing:
-            raise Error(f"{path} has no column {names(missing)}; its columns are {names(fields)}.")
-    schema = pa.schema([(f"c{i}", pa.string()) for i in range(len(wanted))])
+        check_names(path, fields, wanted)
+    schema = pa.schema([(f"c{i}", pa.string()) for i in range(len(wanted))] or [("none", pa.string())])
 
     def batches() -> Iterator[Any]:
-        for path in paths:
+        for path, fields in headers.items():
+            positions = [fields.index(name) for name in wanted] or [0]
             for block in _blocks(path):
-                table = _parse(block, headers[path], wanted, delimiter(path) or ",")
-                yield from table.cast(schema).to_batches()
+                table = _parse(block, len(fields), positions, delimiter(path) or ",")
+                yield from table.rename_columns(schema.names).to_batches()
 
     return schema, batches
+
+
+def broken(source: str | Path) -> tuple[int, int]:
+    """How many lines are no records, and how many lines there are. NOT PRIVATE: for the curator's eyes."""
+    lines = records = 0
+    for path in files(source):
+        width = len(header(path))
+        for block in _blocks(path):
+            lines += sum(bool(line.strip(b"\r")) for line in block.split(b"\n"))
+            records += _parse(block, width, [0], delimiter(path) or ",").num_rows
+    return lines - records, lines
 
 
 def _open(path: str) -> Any:
@@ -95,122 +139,86 @@ def _open(path: str) -> Any:
 
 
 def _blocks(path: str) -> Iterator[bytes]:
-    """Whole lines, about four megabytes at a time, without the header."""
+    """Lines with their ends, some megabytes at a time, without the header; for one that is too long, a broken one."""
     with _open(path) as stream:
-        rest, skipped = b"", False
+        rest, passing = b"", True  # the header is passed over
         while more := stream.read(BLOCK):
-            rest += more
-            if not skipped:
-                if b"\n" not in rest:
-                    continue
-                rest, skipped = rest.split(b"\n", 1)[1], True
-            end = rest.rfind(b"\n") + 1
+            if passing:
+                _, ended, more = more.partition(b"\n")
+                passing = not ended
+            end = more.rfind(b"\n") + 1
             if end:
-                yield rest[:end]
-                rest = rest[end:]
-        if skipped and rest:
+                yield rest + more[:end]
+                rest = b""
+            rest += more[end:]
+            if len(rest) > LONGEST:
+                rest, passing = b"", True
+                yield b"\0\n"
+        if rest:
             yield rest + b"\n"
 
 
-def _parse(block: bytes, fields: Sequence[str], wanted: Sequence[str], separator: str) -> "pa.Table":
+def _parse(block: bytes, width: int, positions: Sequence[int], separator: str) -> "pa.Table":
+    """The fields of all records among some lines, as texts, with NULL for empty ones."""
     import pyarrow as pa
+    from pyarrow import csv
 
-    columns = [f"c{fields.index(name)}" for name in wanted]
-    lines, broken = _whole_lines(block)
-    table, more = _quick(lines, len(fields), columns, separator) if _is_utf8(lines) else (None, 0)
-    if table is None or table.num_rows + more + broken != _records(block):  # refused, or a line was split or joined
-        table, more = _careful(lines, len(fields), columns, separator)
-    missing = broken + more
-    table = table.rename_columns([f"c{i}" for i in range(len(wanted))])
-    if not missing:
-        return table
-    nothing = {name: pa.nulls(missing, pa.string()) for name in table.column_names}
-    return pa.concat_tables([table, pa.table(nothing, schema=table.schema)])
-
-
-def _records(block: bytes) -> int:
-    if b"\n\n" not in block and b"\n\r\n" not in block and not block.startswith((b"\n", b"\r\n")):
-        return block.count(b"\n")
-    return sum(bool(line.strip(b"\r")) for line in block.split(b"\n"))
-
-
-def _whole_lines(block: bytes) -> tuple[bytes, int]:
-    """The lines whose quotes match, without carriage returns (readers take them for line ends), and how many do not."""
-    if b"\r" in block:
-        lines = [line.removesuffix(b"\r") for line in block.split(b"\n") if line.strip(b"\r")]
-        block = b"\n".join(line.replace(b"\r", b"\x1a") for line in lines) + b"\n"
-    if b'"' not in block:
-        return block, 0
-    lines = block.split(b"\n")
-    matched = [line for line in lines if not line.count(b'"') % 2]
-    return b"\n".join(matched), len(lines) - len(matched)
+    lines = _records(block, separator.encode())
+    every = [f"c{i}" for i in range(width)]
+    used = [every[position] for position in positions]
+    if not lines.strip(b"\n"):
+        return pa.table({name: pa.nulls(0, pa.string()) for name in used})
+    return csv.read_csv(
+        io.BytesIO(b"\n" + lines),
+        read_options=csv.ReadOptions(column_names=every, use_threads=False, block_size=len(lines) + 2),
+        parse_options=csv.ParseOptions(
+            delimiter=separator, invalid_row_handler=lambda _: "skip", ignore_empty_lines=True
+        ),
+        convert_options=csv.ConvertOptions(
+            column_types=dict.fromkeys(used, pa.string()),
+            include_columns=used,
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=True,
+        ),
+    )
 
 
-def _is_utf8(lines: bytes) -> bool:
-    """Asked before Arrow sees the lines: it would print the bytes that it cannot read on the error stream."""
+def _records(block: bytes, separator: bytes) -> bytes:
+    """The lines that are well formed, but for their number of fields."""
+    if len(block) > LONGEST:
+        block = b"\n".join(line for line in block.split(b"\n") if len(line) <= LONGEST)
+    block = block.replace(b"\r\n", b"\n")
+    if b'"' not in block and _is_text(block):
+        return block
+    return b"\n".join(line for line in block.split(b"\n") if _well_formed(line, separator))
+
+
+def _is_text(line: bytes) -> bool:
+    """Asked before Arrow sees a line: it would print the bytes that it cannot read on the error stream."""
+    if b"\0" in line or b"\r" in line:
+        return False
     try:
-        return lines.isascii() or bool(lines.decode())
+        return line.isascii() or bool(line.decode())
     except UnicodeDecodeError:
         return False
 
 
-def _quick(lines: bytes, width: int, columns: Sequence[str], separator: str) -> tuple["pa.Table | None", int]:
-    """All lines at once, and the number of those that were refused; None where Arrow gives up."""
-    import pyarrow as pa
-    from pyarrow import csv as arrow_csv
-
-    refused = 0
-
-    def refuse(_row: Any) -> str:
-        nonlocal refused
-        refused += 1
-        return "skip"
-
-    every = [f"c{i}" for i in range(width)]
-    used = list(dict.fromkeys(columns))
-    if not lines.strip(b"\n"):
-        return pa.table({name: pa.nulls(0, pa.string()) for name in used}).select(columns), 0
-    try:
-        table = arrow_csv.read_csv(
-            io.BytesIO(lines),
-            read_options=arrow_csv.ReadOptions(
-                column_names=every, use_threads=False, block_size=max(2**20, len(lines) + 1)
-            ),
-            parse_options=arrow_csv.ParseOptions(
-                delimiter=separator, invalid_row_handler=refuse, ignore_empty_lines=True
-            ),
-            convert_options=arrow_csv.ConvertOptions(
-                column_types=dict.fromkeys(used, pa.string()),
-                include_columns=used,
-                null_values=[""],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=True,
-            ),
-        )
-    except pa.ArrowException:
-        return None, 0
-    return table.select(columns), refused
+def _well_formed(line: bytes, separator: bytes) -> bool:
+    """Whether every field has no quote in it or stands wholly in quotes."""
+    if not _is_text(line):
+        return False
+    parts = line.split(b'"')
+    if len(parts) % 2 == 0:
+        return False
+    # Parts are by turns outside and inside of quotes. Outside lies nothing, between two quotes that stand for one, or
+    # whole fields with the separators around them.
+    outside = parts[::2]
+    after = all(not part or part.startswith(separator) for part in outside[1:])
+    return after and all(not part or part.endswith(separator) for part in outside[:-1])
 
 
-def _careful(lines: bytes, width: int, columns: Sequence[str], separator: str) -> tuple["pa.Table", int]:
-    """One line at a time: slower, and sure that a bad line stays alone."""
-    import pyarrow as pa
-
-    rows, broken = [], 0
-    for line in lines.split(b"\n"):
-        if not line:
-            continue
-        try:
-            fields = _fields(line, separator)
-        except (UnicodeDecodeError, csv.Error):
-            fields = []
-        if len(fields) == width:
-            rows.append([fields[int(name[1:])] or None for name in columns])
-        else:
-            broken += 1
-    data = {f"x{i}": pa.array([row[i] for row in rows], pa.string()) for i in range(len(columns))}
-    return pa.table(data), broken
-
-
-def _fields(line: bytes, separator: str) -> list[str]:
-    return next(csv.reader([line.decode("utf-8")], delimiter=separator), [])
+def _fields(line: str, separator: str) -> list[str]:
+    """The fields of a well-formed line."""
+    found = re.finditer(rf'(?:^|{separator})(?:"((?:[^"]|"")*)"|([^"{separator}]*))', line)
+    return [match[2] if match[1] is None else match[1].replace('""', '"') for match in found]

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from quietfield.curator.counting import lines
 from quietfield.curator.counting.cleaning import cleaned
+from quietfield.curator.counting.mapping import Column
+from quietfield.curator.counting.values import column, handed, handed_type, plain, text
 from quietfield.errors import Error, FileError, names
 
 UNREADABLE = (
@@ -22,17 +22,43 @@ UNREADABLE = (
 CHUNK = 2**17
 
 
+#: The Arrow types of some columns, and what reads those columns in batches.
+Read = tuple[list[Any], Callable[[], Iterable[Any]]]
+
+
 @dataclass(frozen=True)
 class Source:
-    """Columns in order, and how to bring some of them before a DuckDB connection.
+    """Columns in order, and how to read some of them: ``read`` takes the names wanted and looks at no value.
 
-    ``attach`` takes a connection and the names wanted, and returns a FROM clause in which they are called c0, c1, ...
     ``once`` says that the records flow past a single time: what reads them twice must keep them first.
     """
 
     columns: tuple[str, ...]
-    attach: Callable[[Any, Sequence[str]], str]
+    read: Callable[[Sequence[str]], Read]
     once: bool = False
+
+    def attach(self, con: Any, wanted: Sequence[str]) -> tuple[str, dict[str, Column]]:
+        """Bring columns before a DuckDB connection: a FROM clause, and each column as that clause calls it."""
+        import pyarrow as pa
+
+        kinds, batches = self.read(wanted)
+        types = [handed_type(kind) for kind in kinds]
+        for name, kind, given in zip(wanted, kinds, types, strict=True):
+            if given is None:
+                raise Error(f"column {name!r} holds {kind}, which no rule reads; make texts, numbers or times of it.")
+        # Where no column is wanted, the records still count.
+        schema = pa.schema([(f"c{i}", kind) for i, kind in enumerate(types)] or [("none", pa.null())])
+
+        def given_out() -> Iterator[Any]:
+            for batch in batches():
+                arrays = [handed(array) for array in batch.columns] or [pa.nulls(batch.num_rows)]
+                yield pa.record_batch(arrays, schema=schema)
+
+        stream = Stream(schema, given_out)
+        con.register("records", stream.reader() if self.once else stream)
+        return f"records AS t({', '.join(schema.names)})", {
+            name: column(i, kind) for i, (name, kind) in enumerate(zip(wanted, kinds, strict=True))
+        }
 
 
 @dataclass(frozen=True)
@@ -42,10 +68,14 @@ class Stream:
     schema: Any
     batches: Callable[[], Iterable[Any]]
 
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+    def reader(self) -> Any:
+        """The batches, to be read once."""
         import pyarrow as pa
 
-        return pa.RecordBatchReader.from_batches(self.schema, self.batches()).__arrow_c_stream__(requested_schema)
+        return pa.RecordBatchReader.from_batches(self.schema, self.batches())
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.reader().__arrow_c_stream__(requested_schema)
 
 
 def source(data: Any) -> Source:
@@ -70,34 +100,63 @@ def source(data: Any) -> Source:
 def _files(path: str | Path) -> Source:
     paths = lines.files(path)
     if all(lines.delimiter(name) for name in paths):
-        return Source(
-            tuple(lines.header(paths[0])), lambda con, wanted: _register(con, Stream(*lines.reader(paths, wanted)))
-        )
+
+        def read(wanted: Sequence[str]) -> Read:
+            schema, batches = lines.reader(paths, wanted)
+            return list(schema.types), batches
+
+        return Source(tuple(lines.header(paths[0])), read)
     if any(lines.delimiter(name) for name in paths):
         raise FileError(f"{str(path)!r} stands for files of different kinds; count one kind at a time.")
-    columns = _parquet_names(paths[0])
-
-    def attach(con: Any, wanted: Sequence[str]) -> str:
-        listed = ", ".join("'" + name.replace("'", "''") + "'" for name in paths)
-        every = {name: f"q{i}" for i, name in enumerate(columns)}
-        chosen = ", ".join(f"{every[name]} AS c{i}" for i, name in enumerate(wanted)) or "1 AS none"
-        table = f"read_parquet([{listed}], hive_partitioning = false) AS files({', '.join(every.values())})"
-        return f"(SELECT {chosen} FROM {table})"
-
-    return Source(columns, attach)
+    return Source(_unique(_parquet_schema(paths[0]).names), lambda wanted: _parquet(paths, wanted))
 
 
-def _parquet_names(path: str) -> tuple[str, ...]:
+def _parquet(paths: Sequence[str], wanted: Sequence[str]) -> Read:
+    """Arrow reads the files, and DuckDB does not: it fails on a single text that is not UTF-8 or a time out of range.
+
+    A type that one file has and another has not would be converted value by value, so all have to have the same.
+    """
+    import pyarrow.parquet as pq
+
+    schemas = [_parquet_schema(path) for path in paths]
+    kinds = _same_types(zip(paths, schemas, strict=True), {name: schemas[0].field(name).type for name in wanted})
+
+    def batches() -> Iterator[Any]:
+        for path in paths:
+            with pq.ParquetFile(path, buffer_size=2**20) as file:
+                for batch in file.iter_batches(CHUNK, columns=list(wanted)):
+                    yield batch.select([batch.schema.names.index(name) for name in wanted])
+
+    return kinds, batches
+
+
+def _same_types(schemas: Iterable[tuple[Any, Any]], kinds: Mapping[str, Any]) -> list[Any]:
+    """Refuse parts that do not have the same columns with the same types."""
+    for part, schema in schemas:
+        found = dict(zip(_unique(schema.names), schema.types, strict=True))
+        absent = [name for name in kinds if name not in found]
+        if absent:
+            raise Error(f"{part} has no column {names(absent)}; all files have the same columns.")
+        for name, kind in kinds.items():
+            if plain(found[name]) != plain(kind):
+                raise Error(
+                    f"{part} holds column {name!r} as {found[name]}, and not as {kind} like others; write all files "
+                    "with the same types, or count them one at a time."
+                )
+    return list(kinds.values())
+
+
+def _parquet_schema(path: str) -> Any:
     import pyarrow.parquet as pq
 
     found = None
     try:
-        found = tuple(pq.read_schema(path).names)
+        found = pq.read_schema(path)
     except Exception:  # noqa: BLE001  # told below, without what the reader said
         found = None
     if found is None:
         raise FileError(f"{path} is not a Parquet file; name CSV files .csv, .tsv, .csv.gz or .csv.zst.")
-    return _unique(found)
+    return found
 
 
 def _unique(columns: Sequence[Any]) -> tuple[str, ...]:
@@ -106,12 +165,6 @@ def _unique(columns: Sequence[Any]) -> tuple[str, ...]:
     if twice:
         raise Error(f"the data has several columns called {names(twice)}; give each column its own name.")
     return found
-
-
-def _register(con: Any, batches: Any) -> str:
-    con.register("records", batches)
-    aliases = ", ".join(f"c{i}" for i in range(len(batches.schema))) or "none"
-    return f"records AS t({aliases})"
 
 
 def _arrow(data: Any) -> Source:
@@ -133,28 +186,42 @@ def _arrow(data: Any) -> Source:
     stream = cleaned(opened, UNREADABLE)
     columns = _unique(stream.schema.names)
 
-    def attach(con: Any, wanted: Sequence[str]) -> str:
-        positions = [columns.index(name) for name in wanted]
-        schema = pa.schema([(f"c{i}", stream.schema.field(p).type) for i, p in enumerate(positions)])
-        if isinstance(stream, pa.Table) and not positions:
-            return _register(con, pa.table({"none": np.zeros(stream.num_rows, dtype=bool)}))
-        if isinstance(stream, pa.Table):
-            return _register(con, pa.table([stream.column(p) for p in positions], schema=schema))
+    def read(wanted: Sequence[str]) -> Read:
         if isinstance(stream, ds.Dataset):
-            chosen = {f"c{i}": ds.field(columns[p]) for i, p in enumerate(positions)}
-            return _register(con, Stream(schema, lambda: stream.scanner(columns=chosen).to_batches()))
-        batches = (pa.record_batch([batch.column(p) for p in positions], schema=schema) for batch in stream)
-        return _register(con, pa.RecordBatchReader.from_batches(schema, batches))
+            return _dataset(stream, wanted)
+        positions = [columns.index(name) for name in wanted]
+        kinds = [stream.schema.field(position).type for position in positions]
+        if isinstance(stream, pa.Table):
+            return kinds, lambda: stream.select(positions).to_batches(max_chunksize=CHUNK)
+        return kinds, lambda: (batch.select(positions) for batch in stream)
 
-    return Source(columns, attach, once=isinstance(stream, pa.RecordBatchReader))
+    return Source(columns, read, once=isinstance(stream, pa.RecordBatchReader))
+
+
+def _dataset(data: Any, wanted: Sequence[str]) -> Read:
+    import pyarrow.dataset as ds
+
+    if isinstance(getattr(data, "format", None), ds.CsvFileFormat | ds.JsonFileFormat):
+        raise Error("the types of this dataset were guessed from its values; give the path of its CSV files instead.")
+    parts = ((getattr(part, "path", "a part of the dataset"), part.physical_schema) for part in data.get_fragments())
+    kinds = {name: data.schema.field(name).type for name in wanted}
+    # What is missing from a part comes from the names of its folders.
+    inside = ((part, schema, [name for name in wanted if name in schema.names]) for part, schema in parts)
+    for part, schema, held in inside:
+        _same_types([(part, schema)], {name: kinds[name] for name in held})
+    return list(kinds.values()), lambda: data.scanner(columns=list(wanted), batch_size=CHUNK).to_batches()
 
 
 def _mapping(data: Mapping[str, Any]) -> Source:
     import pyarrow as pa
 
-    return _arrow(
-        cleaned(lambda: pa.table({name: _column(np.asarray(values)) for name, values in data.items()}), UNREADABLE)
-    )
+    for name, values in data.items():
+        if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+            raise Error(f"column {name!r} is a {type(values).__name__}; give a list or an array, one value a record.")
+    columns = cleaned(lambda: {str(name): _column(values) for name, values in data.items()}, UNREADABLE)
+    if len({len(column) for column in columns.values()}) > 1:
+        raise Error("the columns of the records differ in length; each holds one value a record.")
+    return _arrow(pa.table(columns))
 
 
 def _pandas(frame: Any) -> Source:
@@ -163,40 +230,44 @@ def _pandas(frame: Any) -> Source:
 
     columns = _unique(frame.columns)
 
-    def attach(con: Any, wanted: Sequence[str]) -> str:
+    def read(wanted: Sequence[str]) -> Read:
         series = [frame.iloc[:, columns.index(name)] for name in wanted]
-        empty = [_column(part.iloc[:0]) for part in series]
-        schema = pa.schema([(f"c{i}", part.type) for i, part in enumerate(empty)])
+        kinds = [_column(part.iloc[:0]).type for part in series]
+        schema = pa.schema([(f"c{i}", kind) for i, kind in enumerate(kinds)])
 
         def batches() -> Iterator[Any]:
             for start in range(0, len(frame), CHUNK):
                 parts = [_column(part.iloc[start : start + CHUNK]) for part in series]
-                yield pa.record_batch([p.cast(f.type) for p, f in zip(parts, schema, strict=True)], schema=schema)
+                if parts:
+                    yield pa.record_batch([p.cast(f.type) for p, f in zip(parts, schema, strict=True)], schema=schema)
+                else:
+                    yield pa.record_batch([pa.nulls(len(frame.iloc[start : start + CHUNK]))], ["none"]).select([])
 
-        return _register(con, Stream(schema, batches))
+        return kinds, batches
 
-    return Source(columns, attach)
+    return Source(columns, read)
 
 
 def _column(values: Any) -> Any:
-    """A slice of a column as Arrow data, whose type follows from the column's type alone."""
+    """A column, or a slice of one, as Arrow data. Its type follows from the column's type alone, never from values.
+
+    What has no type of its own (a list, an array or frame column of objects) is read value by value, as texts.
+    """
     import pyarrow as pa
 
-    kind = str(values.dtype)
-    if kind in ("category", "object"):  # of categories only the values count, not which ones there could be
-        return pa.array([_text(value) for value in values], pa.string())
-    array = pa.array(values, from_pandas=True)
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        array = values
+    elif _typed(values):
+        array = values.to_arrow() if hasattr(values, "to_arrow") else pa.array(values, from_pandas=True)
+    else:
+        array = pa.array([text(value) for value in values], pa.string())
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
-def _text(value: Any) -> str | None:
-    """Any Python value as the text that a schema is matched with."""
-    if value is None or value != value or type(value).__name__ in ("NAType", "NaTType"):
-        return None
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode("utf-8")
-    if isinstance(value, bool | np.bool_):
-        return "true" if value else "false"
-    if isinstance(value, float | np.floating) and float(value).is_integer() and abs(float(value)) < 1e15:
-        return str(int(value))
-    return str(value)
+def _typed(values: Any) -> bool:
+    """Whether every value of a column is of the column's type, and Arrow can take any such value."""
+    kind = getattr(values, "dtype", None)
+    # Of categories only the values count, not which ones there could be; Python's texts need not be Unicode.
+    if kind is None or str(kind).lower() in ("category", "object") or getattr(kind, "storage", None) == "python":
+        return False
+    return getattr(kind, "kind", None) not in ("U", "S")
