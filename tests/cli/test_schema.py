@@ -66,3 +66,13 @@ def test_an_unfilled_schema_is_named(records: Path, capsys: pytest.CaptureFixtur
     main(["schema", str(records), "--out", str(out)])
     assert main(["check", str(records), str(out)]) == 1
     assert "'sex', 'age'" in capsys.readouterr().err
+
+
+def test_a_check_tells_broken_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "rows.csv").write_text('a,b\nx,1\n"x,1\nx\n')
+    Schema({"a": ["x"]}).save(tmp_path / "schema.json")
+    asked = ["check", str(tmp_path / "rows.csv"), str(tmp_path / "schema.json")]
+    assert main(asked) == 0
+    assert "2 of 3 lines are broken" in capsys.readouterr().out
+    assert main([*asked, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["broken_lines"] == 2

@@ -19,14 +19,16 @@ def check(
     common: Annotated[int, typer.Option(min=0, max=100, help="How many unknown values to show for each column.")] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="Write what was found as JSON.")] = False,
 ) -> None:
-    """Show nulls and unknown values by column. NOT PRIVATE: for the curator's eyes only. Writes no file."""
+    """Show nulls and unknown values by column, and broken lines. NOT PRIVATE: for the curator's eyes only. No file."""
     import json
 
+    from quietfield.curator.counting import lines
     from quietfield.curator.counting.looking import look
     from quietfield.schema import Schema
 
     known = Schema.load(schema)
     found = look(data, known, common)
+    broken, every = lines.broken(data) if lines.is_lines(data) else (0, 0)
     if as_json:
         rows = [
             {
@@ -39,9 +41,15 @@ def check(
             }
             for item in found
         ]
-        typer.echo(json.dumps({"warning": WARNING, "attributes": rows}, indent=2, ensure_ascii=False))
+        typer.echo(
+            json.dumps({"warning": WARNING, "attributes": rows, "broken_lines": broken}, indent=2, ensure_ascii=False)
+        )
         return
     typer.echo(WARNING)
+    if broken:
+        typer.echo(
+            f"{broken:,} of {every:,} lines are broken and not counted: quotes, fields or bytes are not in order."
+        )
     width = max(len(item.attribute) for item in found)
     for item in found:
         rule = known[item.attribute]

@@ -19,7 +19,10 @@ def schema(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
 ) -> None:
-    """Start a schema from the names and types of columns. No value is looked at: the labels are for you to fill in."""
+    """Start a schema from the names and types of columns. No value is looked at: the labels are for you to fill in.
+
+    The first line of a CSV file is taken for the names: add one if it is missing.
+    """
     from quietfield.curator.counting import columns
     from quietfield.errors import FileError
     from quietfield.files import write_atomically

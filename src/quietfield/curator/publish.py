@@ -129,8 +129,9 @@ def release(
         "unit": unit,
         "neighbours": neighbours,
     }
-    from quietfield.curator.counting import count
+    from quietfield.curator.counting import count, lines
 
+    lines.check_neighbours(source, counted)
     _check_source(source, prepared)
     name, started = secrets.token_hex(16), now()
     paid = None
@@ -138,7 +139,8 @@ def release(
         charge = book.charge(name, **price, what=f"{len(counted.tables)} tables, {plan.kind} noise", time=started)
         paid = Payment(book.id, charge.number, charge.digest)
     counts = count(source, schema, counted, unit, progress=progress)
-    return _noised(prepared, counts.tables, counts.total, name, started, paid)
+    notes = [lines.NOTE] if lines.is_lines(source) else []
+    return _noised(prepared, counts.tables, counts.total, name, started, paid, notes)
 
 
 def _check_source(source: Any, prepared: Prepared) -> None:
@@ -158,7 +160,13 @@ def _check_source(source: Any, prepared: Prepared) -> None:
 
 
 def _noised(
-    prepared: Prepared, tables: Any, total: int | None, name: str, started: str, paid: Payment | None
+    prepared: Prepared,
+    tables: Any,
+    total: int | None,
+    name: str,
+    started: str,
+    paid: Payment | None,
+    notes: Iterable[str] = (),
 ) -> Release:
     """The release of some counts: from here on nothing but noisy or public numbers is kept."""
     from quietfield import __version__
@@ -176,7 +184,7 @@ def _noised(
         count = Total(noisy_total, noises[-1], counted.total_l1)
     elif counted.known_total and total is not None:
         count = Total(total, None)
-    notes = [f"total: {prepared.total_reason}"]
+    notes = [f"total: {prepared.total_reason}", *notes]
     if counted.neighbours == "paper":
         notes.insert(0, PAPER_NOTE)
     if paid is None:

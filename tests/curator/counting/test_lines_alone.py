@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quietfield.curator.counting import count, engine, lines
+from quietfield.curator.publish import release
 from quietfield.curator.units import Rows, statistics
 from quietfield.errors import Error
 from quietfield.schema import Labels, Schema
@@ -148,6 +149,12 @@ def test_a_value_with_line_breaks_is_one_record_for_each_well_formed_line(tmp_pa
     """What the documentation warns of: the pieces at both ends are broken, the lines between them are lines."""
     path = written(tmp_path, b'x,0,"my text\nx,0,-\nx,0,-\nend"\ny,1,-\n', b"a,b,text\n")
     assert tables(path) == [[2, 1, 0, 0], [2, 1, 0, 0]]
+
+
+def test_a_release_notes_that_a_row_is_a_line(tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"epsilon": 1, "unit": Rows(1), "ledger": None}
+    assert lines.NOTE in release(written(tmp_path, b"x,0\n"), SCHEMA, [("a", "b")], **asked).notes
+    assert lines.NOTE not in release({"a": ["x"], "b": [0]}, SCHEMA, [("a", "b")], **asked).notes
 
 
 def test_a_public_number_of_records_is_not_taken_from_lines(tmp_path: Path) -> None:
