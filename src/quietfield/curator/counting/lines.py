@@ -102,14 +102,15 @@ def reader(paths: Sequence[str], wanted: Sequence[str]) -> tuple["pa.Schema", Ca
     headers = {path: header(path) for path in paths}
     for path, fields in headers.items():
         check_names(path, fields, wanted)
-    schema = pa.schema([(f"c{i}", pa.string()) for i in range(len(wanted))] or [("none", pa.string())])
+    schema = pa.schema([(f"c{i}", pa.string()) for i in range(len(wanted))])
 
     def batches() -> Iterator[Any]:
         for path, fields in headers.items():
             positions = [fields.index(name) for name in wanted] or [0]
             for block in _blocks(path):
                 table = _parse(block, len(fields), positions, delimiter(path) or ",")
-                yield from table.rename_columns(schema.names).to_batches()
+                for batch in table.to_batches():  # where no column is wanted, the records still count
+                    yield batch.rename_columns(schema.names) if wanted else batch.select([])
 
     return schema, batches
 

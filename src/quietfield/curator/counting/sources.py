@@ -30,12 +30,14 @@ Read = tuple[list[Any], Callable[[], Iterable[Any]]]
 class Source:
     """Columns in order, and how to read some of them: ``read`` takes the names wanted and looks at no value.
 
-    ``once`` says that the records flow past a single time: what reads them twice must keep them first.
+    ``once`` says that the records flow past a single time: what reads them twice must keep them first. ``listed`` says
+    that errors may list the columns: the first line of a file that lacks a header is a record.
     """
 
     columns: tuple[str, ...]
     read: Callable[[Sequence[str]], Read]
     once: bool = False
+    listed: bool = True
 
     def attach(self, con: Any, wanted: Sequence[str]) -> tuple[str, dict[str, Column]]:
         """Bring columns before a DuckDB connection: a FROM clause, and each column as that clause calls it."""
@@ -105,7 +107,7 @@ def _files(path: str | Path) -> Source:
             schema, batches = lines.reader(paths, wanted)
             return list(schema.types), batches
 
-        return Source(tuple(lines.header(paths[0])), read)
+        return Source(tuple(lines.header(paths[0])), read, listed=False)
     if any(lines.delimiter(name) for name in paths):
         raise FileError(f"{str(path)!r} stands for files of different kinds; count one kind at a time.")
     return Source(_unique(_parquet_schema(paths[0]).names), lambda wanted: _parquet(paths, wanted))
