@@ -5,7 +5,7 @@ compiled inference routine can be looked up by it.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -24,6 +24,8 @@ Clique = tuple[str, ...]
 Zero = tuple[tuple[str, tuple[int, ...]], ...]
 
 FORMAT = "quietfield-domain"
+MOST_VALUES = 2**24  # of one attribute
+LARGEST_RULE = 2**26  # cells of the table that a declared impossibility spans
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -51,6 +53,7 @@ class Domain:
         impossible: Iterable[Mapping[str, Label | Sequence[Label]]] = (),
     ) -> None:
         if isinstance(attributes, Domain):
+            impossible = [*attributes.rules(), *impossible]
             attributes = {a: attributes.labels(a) for a in attributes}
         if not isinstance(attributes, Mapping):
             raise Error(
@@ -60,9 +63,12 @@ class Domain:
         for name in attributes:
             if not isinstance(name, str) or not name:
                 raise Error(f"an attribute's name must be a non-empty string, not {name!r}.")
+            _check_text(name, "the name of an attribute")
         object.__setattr__(self, "attributes", tuple(attributes))
         object.__setattr__(self, "_labels", tuple(_labels(name, values) for name, values in attributes.items()))
         object.__setattr__(self, "impossible", ())
+        if isinstance(impossible, Mapping | str) or not isinstance(impossible, Iterable):
+            raise Error('impossible is a list of combinations, for instance [{"sex": "m", "pregnant": "yes"}].')
         zeros = {self._zero(rule) for rule in impossible}
         object.__setattr__(self, "impossible", tuple(sorted(zeros)))
         for clique, mask in self.masks:
@@ -106,6 +112,26 @@ class Domain:
             mask.flags.writeable = False
         return tuple(masks.items())
 
+    def mask_over(self, clique: Iterable[str]) -> "np.ndarray":
+        """What is possible in a table over a clique, by the rules that speak of its attributes alone."""
+        import numpy as np
+
+        names_ = tuple(clique)
+        possible = np.ones(self.table_shape(names_), dtype=bool)
+        for scope, mask in self.masks:
+            if set(scope) <= set(names_):
+                held = [name for name in names_ if name in scope]
+                shape = [self.size(name) if name in scope else 1 for name in names_]
+                possible &= mask.transpose([scope.index(name) for name in held]).reshape(shape)
+        return possible
+
+    def rules(self) -> list[dict[str, list[Label]]]:
+        """The impossible combinations in the form in which they are declared."""
+        return [{name: [self.labels(name)[i] for i in codes] for name, codes in zero} for zero in self.impossible]
+
+    def __reduce__(self) -> Any:  # a cached hash of strings is valid in one process only
+        return Domain.from_json, (self.to_json(),)
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.attributes)
 
@@ -143,8 +169,15 @@ class Domain:
         except (KeyError, TypeError):
             raise Error(f"{label!r} is not a value of {name!r}; expected one of {names(codes)}.") from None
 
+    def codes(self, name: str, values: Label | Iterable[Label]) -> list[int]:
+        """The positions of one label or of several."""
+        listed = [values] if isinstance(values, str) or not isinstance(values, Iterable) else list(values)
+        return [self.code(name, value) for value in listed]
+
     def clique(self, attributes: str | Iterable[str]) -> Clique:
         """Check a set of attributes and return it as a tuple, in the order given."""
+        if not isinstance(attributes, Iterable):
+            raise Error(f"expected an attribute's name or several, not {attributes!r}.")
         clique = (attributes,) if isinstance(attributes, str) else tuple(attributes)
         for name in clique:
             if name not in self:
@@ -166,11 +199,8 @@ class Domain:
     def project(self, attributes: Iterable[str]) -> "Domain":
         """The domain of some attributes, with the impossible combinations that speak of them alone."""
         kept = self.clique(attributes)
-        rules = [dict(z) for z in self.impossible if all(name in kept for name, _ in z)]
-        return Domain(
-            {name: self.labels(name) for name in kept},
-            [{name: [self.labels(name)[i] for i in codes] for name, codes in rule.items()} for rule in rules],
-        )
+        rules = [rule for rule in self.rules() if all(name in kept for name in rule)]
+        return Domain({name: self.labels(name) for name in kept}, rules)
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary for JSON. Attributes are a list, since their order matters."""
@@ -178,8 +208,7 @@ class Domain:
         for name, labels in zip(self.attributes, self._labels, strict=True):
             numbered = labels == tuple(range(len(labels)))
             attributes.append({"name": name, **({"size": len(labels)} if numbered else {"labels": list(labels)})})
-        zeros = [{name: [self.labels(name)[i] for i in codes] for name, codes in zero} for zero in self.impossible]
-        return {"format": FORMAT, "version": 1, "attributes": attributes, "impossible": zeros}
+        return {"format": FORMAT, "version": 1, "attributes": attributes, "impossible": self.rules()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Domain":
@@ -221,11 +250,15 @@ class Domain:
             )
         zero = []
         for name in self.clique(rule):
-            values = rule[name]
-            listed = [values] if isinstance(values, str) or not isinstance(values, Iterable) else list(values)
-            if not listed:
+            codes = self.codes(name, rule[name])
+            if not codes:
                 raise Error(f"the impossible combination {dict(rule)!r} lists no value of {name!r}; list at least one.")
-            zero.append((name, tuple(sorted({self.code(name, value) for value in listed}))))
+            zero.append((name, tuple(sorted(set(codes)))))
+        if self.cells(rule) > LARGEST_RULE:
+            raise Error(
+                f"the impossible combination of {names(rule)} spans a table of {self.cells(rule):.3g} cells, more than "
+                f"{LARGEST_RULE:.3g}; declare it on fewer attributes."
+            )
         return tuple(sorted(zero, key=lambda part: self.position(part[0])))
 
     def __repr__(self) -> str:
@@ -237,12 +270,13 @@ class Domain:
 
 def _labels(name: str, values: int | Sequence[Label]) -> tuple[Label, ...]:
     """Check one attribute's values."""
-    if isinstance(values, str | bytes | bool):
+    if isinstance(values, str | bytes | bool | Set | Mapping):  # a set has no order, and labels need one
         raise Error(f"attribute {name!r}: expected a size or a list of labels, not {values!r}.")
     if isinstance(values, Iterable):
         labels = tuple(values)
         if all(isinstance(v, str) for v in labels):
-            pass
+            for label in labels:
+                _check_text(label, f"a label of {name!r}")  # type: ignore[arg-type]
         elif any(isinstance(v, bool) for v in labels):
             raise Error(f"attribute {name!r}: write truth values as strings, for instance ['no', 'yes'].")
         else:
@@ -252,12 +286,22 @@ def _labels(name: str, values: int | Sequence[Label]) -> tuple[Label, ...]:
                 raise Error(f"attribute {name!r}: labels must be all strings or all integers.") from None
     else:
         try:
-            labels = tuple(range(index(values)))
+            size = index(values)
         except TypeError:
             raise Error(f"attribute {name!r}: expected a size or a list of labels, not {values!r}.") from None
+        if size > MOST_VALUES:
+            raise Error(f"attribute {name!r} has {size} values, more than {MOST_VALUES}; group them.")
+        labels = tuple(range(size))
     if not labels:
         raise Error(f"attribute {name!r} has no values; every attribute needs at least one.")
     if len(set(labels)) != len(labels):
         twice = sorted({v for v in labels if labels.count(v) > 1}, key=str)
         raise Error(f"attribute {name!r} lists {names(twice)} more than once; labels must differ.")
     return labels
+
+
+def _check_text(text: str, what: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair: no file could hold it
+        raise Error(f"{what} is not valid Unicode text: {text!r}; write it in whole characters.") from None

@@ -16,6 +16,7 @@ import secrets
 import struct
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,18 +47,21 @@ def write_atomically(path: str | Path, data: bytes) -> None:
 
 
 def _neighbour(path: Path) -> Path:
-    return path.with_name(f".{path.name[:60]}.{secrets.token_hex(4)}.tmp")  # a name has at most 255 bytes
+    whole = Path(os.path.abspath(path))  # "." has no name of its own
+    return whole.parent / f".{whole.name[:60]}.{secrets.token_hex(4)}.tmp"  # a name has at most 255 bytes
 
 
 def check_writable(path: str | Path) -> None:
     """Refuse a path where :func:`write_atomically` would fail: a temporary neighbour is made and taken away."""
     path = Path(path)
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise FileError(f"cannot write {path}: it is a folder, or in none; choose another path.")
     temporary = _neighbour(path)
     try:
+        if os.path.isdir(path) or not os.path.isdir(path.absolute().parent):
+            raise FileError(f"cannot write {path}: it is a folder, or in none; choose another path.")
         with open(temporary, "xb"):
             pass
+        with suppress(FileNotFoundError):
+            os.lstat(path)  # a name that is too long, for instance
     except OSError as error:
         raise FileError(f"cannot write {path}: {error.strerror}; choose a path that you may write to.") from None
     finally:

@@ -300,6 +300,65 @@ def test_what_goes_wrong_costs_nothing_and_writes_nothing(folder, capsys, extra,
     assert not os.path.exists("x.qfr")
 
 
+@pytest.mark.parametrize("out", [
+    "data.csv", "schema.json", "budget.db", "curator.pem", "weights.json", "cliques.json", "./data.csv", "link.csv",
+    "hard.csv", "link.db", "hard.db", "budget.db-journal", "old.qfr", "notes.txt", "gone.qfr",
+])  # fmt: skip
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_out_replaces_nothing_that_it_should_not(folder, capsys, out, force):
+    assert main(["key", "create", "curator.pem"]) == 0
+    (folder / "weights.json").write_text('[[["a", "b"], 2]]')
+    (folder / "cliques.json").write_text('[["a", "b"]]')
+    (folder / "notes.txt").write_text("mine")
+    for name, suffix in (("data", ".csv"), ("budget", ".db")):
+        (folder / f"link{suffix}").symlink_to(name + suffix)
+        os.link(name + suffix, f"hard{suffix}")
+    (folder / "gone.qfr").symlink_to("nowhere")
+    asked = [*ASKED, "--epsilon", "0.25", "--key", "curator.pem", "--weights", "weights.json"]
+    asked[asked.index("chain")] = "cliques.json"
+    assert main([*asked, "--no-ledger", "--out", "old.qfr"]) == 0
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.exists()}
+    code = main([*asked, "--ledger", "budget.db", "--out", out, *force])
+    if out == "old.qfr" and force:
+        assert code == 0
+        return
+    assert code == 1
+    assert {path.name: path.read_bytes() for path in folder.iterdir() if path.exists()} == before
+    assert Ledger("budget.db").spent == 0
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_cannot_be_written_is_found_out_before_the_charge(folder):
+    (folder / "closed").mkdir(mode=0o500)
+    assert main([*ASKED, "--epsilon", "0.25", "--ledger", "budget.db", "--out", "closed/x.qfr"]) == 1
+    assert Ledger("budget.db").spent == 0
+
+
+def test_a_name_that_is_too_long_is_found_out_before_the_charge(folder, capsys):
+    assert main([*ASKED, "--epsilon", "0.25", "--ledger", "budget.db", "--out", "x" * 300]) == 1
+    assert "cannot write" in capsys.readouterr().err
+    assert Ledger("budget.db").spent == 0
+
+
+def test_what_no_file_can_hold_is_refused_before_the_charge(ledger):
+    from quietfield.manifests import LABELS_LIMIT
+
+    with pytest.raises(Error, match="Unicode"):
+        qf.Domain({"a\ud800": 2})
+    with pytest.raises(Error, match="Unicode"):
+        qf.Domain({"a": ["x", "\udfff"]})
+    schema = qf.Schema({"a": LABELS_LIMIT, "b": 2})
+    with pytest.raises(Error, match="at most"):
+        qf.release(np.zeros((1, 2), int), schema, [("b",)], epsilon=1, unit=qf.Rows(1), ledger=ledger)
+    frame = {"a": [0], "b": [0], "c": [0], "w\ud800": [1]}
+    book = Ledger.create(ledger.path.with_name("p.db"), epsilon=2, unit=qf.Person("w", rows=1))
+    with pytest.raises(Error, match="JSON"):
+        qf.release(frame, SCHEMA, PAIRS, epsilon=1, unit=qf.Person("w\ud800", rows=1), ledger=book)
+    with pytest.raises(Error, match="too many digits"):
+        qf.release(frame, SCHEMA, PAIRS, epsilon=Fraction(10**500 + 1, 10**500), unit=qf.Rows(1), ledger=ledger)
+    assert (ledger.spent, book.spent) == (0, 0)
+
+
 def test_verify_names_the_neighbours_and_paper_mode_and_escapes_notes(folder, capsys):
     from dataclasses import replace
 

@@ -1,6 +1,8 @@
 """``quietfield release``: from records to a file that may be published."""
 
 import json
+import os
+from glob import glob
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -39,6 +41,7 @@ def release(
     total: Annotated[str, typer.Option(help="Release a noisy total: auto, yes or no.")] = "auto",
     weights: Annotated[Path | None, typer.Option(help='A JSON file of weights, [[["a", "b"], 2], ...].')] = None,
     key: Annotated[Path | None, typer.Option(help="A private key (PEM) that signs the release.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a release that is at --out already.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be done; read no record, pay nothing.")
     ] = False,
@@ -49,7 +52,7 @@ def release(
     from quietfield.cli import arguments
     from quietfield.curator import publish
     from quietfield.curator.ledger import Ledger
-    from quietfield.errors import Error, FileError
+    from quietfield.errors import Error
     from quietfield.keys import load_private
     from quietfield.schema import Schema
 
@@ -79,13 +82,40 @@ def release(
         return
     if out is None:
         raise Error("say where the release goes: --out FILE.")
-    if out.is_dir() or not out.absolute().parent.is_dir():  # found out now, since a charge is not paid back
-        raise FileError(f"cannot write {out}: it is a folder, or in none; choose another path.")
+    read = [schema, *(path for path in (ledger, key, weights) if path is not None), Path(structure)]
+    _check_out(out, [data, *map(Path, glob(str(data), recursive=True)), *read], force)
     found = publish.release(data, known, cliques, ledger=book, progress=progress, **asked)
     found.save(out, signer)
     loaded = type(found).load(out)
     facts = [(name, text) for name, text in loaded._facts() if name != "note"]
     _show({"written": str(out), **dict(facts), "notes": "; ".join(loaded.notes)}, as_json)
+
+
+def _check_out(out: Path, read: list[Path], force: bool) -> None:
+    """Refuse an output that could not be written or would replace something; before the charge, which is for good."""
+    from quietfield.errors import FileError
+    from quietfield.files import archive_kind, check_writable
+
+    for path in read:
+        beside = [path, *(path.with_name(path.name + end) for end in ("-journal", "-wal", "-shm"))]  # SQLite's files
+        if any(_same(out, one) for one in beside):
+            raise FileError(f"--out {out} is {path}, which this release reads; choose another path.")
+    check_writable(out)
+    if os.path.lexists(out):
+        if not force:
+            raise FileError(f"{out} exists; choose another path, or say --force to replace a release.")
+        if archive_kind(out) != "release":
+            raise FileError(
+                f"{out} is not a quietfield release, and --force replaces nothing else; choose another path."
+            )
+    check_writable(out)
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)  # the same file under whatever name, through links too
+    except OSError:
+        return one.resolve() == other.resolve()
 
 
 def _planned(prepared: Any, book: Any) -> dict[str, Any]:
