@@ -75,6 +75,13 @@ def test_impossible_combinations_become_masks():
         (lambda: qf.Domain({"a": [1, "x"]}), "all strings or all integers"),
         (lambda: qf.Domain({"a": [True, False]}), "truth values as strings"),
         (lambda: qf.Domain({"a": ["x", "x"]}), "lists 'x' more than once"),
+        (lambda: qf.Domain({"a": {"f", "m"}}), "a size or a list of labels"),
+        (lambda: qf.Domain({"a": 10**12}), "more than 16777216; group them"),
+        (
+            lambda: qf.Domain(dict.fromkeys("abcdefghijkl", 10), [dict.fromkeys("abcdefghijkl", 0)]),
+            "on fewer attributes",
+        ),
+        (lambda: qf.Domain({"a": 2}, None), "a list of combinations"),
         (lambda: qf.Domain({"": 2}), "non-empty string"),
         (lambda: qf.Domain({3: 2}), "non-empty string"),
         (lambda: qf.Domain([("a", 2)]), "a mapping of names"),
@@ -101,3 +108,23 @@ def test_bad_files_are_refused(tmp_path):
             qf.Domain.load(tmp_path / "d.json")
     with pytest.raises(FileError, match="cannot read"):
         qf.Domain.load(tmp_path / "absent.json")
+
+
+def test_a_domain_of_a_domain_keeps_its_rules_and_pickles():
+    import os
+    import pickle
+    import subprocess
+    import sys
+
+    domain = qf.Domain({"a": 2, "b": 2}, [{"a": 0, "b": 0}])
+    assert qf.Domain(domain) == domain
+    hash(domain)
+    code = "import pickle, sys, quietfield as qf; d = pickle.load(sys.stdin.buffer); print(d in {qf.Domain(d)})"
+    there = subprocess.run(
+        [sys.executable, "-c", code],
+        input=pickle.dumps(domain),
+        capture_output=True,
+        env={**os.environ, "PYTHONHASHSEED": "7"},
+        check=True,
+    )
+    assert there.stdout.strip() == b"True"

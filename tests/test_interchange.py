@@ -46,7 +46,9 @@ def test_a_uai_file_as_others_write_it(tmp_path):
     ("text", "message"),
     [("", "complete UAI"), ("GRAPH 3", "starts with 'GRAPH'"), ("MARKOV 2 2 2 1 2 0 1 4 1 1 1", "complete UAI"),
      ("MARKOV 2 2 2 1 2 0 1 5 1 1 1 1 1", "length differs"), ("MARKOV 1 2 1 1 0 2 1 -1", "negative"),
-     ("MARKOV 1 2 1 1 7 2 1 1", "complete UAI"), ("MARKOV 1 0 0", "has no values")],
+     ("MARKOV 1 2 1 1 7 2 1 1", "complete UAI"), ("MARKOV 1 0 0", "has no values"),
+     ("MARKOV 2 2 2 1 1 -1 2 1 3", "complete UAI"), ("MARKOV 2 2 2 1 2 0 0 4 1 1 1 1", "complete UAI"),
+     ("MARKOV 1 2 1 1 0 2 1 1 9", "complete UAI")],
 )  # fmt: skip
 def test_bad_uai_files_are_refused(tmp_path, text, message):
     (tmp_path / "a.uai").write_text(text)
@@ -58,6 +60,12 @@ def test_large_potentials_do_not_overflow(tmp_path):
     model = qf.Model(qf.Domain({"a": 2}), {"a": [2000.0, 2001.0]})
     interchange.save_uai(model, tmp_path / "a.uai")
     np.testing.assert_allclose(interchange.load_uai(tmp_path / "a.uai").marginal("x0"), model.marginal("a"))
+
+
+def test_potentials_that_do_not_fit_into_probabilities_are_not_written_as_zeros(tmp_path):
+    model = qf.Model(qf.Domain({"a": 2}), {"a": [0.0, -800.0]})
+    with pytest.raises(Error, match="do not fit into floats"):
+        interchange.save_uai(model, tmp_path / "a.uai")
 
 
 @COMPILED

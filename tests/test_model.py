@@ -75,7 +75,7 @@ def test_divergence_between_different_cliques_equals_enumeration(parts, seed):
 
 
 def test_divergence_is_infinite_where_the_other_forbids(small):
-    free = qf.Model(qf.Domain(small.domain), small.potentials)
+    free = qf.Model(qf.Domain({a: small.domain.labels(a) for a in small.domain}), small.potentials)
     assert free.kl(small) == math.inf
     assert 0 < small.kl(free) < math.inf
 
@@ -182,6 +182,11 @@ def test_bad_records_are_refused_without_quoting_them(small, records, message):
         (lambda m: m.sample(5, seed=0, chains=4), "Gibbs"),
         (lambda m: m.kl(qf.Model(qf.Domain({"a": 2}), {})), "different attributes"),
         (lambda m: qf.Model({"a": 2}, {}), "a Domain, not a dict"),
+        (lambda m: m.sample(5, seed=-1), "a seed is a whole number of 0"),
+        (lambda m: m.marginal(3), "an attribute's name or several"),
+        (lambda m: m.conditional("age", "sex"), "given maps attributes to labels"),
+        (lambda m: m.kl(3), "a divergence is from a Model"),
+        (lambda m: qf.Model(m.domain, None), "expected a mapping"),
         (lambda m: qf.Model(m.domain, {}, method="magic"), "'magic' is not an inference method"),
     ],
 )
@@ -309,7 +314,7 @@ class TestLoopyModels:
             lambda m: m.mode(),
             lambda m: m.kl(m),
         ):
-            with pytest.raises(Error, match=r"needs exact inference, .*'loopy'.*model\.sample"):
+            with pytest.raises(Error, match=r"'loopy' inference, and .* needs exact inference; .*model\.sample"):
                 ask(grid[1])
 
     def test_gibbs_samples_follow_the_model(self, grid):
@@ -327,6 +332,33 @@ class TestLoopyModels:
         assert ((frame["x0"] == 0) & (frame["x1"] == 0)).sum() == 0
         assert frame.diagnostics.distance < 2 * frame.diagnostics.expected
         assert "effective sample size" in str(frame.diagnostics)
+
+    def test_attributes_that_only_a_rule_mentions(self):
+        domain = qf.Domain({"a": 2, "b": 2, "c": 2}, [{"a": 0, "c": 1}])
+        exact, loopy = (qf.Model(domain, {("a", "b"): np.eye(2)}, method=m) for m in ("exact", "loopy"))
+        np.testing.assert_allclose(loopy.marginal("c"), exact.marginal("c"), atol=1e-6)
+        frame = loopy.sample(4000, seed=0)
+        assert abs((frame["c"] == 1).mean() - exact.marginal("c")[1]) < 0.05
+        assert not ((frame["a"] == 0) & (frame["c"] == 1)).any()
+
+    def test_offsets_of_potentials_do_not_matter_to_gibbs(self):
+        domain = qf.Domain({"a": 2, "b": 2})
+        table = np.array([[0, 1.0], [2, 0]])
+        low, high = (qf.Model(domain, {("a", "b"): table + s}, method="loopy").sample(500, seed=0) for s in (0, -20000))
+        assert np.array_equal(low.codes, high.codes)
+
+    def test_few_chains_do_not_look_better_than_they_are(self):
+        """Two chains that hardly move: the effective size must not be the number of records."""
+        names = [f"x{i}" for i in range(4)]
+        potentials = {c: 4 * np.eye(2) for c in structures.grid(names, 2)}
+        stuck = qf.Model(qf.Domain(dict.fromkeys(names, 2)), potentials, method="loopy")
+        frame = stuck.sample(2000, seed=0, chains=40, burn_in=5, thin=1)
+        assert frame.diagnostics.effective < 1000
+
+    @pytest.mark.parametrize("options", [{"chains": 0}, {"chains": 2.5}, {"thin": 0}, {"burn_in": -1}, {"foo": 3}])
+    def test_bad_options_of_gibbs_are_refused(self, grid, options):
+        with pytest.raises(Error, match=next(iter(options))):
+            grid[1].sample(10, seed=0, **options)
 
     def test_gibbs_refuses_to_return_impossible_records(self):
         names = [f"x{i}" for i in range(8)]

@@ -81,7 +81,7 @@ def test_an_attribute_without_edges_gets_a_table_of_its_own():
             ),
             "tied twice",
         ),
-        (lambda: structures.Structure.of("ab"), r"expected a list of cliques, not the string 'ab'"),
+        (lambda: structures.Structure.of("ab"), "expected a list of cliques, not 'ab'"),
         (lambda: structures.Structure.of([("a", "z")], qf.Domain({"a": 2})), "'z' is not an attribute"),
         (
             lambda: structures.Structure((("a", "b"), ("b", "c")), ((("a", "b"), ("b", "c")),)).check(

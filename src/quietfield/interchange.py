@@ -25,7 +25,10 @@ Tables = list[tuple[Clique, np.ndarray]]
 
 
 def from_factors(labels: Mapping[str, int | Sequence[Label]], tables: Iterable[tuple[Clique, np.ndarray]]) -> Model:
-    """A model from non-negative tables: their product, normalised. Tables over the same attributes are multiplied."""
+    """A model from non-negative tables: their product, normalised. Tables over the same attributes are multiplied.
+
+    A constant changes no probability and is left out, so log Z may differ by it from that of the program that wrote it.
+    """
     merged: dict[frozenset[str], tuple[Clique, np.ndarray]] = {}
     for clique, table in tables:
         if not np.isfinite(table).all() or (table < 0).any():
@@ -53,12 +56,17 @@ def to_factors(model: Model) -> Tables:
     for clique, theta in model.potentials.items():
         shift = theta.max() if np.abs(theta).max() > _LARGEST else 0.0
         tables[clique] = np.exp(theta - shift)
+        if (tables[clique] == 0).any():
+            raise Error(
+                f"the potentials of {clique} span {np.ptp(theta):.0f}, and their exponentials do not fit into floats; "
+                "a zero would mean impossible. Such a model cannot be written as probabilities."
+            )
     for clique, mask in model.domain.masks:
         held = next((c for c in tables if set(c) == set(clique)), None)
         if held is None:
             tables[clique] = mask.astype(float)
         else:
-            tables[held] = tables[held] * mask.transpose([clique.index(name) for name in held])
+            tables[held] = tables[held] * model.domain.mask_over(held)
     mentioned = {name for clique in tables for name in clique}
     for name in model.domain:  # both formats want every attribute in some table
         if name not in mentioned:
@@ -88,6 +96,8 @@ def load_uai(path: str | Path) -> Model:
         scopes = [[int(next(words)) for _ in range(int(next(words)))] for _ in range(int(next(words)))]
         tables: Tables = []
         for scope in scopes:
+            if len(set(scope)) != len(scope) or not all(0 <= v < len(sizes) for v in scope):
+                raise ValueError
             shape = [sizes[v] for v in scope]
             if int(next(words)) != prod(shape):
                 raise FileError(
@@ -95,6 +105,8 @@ def load_uai(path: str | Path) -> Model:
                 )
             values = np.array([float(next(words)) for _ in range(prod(shape))]).reshape(shape)
             tables.append((tuple(names[v] for v in scope), values))
+        if next(words, None) is not None:
+            raise ValueError
     except (StopIteration, ValueError, IndexError, RuntimeError):
         raise FileError(f"{path} is not a complete UAI file: a number is missing or out of place.") from None
     return from_factors(dict(zip(names, sizes, strict=True)), tables)

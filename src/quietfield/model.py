@@ -8,7 +8,9 @@ Axes follow each clique as given; values along an axis follow the Domain.
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from html import escape
+from math import isnan
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from quietfield import inference
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from quietfield.frames import Frame
     from quietfield.inference.elimination import Factor
     from quietfield.learning.loop import FitReport
+    from quietfield.sampling import GibbsReport, GibbsSample
 
 KIND, VERSION = "model", 1
 
@@ -49,27 +52,24 @@ class Model:
         options: Mapping[str, Any] | None = None,
         report: "FitReport | None" = None,
     ) -> None:
-        import numpy as np
-
-        from quietfield.inference.layout import plain, refuse_not_finite
+        from quietfield.inference.layout import check_values, plain
 
         if not isinstance(domain, Domain):
             raise Error(f"a Model's first argument is a Domain, not a {type(domain).__name__}.")
+        if not isinstance(potentials, Mapping):
+            raise Error(f"potentials map cliques to tables; expected a mapping, not a {type(potentials).__name__}.")
         self.domain = domain
         self.structure = Structure.of(potentials, domain)
         self.method = method
-        self.options = dict(options or {})
+        self.options = MappingProxyType(dict(options or {}))
         #: How the model was learned, if it was.
         self.report = report
-        if method not in inference.METHODS:
-            raise Error(f"{method!r} is not an inference method; expected one of {names(inference.METHODS)}.")
+        inference.check_options(method, self.options)
         layout = plain(domain, self.structure.cliques)
         flat = layout.pack(dict(zip(self.structure.cliques, potentials.values(), strict=True)))
-        flat.flags.writeable = False
         #: The log-potentials, one read-only array a clique.
-        self.potentials: dict[Clique, np.ndarray] = layout.unpack(flat)
-        if not np.isfinite(flat).all():
-            refuse_not_finite(self.potentials)
+        self.potentials: Mapping[Clique, np.ndarray] = MappingProxyType(layout.unpack(flat))
+        check_values(flat, self.potentials)
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
@@ -96,7 +96,7 @@ class Model:
         inside = self._inside(wanted)
         if inside is not None:
             return inside
-        self._need_exact(f"the joint distribution of {names(wanted)}, which no clique holds together")
+        self._need_exact(f"the joint distribution of {names(wanted)} (no clique holds them together)")
         return self._normalised(self._factors, wanted)
 
     def conditional(
@@ -106,6 +106,8 @@ class Model:
         import numpy as np
 
         wanted = self.domain.clique(attributes)
+        if not isinstance(given, Mapping):
+            raise Error(f'given maps attributes to labels, for instance {{"sex": "f"}}; it is not {given!r}.')
         both = [name for name in self.domain.clique(given) if name in wanted]
         if both:
             raise Error(f"{names(both)} is both asked for and given; name each attribute once.")
@@ -113,8 +115,7 @@ class Model:
         factors = self._factors
         for name, value in given.items():
             v = self.domain.position(name)
-            values = [value] if isinstance(value, str) or not isinstance(value, Iterable) else list(value)
-            codes = [self.domain.code(name, one) for one in values]
+            codes = self.domain.codes(name, value)
             if len(codes) == 1:  # a known value: its axis goes
                 factors = [
                     (tuple(u for u in scope if u != v), table.take(codes[0], axis=scope.index(v))) if v in scope
@@ -163,6 +164,8 @@ class Model:
 
         Infinite where the other model rules out what this one allows.
         """
+        if not isinstance(other, Model):
+            raise Error(f"a divergence is from a Model, not from a {type(other).__name__}.")
         mine, theirs = self.domain, other.domain
         if {a: mine.labels(a) for a in mine} != {a: theirs.labels(a) for a in theirs}:
             raise Error(
@@ -174,7 +177,8 @@ class Model:
             if (self.marginal(clique)[~mask] > 0).any():
                 return float("inf")
         cross = sum(float((self.marginal(c) * table).sum()) for c, table in other.potentials.items())
-        return max(0.0, -self.entropy() - cross + other.log_partition())
+        value = -self.entropy() - cross + other.log_partition()
+        return value if isnan(value) else max(0.0, value)  # rounding may leave it a hair below 0
 
     def sample(self, n: int, seed: int | None = None, **options: int) -> "Frame":
         """n records as a :class:`~quietfield.frames.Frame`; the same seed gives the same records.
@@ -185,16 +189,22 @@ class Model:
         from quietfield import sampling
         from quietfield.frames import Frame
 
-        if isinstance(n, bool) or not hasattr(n, "__index__") or n < 0:
-            raise Error(f"the number of records is a whole number of 0 or more, not {n!r}.")
+        n = sampling.whole("the number of records", n, 0)
+        if seed is not None:
+            seed = sampling.whole("a seed", seed, 0)
         if self.method == "exact":
             if options:
                 raise Error(f"{names(options)} apply to Gibbs sampling; this model is sampled exactly and needs none.")
             self.log_partition()  # refuses a model without possible records
             return Frame(self.domain, sampling.ancestral(self.domain, self._factors, n, seed))
-        start = [self.marginal(name) for name in self.domain]
-        columns, chains, sweeps = sampling.gibbs(self.domain, self._factors, start, n, seed, **options)
-        return Frame(self.domain, columns, self._gibbs_report(columns, chains, sweeps) if n else None)
+        strange = [name for name in options if name not in ("chains", "burn_in", "thin")]
+        if strange:
+            raise Error(f"{names(strange)}: Gibbs sampling takes 'chains', 'burn_in' and 'thin'.")
+        self._warn()
+        start = [self.inference.attributes[name] for name in self.domain]
+        drawn = sampling.gibbs(self.domain, self._factors, start, n, seed, **options)
+        columns = [column[:n] for column in drawn.columns]
+        return Frame(self.domain, columns, self._gibbs_report(drawn) if n else None)
 
     def save(self, path: str | Path) -> None:
         """Write the model to a file: versioned, without pickle, whole or not at all."""
@@ -204,7 +214,7 @@ class Model:
             "domain": self.domain.to_json(),
             "cliques": [list(clique) for clique in self.cliques],
             "method": self.method,
-            "options": self.options,
+            "options": dict(self.options),
         }
         manifest, tables = pack(KIND, VERSION, content, list(self.potentials.values()))
         write_archive(path, {MANIFEST: manifest, TABLES: tables})
@@ -237,6 +247,9 @@ class Model:
             table = table.sum(axis=tuple(i for i, name in enumerate(clique) if name not in wanted))
             left = [name for name in clique if name in wanted]
             return table.transpose([left.index(name) for name in wanted])
+        if len(wanted) == 1 and wanted[0] in self.inference.attributes:
+            self._warn()
+            return self.inference.attributes[wanted[0]]
         known = {name for clique in self.cliques for name in clique} | {n for c, _ in self.domain.masks for n in c}
         if not known.intersection(wanted):
             return np.full(self.domain.table_shape(wanted), 1.0 / self.domain.cells(wanted))
@@ -269,8 +282,8 @@ class Model:
     def _need_exact(self, what: str) -> None:
         if self.method != "exact":
             raise Error(
-                f"{what} needs exact inference, and this model uses {self.method!r}; estimate it from a sample "
-                "(model.sample), or build the model with method='exact' if it fits."
+                f"this model uses {self.method!r} inference, and {what} needs exact inference; estimate it from a "
+                "sample (model.sample), or build the model with method='exact' if it fits."
             )
 
     def _warn(self) -> None:
@@ -279,11 +292,12 @@ class Model:
 
             warnings.warn(self.inference.advice, inference.NotConverged, stacklevel=3)
 
-    def _gibbs_report(self, columns: "list[np.ndarray]", chains: int, sweeps: int) -> Any:
+    def _gibbs_report(self, drawn: "GibbsSample") -> "GibbsReport":
         import numpy as np
 
         from quietfield import sampling
 
+        columns, chains, sweeps = drawn
         effective = sampling.effective_size(self.domain, columns, chains)
         gaps, spreads = [], []
         for clique, table in self.inference.marginals.items():

@@ -8,6 +8,8 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from operator import index
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +18,6 @@ from quietfield.errors import Error
 from quietfield.inference.elimination import Factor, conditionals
 
 CHUNK = 1 << 16  # records drawn at a time: columns of this length stay in a core's cache
-_PENALTY = -1e4  # log-potential of an impossible combination in Gibbs sampling: finite, so a chain can leave one
 
 
 def ancestral(domain: Domain, factors: Sequence[Factor], count: int, seed: int | None) -> list[np.ndarray]:
@@ -102,6 +103,14 @@ class GibbsReport:
         )
 
 
+class GibbsSample(NamedTuple):
+    """Columns of ``rounds x chains`` records, each round one record of every chain."""
+
+    columns: list[np.ndarray]
+    chains: int
+    sweeps: int
+
+
 def gibbs(
     domain: Domain,
     factors: Sequence[Factor],
@@ -112,20 +121,29 @@ def gibbs(
     chains: int = 250,
     burn_in: int = 100,
     thin: int = 5,
-) -> tuple[list[np.ndarray], int, int]:
-    """Records from many chains of single-attribute updates: (columns, chains, sweeps).
+) -> GibbsSample:
+    """At least ``count`` records from many chains of single-attribute updates.
 
     ``start`` gives each attribute's distribution for the first state. Attributes that share no factor are updated
-    together, so a sweep takes a few array operations even in large models. Records cycle through the chains.
+    together, so a sweep takes a few array operations even in large models.
     """
-    chains = max(1, min(chains, count))
+    chains, burn_in, thin = whole("chains", chains, 2), whole("burn_in", burn_in, 0), whole("thin", thin, 1)
+    chains = max(2, min(chains, count))
     rounds = -(-count // chains)
     random = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed)))
-    factors = [(scope, np.maximum(table, _PENALTY)) for scope, table in factors]
-    groups = _update_groups(domain, factors)
-    state = np.stack([random.choice(len(p), size=chains, p=p) for p in start]) if len(domain) else np.zeros((0, chains))
+    # An impossible combination outweighs all potentials together, yet is finite, so that a chain can leave it.
+    tops = [table[np.isfinite(table)].max() for _, table in factors]
+    spans = [top - table[np.isfinite(table)].min() for top, (_, table) in zip(tops, factors, strict=True)]
+    penalty = -(1e3 + float(sum(spans)))
+    soft = [
+        (scope, np.where(np.isneginf(table), penalty, table - top))
+        for top, (scope, table) in zip(tops, factors, strict=True)
+    ]
+    groups = _update_groups(domain, soft)
+    state = (
+        np.stack([random.choice(len(p), size=chains, p=p / p.sum()) for p in start]) if start else np.zeros((0, chains))
+    )
     columns: list[np.ndarray] = [np.empty(rounds * chains, _code_type(size)) for size in domain.shape]
-    masks = [factor for factor in factors if (factor[1] <= _PENALTY).any()]
     sweeps = 0
     for taken in range(rounds):
         for _ in range(thin if taken else burn_in):
@@ -134,12 +152,13 @@ def gibbs(
             sweeps += 1
         for v, column in enumerate(columns):
             column[taken * chains : (taken + 1) * chains] = state[v]
-    if any((table[tuple(columns[v] for v in scope)] <= _PENALTY).any() for scope, table in masks):
-        raise Error(
-            "Gibbs sampling did not find possible records from every start: the impossible combinations are too tight "
-            "for it. Use exact inference, or more burn_in."
-        )
-    return [column[:count] for column in columns], chains, sweeps
+    for scope, table in factors:
+        if np.isneginf(table[tuple(columns[v] for v in scope)]).any():
+            raise Error(
+                "Gibbs sampling did not find possible records from every start: the impossible combinations are too "
+                "tight for it. Use exact inference, or more burn_in."
+            )
+    return GibbsSample(columns, chains, sweeps)
 
 
 class _Group:
@@ -194,16 +213,26 @@ def effective_size(domain: Domain, columns: Sequence[np.ndarray], chains: int) -
     From the spread of the chains' means: chains are independent, whatever the correlation along each.
     """
     count = len(columns[0]) if columns else 0
-    rounds = count // chains
     worst = float(count)
     for codes, size in zip(columns, domain.shape, strict=True):
-        table = codes[: rounds * chains].reshape(rounds, chains)
+        table = codes.reshape(-1, chains)
         for value in range(size):
             means = (table == value).mean(0)
             share = means.mean()
-            if 0.02 < share < 0.98 and chains > 1 and rounds > 1:
-                worst = min(worst, share * (1 - share) / (means.var(ddof=1) / chains))
+            if 0.02 < share < 0.98:
+                worst = min(worst, share * (1 - share) / max(means.var(ddof=1) / chains, 1e-300))
     return worst
+
+
+def whole(what: str, value: Any, least: int) -> int:
+    """A whole number of at least so much, or an error that says what it is for."""
+    try:
+        number = index(value) if not isinstance(value, bool) else None
+    except TypeError:
+        number = None
+    if number is None or number < least:
+        raise Error(f"{what} is a whole number of {least} or more, not {value!r}.")
+    return number
 
 
 def _code_type(size: int) -> type:

@@ -13,7 +13,14 @@ from itertools import combinations
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error, names
 
-Cliques = "Structure | Iterable[str | Iterable[str]]"
+
+def hashable(cliques: "Structure | Iterable[str | Iterable[str]]") -> "Structure | tuple[object, ...]":
+    """Cliques as a key to look up what was computed for them; nothing is checked."""
+    if isinstance(cliques, Structure):
+        return cliques
+    if isinstance(cliques, str) or not isinstance(cliques, Iterable):
+        raise Error(f"expected a list of cliques, not {cliques!r}; write for instance [('a', 'b'), ('b', 'c')].")
+    return tuple(clique if isinstance(clique, str | tuple) else tuple(clique) for clique in cliques)
 
 
 @dataclass(frozen=True)
@@ -57,9 +64,9 @@ class Structure:
     @classmethod
     def of(cls, cliques: "Structure | Iterable[str | Iterable[str]]", domain: Domain | None = None) -> "Structure":
         """A Structure from whatever describes one, checked against a domain if one is given."""
-        if isinstance(cliques, str):
-            raise Error(f"expected a list of cliques, not the string {cliques!r}; write [({cliques!r},)].")
-        structure = cliques if isinstance(cliques, Structure) else cls(tuple(cliques))  # type: ignore[arg-type]
+        structure = hashable(cliques)
+        if not isinstance(structure, Structure):
+            structure = cls(structure)  # type: ignore[arg-type]
         if domain is not None:
             structure.check(domain)
         return structure
@@ -107,15 +114,15 @@ def chain(attributes: Iterable[str], order: int = 1, *, homogeneous: bool = Fals
     (('a', 'b'), ('b', 'c'))
     """
     nodes = tuple(attributes)
-    if order < 1:
+    if not isinstance(order, int) or order < 1:
         raise Error(f"a chain has order 1 or more, not {order}.")
     if homogeneous and order != 1:
         raise Error(
             f"a homogeneous chain has order 1, not {order}; for higher orders write the ties out in a Structure."
         )
     edges = tuple((nodes[i], nodes[j]) for i in range(len(nodes)) for j in range(i + 1, min(i + order + 1, len(nodes))))
-    if homogeneous and len(edges) > 1:
-        return Structure(((nodes[0],), *edges), (edges,))
+    if homogeneous and edges:
+        return Structure(((nodes[0],), *edges), (edges,) if len(edges) > 1 else ())
     return _cover(nodes, edges)
 
 
@@ -137,7 +144,7 @@ def star(attributes: Iterable[str], center: str | None = None) -> Structure:
 def grid(attributes: Iterable[str], columns: int) -> Structure:
     """Attributes laid out row by row, each joined with its right and lower neighbour."""
     nodes = tuple(attributes)
-    if columns < 1:
+    if not isinstance(columns, int) or columns < 1:
         raise Error(f"a grid needs one column or more, not {columns}.")
     right = ((nodes[i], nodes[i + 1]) for i in range(len(nodes) - 1) if (i + 1) % columns)
     down = ((nodes[i], nodes[i + columns]) for i in range(len(nodes) - columns))
@@ -160,9 +167,12 @@ def erdos_renyi(attributes: Iterable[str], p: float, seed: int, *, max_treewidth
     nodes, draw = tuple(attributes), random.Random(seed)
     if not 0 <= p <= 1:
         raise Error(f"an edge's probability lies between 0 and 1, not at {p}.")
+    # A graph of n nodes and treewidth k has at most k n - k (k+1) / 2 edges: most that are too dense cost no search.
+    k = max_treewidth
+    most = len(nodes) ** 2 if k is None else max(k * len(nodes) - k * (k + 1) // 2, len(nodes) - 1)
     for _ in range(10_000):
         edges = [pair for pair in combinations(nodes, 2) if draw.random() < p]
-        if _connected(nodes, edges) and (max_treewidth is None or _treewidth(nodes, edges) <= max_treewidth):
+        if len(edges) <= most and _connected(nodes, edges) and (k is None or _treewidth(nodes, edges) <= k):
             return _cover(nodes, edges)
     wish = "connected" if max_treewidth is None else f"connected and of treewidth at most {max_treewidth}"
     raise Error(f"none of 10,000 graphs of {len(nodes)} attributes with p={p} was {wish}; try another p.")
@@ -198,6 +208,11 @@ def _connected(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> bool:
 
 
 def _treewidth(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> int:
-    from quietfield.inference.plan import plan_for
+    from quietfield.inference.plan import elimination_order, schedule
 
-    return plan_for(Domain(dict.fromkeys(nodes, 2)), edges).treewidth
+    place = {name: i for i, name in enumerate(nodes)}
+    pairs = [(place[a], place[b]) for a, b in edges]
+    order = elimination_order([2] * len(nodes), pairs, restarts=0)
+    rank = {v: i for i, v in enumerate(order)}
+    steps = schedule([tuple(sorted(pair, key=rank.__getitem__)) for pair in pairs], order)
+    return max((len(step.bag) for step in steps), default=1) - 1

@@ -10,7 +10,7 @@ def test_plan_prints_the_figures(tmp_path, capsys):
     (tmp_path / "domain.json").write_text('{"a": 10, "b": 10, "c": 10}')
     assert main(["plan", str(tmp_path / "domain.json"), "--structure", "complete"]) == 0
     out = capsys.readouterr().out
-    assert "treewidth  2" in out
+    assert "treewidth  at most 2" in out
     assert "1,000 cells" in out
     assert "Exact inference fits." in out
 

@@ -17,7 +17,7 @@ def plan(
     structure: Annotated[
         str,
         typer.Option(
-            help="chain, chain:2, homogeneous, star, star:CENTRE, complete, grid:4, or a JSON file of cliques."
+            help="chain, chain:2, homogeneous, star, star:CENTRE, complete, complete:3, grid:4, or a JSON file."
         ),
     ],
     as_json: Annotated[bool, typer.Option("--json", help="Write the figures as JSON.")] = False,
@@ -29,7 +29,9 @@ def plan(
     from quietfield.inference.plan import plan_for
 
     domain = arguments.domain(schema)
-    figures = plan_for(domain, arguments.structure(structure, domain))
+    wanted = arguments.structure(structure, domain)
+    figures = plan_for(domain, wanted)
+    parameters = sum(domain.cells(group[0]) for group in wanted.groups)  # tied cliques share theirs
     free = available_memory()
     advice = ""
     try:
@@ -37,17 +39,17 @@ def plan(
     except TooLarge as refusal:
         advice = str(refusal)
     if as_json:
-        content = {**figures.to_json(), "available_bytes": free, "fits": not advice}
+        content = {**figures.to_json(), "parameters": parameters, "available_bytes": free, "fits": not advice}
         typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
         return
     rows = {
         "attributes": f"{len(domain)}",
         "cliques": f"{len(figures.cliques)}",
-        "log-potentials": f"{sum(domain.cells(c) for c in figures.cliques):,}",
-        "treewidth": f"{figures.treewidth}",
+        "log-potentials": f"{parameters:,}",
+        "treewidth": f"at most {figures.treewidth} (the best of several orders tried)",
         "largest table": f"{figures.largest_table:,} cells" if figures.largest_table < 10**15 else "astronomical",
         "memory": f"{readable_bytes(figures.bytes)} of {readable_bytes(free)} free",
-        "multiplications": f"{figures.operations:.3g} a call",
+        "multiplications": f"{float(min(figures.operations, 10**300)):.3g} a call",
         "elimination order": " ".join(domain.attributes[step.bag[0]] for step in figures.steps[:12])
         + (" ..." if len(figures.steps) > 12 else ""),
     }

@@ -9,9 +9,9 @@
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from math import isfinite
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from quietfield.domain import Clique, Domain
@@ -58,12 +58,14 @@ class Inference:
     and ``residual`` are arrays.
     """
 
-    marginals: "dict[Clique, np.ndarray]"
+    marginals: "Mapping[Clique, np.ndarray]"
     log_z: "float | np.ndarray"
     method: str
     converged: bool
     residual: "float | np.ndarray"
     iterations: int
+    #: The marginals of single attributes, where the method gives them beside those of the cliques.
+    attributes: "Mapping[str, np.ndarray]" = field(default_factory=dict)
 
     @property
     def advice(self) -> str:
@@ -72,7 +74,7 @@ class Inference:
             return ""
         return (
             f"{self.method} inference stopped after {self.iterations} iterations with messages still moving by up to "
-            f"{float(_worst(self.residual)):.2g}; "
+            f"{_largest(self.residual):.2g}; "
             + ("try method='convex', or " if self.method == "loopy" else "")
             + "allow more iterations (iterations=...), or more damping (damping=0.9)."
         )
@@ -82,9 +84,21 @@ def engine(
     domain: Domain, cliques: Structure | Iterable[str | Iterable[str]], method: str = "exact", **options: Any
 ) -> Any:
     """The compiled method for one structure: what learners call thousands of times. Remembered between calls."""
+    check_options(method, options)
+    return METHODS[method](domain, cliques, **options)
+
+
+def check_options(method: str, options: Mapping[str, Any]) -> None:
+    """Refuse an unknown method, and options that it does not take."""
     if method not in METHODS:
         raise Error(f"{method!r} is not an inference method; expected one of {names(METHODS)}.")
-    return METHODS[method](domain, cliques, **options)
+    known = () if method == "exact" else ("damping", "tolerance", "iterations")
+    strange = [name for name in options if name not in known]
+    if strange:
+        raise Error(f"{names(strange)}: {method!r} inference takes {names(known) if known else 'no options'}.")
+    for name, value in options.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise Error(f"the option {name!r} is a number, not {value!r}.")
 
 
 def infer(
@@ -100,26 +114,33 @@ def infer(
 
     With ``batch`` every table has one more leading axis: many parameter sets in one call.
     """
-    found = engine(domain, tuple(potentials), method, **options)
-    theta = found.layout.pack(potentials, dtype, batch)
-    span = float(theta.max() - theta.min()) if theta.size else 0.0
-    if not isfinite(span):
-        from quietfield.inference.layout import refuse_not_finite
+    from quietfield.inference.layout import IMPOSSIBLE, check_values
 
-        refuse_not_finite(potentials)
+    if str(dtype) not in ("float64", "float32"):
+        raise Error(f"inference runs in float64 or float32, not in {dtype!r}.")
+    found = engine(domain, tuple(potentials), method, **options)
+    theta = found.layout.pack(potentials, str(dtype), batch)
+    check_values(theta, potentials)
     mu, log_z, *trace = found.run(theta)
-    if not (log_z > -1e29).all():
-        raise Error(
-            "the impossible combinations leave no possible record; allow at least one combination of all values."
-        )
-    residual = trace[0] if trace else 0.0
+    if method == "exact" and not _finite(mu):
+        mu, log_z = found.run(theta, "log")  # beyond every bound that we know of; slower, and always right
+    if not (log_z > IMPOSSIBLE / 10).all() or not _finite(mu):
+        raise Error(_NOTHING_POSSIBLE)
+    if not trace:
+        return Inference(found.layout.unpack(mu), log_z if batch else float(log_z), method, True, 0.0, 0)
+    residual, iterations, nodes = trace
+    singles = _by_attribute(domain, nodes)
+    tables = found.layout.unpack(mu)
+    if domain.impossible and not batch:
+        _check_agreement(tables, singles)
     return Inference(
-        found.layout.unpack(mu),
+        tables,
         log_z if batch else float(log_z),
         method,
-        not trace or bool((residual <= found.tolerance).all()),
+        bool((residual <= found.tolerance_of(theta.dtype)).all()),
         residual if batch else float(residual),
-        int(_worst(trace[1])) if trace else 0,
+        int(iterations.max()),
+        singles,
     )
 
 
@@ -134,8 +155,34 @@ def marginals(
     found = infer(domain, potentials, method, **options)
     if not found.converged:
         warnings.warn(found.advice, NotConverged, stacklevel=2)
-    return found.marginals, found.log_z
+    return dict(found.marginals), found.log_z
 
 
-def _worst(values: Any) -> Any:
-    return values.max() if hasattr(values, "max") else values
+def _largest(values: "float | np.ndarray") -> float:
+    return float(values) if isinstance(values, float) else float(values.max())
+
+
+def _finite(values: "np.ndarray") -> bool:
+    """Whether all values are finite."""
+    import numpy as np
+
+    return bool(np.isfinite(values).all())
+
+
+def _by_attribute(domain: Domain, nodes: "np.ndarray") -> "dict[str, np.ndarray]":
+    ends = list(accumulate(domain.shape))
+    return {name: nodes[..., end - size : end] for name, size, end in zip(domain, domain.shape, ends, strict=True)}
+
+
+def _check_agreement(tables: "Mapping[Clique, np.ndarray]", singles: "Mapping[str, np.ndarray]") -> None:
+    """Messages that meet an impossibility can settle on tables that contradict each other: nothing is possible then."""
+    for clique, table in tables.items():
+        for axis, name in enumerate(clique):
+            inside = table.sum(axis=tuple(i for i in range(len(clique)) if i != axis))
+            if abs(inside - singles[name]).max() > 0.4:
+                raise Error(_NOTHING_POSSIBLE)
+
+
+_NOTHING_POSSIBLE = (
+    "the impossible combinations leave no possible record; allow at least one combination of all values."
+)

@@ -26,14 +26,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from quietfield.domain import Domain
-from quietfield.inference.layout import Layout
+from quietfield.inference.layout import IMPOSSIBLE, Layout
 from quietfield.inference.plan import Plan, Step, plan_for
-from quietfield.structures import Structure
+from quietfield.structures import Structure, hashable
 
 KERNELS = ("plain", "scaled", "log")
 SHORTEST_RUN = 24  # fewer equal steps in a row run faster one by one, and compile in seconds
-_IMPOSSIBLE = -1e30  # stands for log 0: minus infinity would give NaN gradients
-_LETTERS = "abcdefghijklmnopqrstuvwxyABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class Signature(NamedTuple):
@@ -68,7 +66,7 @@ class Exact:
     @classmethod
     def of(cls, domain: Domain, cliques: Structure | Iterable[str | Iterable[str]]) -> "Exact":
         """Planned and compiled once a structure; refused if it would not fit in memory."""
-        return _exact(domain, cliques if isinstance(cliques, Structure) else tuple(cliques))
+        return _exact(domain, hashable(cliques))
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
@@ -117,7 +115,10 @@ class Exact:
             return "plain"
         by_factor = np.empty_like(spans)
         by_factor[:, list(self.layout.order)] = spans
-        worst = max((float(by_factor[:, list(row)].sum(1).max()) for row in self.plan.reach if row), default=0.0)
+        worst = max(
+            float(by_factor[:, list(row)].sum(1).max()) + terms
+            for row, terms in zip(self.plan.reach, self.plan.log_terms, strict=True)
+        )
         return "scaled" if worst <= room else "log"
 
     def log_partition(self, theta: jax.Array, kernel: str = "scaled") -> jax.Array:
@@ -141,6 +142,8 @@ class Exact:
     def run(self, theta: np.ndarray, kernel: str | None = None) -> tuple[np.ndarray, np.ndarray]:
         """(mu, A) on the host, compiled at first use; rows of theta are a batch."""
         kernel = kernel or self.kernel(theta)
+        rows = len(theta) if theta.ndim > 1 else 1
+        self.plan.check_memory(log_space=kernel == "log", rows=rows, itemsize=theta.dtype.itemsize)
         with jax.enable_x64(theta.dtype == np.float64):
             mu, log_z = self.compiled(kernel, theta.ndim > 1)(theta)
             return np.asarray(mu), np.asarray(log_z)
@@ -200,20 +203,15 @@ class Exact:
 
     def _mask(self, slot: tuple[int, ...], kernel: str) -> np.ndarray:
         """The masks of one slot, axes by elimination rank, as factors of the kernel's kind."""
-        stacked = []
-        for f in slot:
-            clique, mask = self.plan.domain.masks[f - len(self.plan.cliques)]
-            names = [self.plan.domain.attributes[v] for v in self.plan.scopes[f]]
-            stacked.append(mask.transpose([clique.index(name) for name in names]))
-        possible = np.stack(stacked)
-        return np.where(possible, 0.0, _IMPOSSIBLE) if kernel == "log" else possible.astype(float)
+        domain = self.plan.domain
+        scopes = [tuple(domain.attributes[v] for v in self.plan.scopes[f]) for f in slot]
+        possible = np.stack([domain.mask_over(scope) for scope in scopes])
+        return np.where(possible, 0.0, IMPOSSIBLE) if kernel == "log" else possible.astype(float)
 
 
 @lru_cache(maxsize=256)
-def _exact(domain: Domain, cliques: Structure | tuple[str | Iterable[str], ...]) -> Exact:
-    figures = plan_for(domain, cliques)
-    figures.check_memory()
-    return Exact(figures)
+def _exact(domain: Domain, cliques: Structure | tuple[Any, ...]) -> Exact:
+    return Exact(plan_for(domain, cliques))
 
 
 def _span(tables: np.ndarray) -> np.ndarray:
@@ -238,10 +236,14 @@ def _linear_step(
 ) -> tuple[jax.Array, jax.Array]:
     """Multiply the inputs and sum the bag's first axis out: (message, logarithm of its scale)."""
     scopes = (*signature.factors, *signature.masks, *signature.children)
-    terms = ",".join("".join(_LETTERS[i] for i in scope) for scope in scopes)
-    out = "".join(_LETTERS[i] for i in range(1, len(signature.sizes)))
-    highest = jax.lax.Precision.HIGHEST
-    message = jnp.einsum(f"{terms}->{out}", *tables, *masks, *sides, optimize="optimal", precision=highest)
+    merged: dict[tuple[int, ...], Any] = {}  # tables over the same axes first: many of them meet at a hub
+    for scope, table in zip(scopes, (*tables, *masks, *sides), strict=True):
+        merged[scope] = merged[scope] * table if scope in merged else table
+    out = tuple(range(1, len(signature.sizes)))
+    terms = [part for scope, table in merged.items() for part in (table, scope)]
+    # The search for the best order of products is exhaustive, and takes hours from a dozen tables on.
+    path = "optimal" if len(merged) <= 6 else "dp"
+    message = jnp.einsum(*terms, out, optimize=path, precision=jax.lax.Precision.HIGHEST)
     if not scaled or not out:
         return message, jnp.zeros((), message.dtype)
     # The scale cancels in log Z, so no gradient need flow through it.

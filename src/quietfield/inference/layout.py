@@ -17,6 +17,10 @@ from quietfield.errors import Error, names
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+#: Stands for log 0 on the device, where minus infinity would give NaN gradients. No sum of potentials comes near it.
+IMPOSSIBLE = -1e30
+LARGEST = 1e25  # potentials beyond this are refused: they would be mistaken for impossible combinations
+
 
 @dataclass(frozen=True, eq=False)
 class Layout:
@@ -64,11 +68,12 @@ class Layout:
         """The tables as one vector (as rows of vectors with ``batch``); shapes are checked, values are not."""
         lead = 1 if batch else 0
         parts = []
-        for (_, _, _, shape), table in zip(self._parts, tables.values(), strict=True):
+        for (clique, _, _, shape), table in zip(self._parts, tables.values(), strict=True):
             array = np.asarray(table)
             if array.shape[lead:] != shape:
-                self._refuse(tables, lead)
-            parts.append(array.reshape(len(array), -1) if batch else array.ravel())
+                found = array.shape[lead:]
+                raise Error(f"the table of {clique} has shape {found}; expected {shape}, the sizes of its attributes.")
+            parts.append(array.reshape(len(array), prod(shape)) if batch else array.ravel())
         try:
             flat = np.concatenate(parts, axis=lead, dtype=dtype, casting="same_kind") if parts else np.zeros(0, dtype)
         except (TypeError, ValueError):
@@ -77,22 +82,19 @@ class Layout:
             if batch and len({len(part) for part in parts}) > 1:
                 raise Error("with batch=True every table needs the same leading length.")
             raise Error("potentials must be arrays of real numbers.")
+        if batch and not len(flat):
+            raise Error("with batch=True the tables need at least one row.")
         return flat if self._moved is None else flat[..., self._moved]
 
     def unpack(self, flat: "np.ndarray") -> "dict[Clique, np.ndarray]":
-        """The vector (or rows of vectors) as one table a clique, axes as the caller gave them."""
+        """The vector (or rows of vectors) as one table a clique, axes as the caller gave them; read-only."""
         if self._back is not None:
             flat = flat[..., self._back]
+        elif flat.flags.writeable:
+            flat = flat.copy()
+        flat.flags.writeable = False
         lead = flat.shape[:-1]
         return {clique: flat[..., a:b].reshape(*lead, *shape) for clique, a, b, shape in self._parts}
-
-    def _refuse(self, tables: "Mapping[Clique, ArrayLike]", lead: int) -> None:
-        for clique, table in tables.items():
-            shape, expected = np.shape(table)[lead:], self.domain.table_shape(clique)
-            if shape != expected:
-                raise Error(
-                    f"the table of {clique} has shape {shape}; expected {expected}, the sizes of its attributes."
-                )
 
 
 def plain(domain: Domain, cliques: Sequence[Clique]) -> Layout:
@@ -100,10 +102,11 @@ def plain(domain: Domain, cliques: Sequence[Clique]) -> Layout:
     return Layout(domain, tuple(cliques), tuple(range(len(cliques))), tuple(tuple(range(len(c))) for c in cliques))
 
 
-def refuse_not_finite(tables: "Mapping[Clique, ArrayLike]") -> None:
-    """Say which tables hold NaN or infinite values."""
-    bad = [clique for clique, table in tables.items() if not np.isfinite(np.asarray(table, dtype=float)).all()]
-    raise Error(
-        f"the potentials of {names(bad, 4)} hold NaN or infinite values; log-potentials must be finite. "
-        "To declare combinations impossible, use Domain(..., impossible=[...])."
-    )
+def check_values(theta: np.ndarray, tables: "Mapping[Clique, ArrayLike]") -> None:
+    """Refuse NaN, infinite and absurdly large potentials, naming the tables that hold them."""
+    if theta.size and not (theta.max() <= LARGEST and theta.min() >= -LARGEST):
+        bad = [c for c, t in tables.items() if not (np.abs(np.asarray(t, dtype=float)) <= LARGEST).all()]
+        raise Error(
+            f"the potentials of {names(bad, 4)} hold NaN, infinite or absurdly large values; log-potentials must be "
+            "finite. To declare combinations impossible, use Domain(..., impossible=[...])."
+        )

@@ -27,10 +27,9 @@ from jax.scipy.special import logsumexp, xlogy
 
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error
-from quietfield.inference.layout import Layout, plain
-from quietfield.structures import Structure
+from quietfield.inference.layout import IMPOSSIBLE, Layout, plain
+from quietfield.structures import Structure, hashable
 
-_IMPOSSIBLE = -1e30
 _STALL = 50  # iterations without the residual halving before damping grows
 _MOST_DAMPING = 0.95
 _FORESTS = 64
@@ -81,8 +80,9 @@ class Loopy:
         """Belief propagation for a model (its convex, reweighted variant with ``reweighted``)."""
         if not 0 <= damping < 1:
             raise Error(f"damping lies between 0 and 1 (1 excluded), not at {damping}.")
-        structure = cliques if isinstance(cliques, Structure) else tuple(cliques)
-        return _loopy(domain, structure, reweighted, damping, tolerance, iterations)
+        if not 0 < tolerance < 1 or not iterations >= 1:
+            raise Error("tolerance lies between 0 and 1, and iterations is 1 or more.")
+        return _loopy(domain, hashable(cliques), reweighted, damping, tolerance, iterations)
 
     @property
     def name(self) -> str:
@@ -131,10 +131,17 @@ class Loopy:
     def _rows(self, attributes: tuple[int, ...]) -> np.ndarray:
         return np.array([self._places[0][v][1] for v in attributes])
 
-    def run(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """(mu, log Z, residual, iterations) on the host; rows of theta are a batch."""
+    def tolerance_of(self, dtype: Any) -> float:
+        """The tolerance, no finer than the numbers are."""
+        return max(self.tolerance, 16 * float(np.finfo(dtype).eps))
+
+    def run(self, theta: np.ndarray) -> "tuple[np.ndarray, ...]":
+        """(mu, log Z, residual, iterations, nodes) on the host; rows of theta are a batch.
+
+        ``nodes`` holds the beliefs of all attributes, one after the other.
+        """
         with jax.enable_x64(theta.dtype == np.float64):
-            return tuple(np.asarray(part) for part in self.compiled(theta.ndim > 1)(theta))  # type: ignore[return-value]
+            return tuple(np.asarray(part) for part in self.compiled(theta.ndim > 1)(theta))
 
     def compiled(self, batch: bool = False) -> Callable[[Any], tuple[jax.Array, ...]]:
         cache = self.__dict__.setdefault("_compiled", {})
@@ -144,10 +151,11 @@ class Loopy:
 
     def marginals_and_log_partition(self, theta: jax.Array) -> tuple[jax.Array, jax.Array]:
         """(mu, A) of the flat theta; pure. At a fixed point mu = dA/dtheta, and its Jacobian is symmetric."""
-        return self.solve(theta)[:2]
+        mu, log_z, *_ = self.solve(theta)
+        return mu, log_z
 
-    def solve(self, theta: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
-        """(mu, log Z, residual, iterations) of the flat theta; pure."""
+    def solve(self, theta: jax.Array) -> tuple[jax.Array, ...]:
+        """(mu, log Z, residual, iterations, nodes) of the flat theta; pure."""
         tables = self._tables(theta)
         dtype = theta.dtype
         messages = [[jnp.zeros((len(k.factors), n), dtype) for n in k.shape] for k in self.kinds]
@@ -156,10 +164,11 @@ class Loopy:
         start = State(messages, zero, far, jnp.asarray(self.damping, dtype), far, zero)
 
         def more(state: State) -> jax.Array:
-            return (state.residual > self.tolerance) & (state.iteration < self.iterations)
+            return (state.residual > self.tolerance_of(dtype)) & (state.iteration < self.iterations)
 
         state = jax.lax.while_loop(more, lambda state: self._round(tables, state), start)
-        return *self._results(tables, state.messages, theta), state.residual, state.iteration
+        mu, log_z, nodes = self._results(tables, state.messages, theta)
+        return mu, log_z, state.residual, state.iteration, nodes
 
     def _tables(self, theta: jax.Array) -> list[jax.Array]:
         """theta / rho by kind, with masks as very negative potentials."""
@@ -167,7 +176,7 @@ class Loopy:
         for kind in self.kinds:
             rho = self.weights[list(kind.factors)].reshape(-1, *(1,) * len(kind.shape))
             possible = np.stack([self._possible(f) for f in kind.factors])
-            table = jnp.asarray(np.where(possible, 0.0, _IMPOSSIBLE), theta.dtype)
+            table = jnp.asarray(np.where(possible, 0.0, IMPOSSIBLE), theta.dtype)
             if not kind.masks:
                 table = theta[self._cells(kind)].reshape(-1, *kind.shape) / jnp.asarray(rho, theta.dtype) + table
             tables.append(table)
@@ -175,16 +184,8 @@ class Loopy:
 
     def _possible(self, factor: int) -> np.ndarray:
         """Where a factor's table is possible: its own mask, or those that a clique holds."""
-        if factor >= len(self.cliques):
-            return self.masks[factor - len(self.cliques)][1]
-        clique = self.cliques[factor]
-        allowed = np.ones(self.domain.table_shape(clique), bool)
-        for scope, mask in self.domain.masks:
-            if set(scope) <= set(clique):
-                held = [name for name in clique if name in scope]
-                shape = [self.domain.size(name) if name in scope else 1 for name in clique]
-                allowed &= mask.transpose([scope.index(name) for name in held]).reshape(shape)
-        return allowed
+        outside = factor - len(self.cliques)
+        return self.domain.mask_over(self.cliques[factor] if outside < 0 else self.masks[outside][0])
 
     def _cells(self, kind: Kind) -> np.ndarray:
         """The places in the flat vector of the tables of one kind."""
@@ -220,7 +221,7 @@ class Loopy:
                 total = sum((part for i, part in enumerate(heard) if i != axis), table)
                 others = tuple(i + 1 for i in range(len(kind.shape)) if i != axis)
                 new = logsumexp(total, axis=others) if others else total
-                new = jnp.maximum(new - new.max(1, keepdims=True), _IMPOSSIBLE)
+                new = jnp.maximum(new - new.max(1, keepdims=True), IMPOSSIBLE)
                 moved = jnp.maximum(moved, jnp.abs(jax.nn.softmax(new, 1) - jax.nn.softmax(old, 1)).max())
                 kept.append(state.damping * old + (1 - state.damping) * new)
             fresh.append(kept)
@@ -235,8 +236,10 @@ class Loopy:
             jnp.where(halved | stalled, 0, state.since + 1),
         )
 
-    def _results(self, tables: list[jax.Array], messages: Any, theta: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Marginals of the cliques, and log Z = theta.mu + sum_f rho_f H_f + sum_v (1 - sum rho) H_v."""
+    def _results(
+        self, tables: list[jax.Array], messages: Any, theta: jax.Array
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Marginals of cliques; log Z = theta.mu + sum_f rho_f H_f + sum_v (1 - sum rho) H_v; those of attributes."""
         beliefs = self._beliefs(messages, theta.dtype)
         found: list[jax.Array] = []
         log_z = jnp.zeros((), theta.dtype)
@@ -252,13 +255,15 @@ class Loopy:
                 found.append(flat.ravel())
             for column in kind.attributes:
                 np.add.at(cover, list(column), self.weights[list(kind.factors)])
+        singles: dict[int, jax.Array] = {}
         for size in self._places[1]:
             rows = [v for v, (n, _) in self._places[0].items() if n == size]
-            b = jax.nn.softmax(beliefs[size], axis=1)
+            b = singles[size] = jax.nn.softmax(beliefs[size], axis=1)
             log_z = log_z + (jnp.asarray(1 - cover[rows], theta.dtype) * -xlogy(b, b).sum(1)).sum()
         places = np.concatenate([self._cells(kind) for kind in self.kinds if not kind.masks] or [np.zeros(0, int)])
         mu = jnp.concatenate(found)[np.argsort(places)] if found else jnp.zeros_like(theta)
-        return mu, log_z
+        nodes = jnp.concatenate([singles[n][row] for n, row in self._places[0].values()]) if len(self.domain) else mu
+        return mu, log_z, nodes
 
 
 def forest_shares(scopes: tuple[tuple[int, ...], ...], forests: int = _FORESTS) -> np.ndarray:
@@ -291,7 +296,7 @@ def forest_shares(scopes: tuple[tuple[int, ...], ...], forests: int = _FORESTS) 
 @lru_cache(maxsize=128)
 def _loopy(
     domain: Domain,
-    cliques: Structure | tuple[str | Iterable[str], ...],
+    cliques: Structure | tuple[Any, ...],
     reweighted: bool,
     damping: float,
     tolerance: float,

@@ -27,6 +27,8 @@ def available_memory() -> int:
 
 def readable_bytes(count: float) -> str:
     """A number of bytes as people write it."""
+    if count >= 1e21:
+        return "an astronomical amount"
     for unit in ("bytes", "kB", "MB", "GB", "TB"):
         if count < 1000:
             return f"{count:.0f} {unit}" if unit == "bytes" else f"{count:.3g} {unit}"

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import combinations
 from math import log, prod
+from typing import Any
 
 from quietfield.domain import Clique, Domain
 from quietfield.errors import TooLarge
@@ -22,6 +23,7 @@ from quietfield.structures import Structure
 
 Scope = tuple[int, ...]
 RESTARTS = 12
+SMALL = 2**26  # bytes: not worth asking how much memory is free
 HOPELESS = 1e15  # cells: no restart turns such an order into one that fits
 
 
@@ -68,15 +70,32 @@ class Plan:
         """Multiplications of one call for all marginals and log Z (three times those of the forward pass)."""
         return 3 * sum(self.cells(step.bag) * max(1, len(step.factors) + len(step.children) - 1) for step in self.steps)
 
-    @cached_property
+    @property
     def bytes(self) -> int:
-        """Memory of one call in float64: tables and marginals, and every bag and message kept for the way back.
+        """Memory of one call in float64, an estimate from above."""
+        return self.memory()
 
-        An upper estimate: where a bag is only ever contracted, its full table is never laid out.
+    def memory(self, *, log_space: bool = False, rows: int = 1, itemsize: int = 8) -> int:
+        """Bytes of one call: tables and marginals, and what is kept at each step for the way back.
+
+        In linear space a bag is contracted and never laid out: what is kept is its message and the product of the
+        tables that mention its first attribute, which has one axis less. In log space every bag is laid out.
         """
         tables = sum(self.cells(scope) for scope in self.scopes)
-        kept = sum(self.cells(step.bag) + 2 * self.cells(step.message) for step in self.steps)
-        return 8 * (3 * tables + kept + self.largest_table)
+        if log_space:
+            kept = sum(self.cells(step.bag) + 2 * self.cells(step.message) for step in self.steps) + self.largest_table
+        else:
+            kept = sum(3 * self.cells(step.message) + 2 * self._product(step) for step in self.steps)
+        return rows * itemsize * (4 * tables + kept)
+
+    def _product(self, step: Step) -> int:
+        """The cells of the largest table that multiplying a step's tables in a good order lays out."""
+        scopes = {self.scopes[f] for f in step.factors} | {self.steps[c].message for c in step.children}
+        largest = max((self.cells(scope) for scope in scopes), default=1)
+        if len(scopes) <= 2:
+            return max(largest, self.cells(step.message))
+        narrow = self.cells(step.bag) // max(self.domain.shape[v] for v in step.bag)
+        return max(largest, narrow, self.cells(step.message))
 
     @cached_property
     def free(self) -> tuple[int, ...]:
@@ -86,7 +105,7 @@ class Plan:
 
     @cached_property
     def reach(self) -> tuple[tuple[int, ...], ...]:
-        """Per step, the factors that bound how far apart two cells of its bag's table can be, as a ratio of logarithms.
+        """Per step, the factors whose spans bound the logarithm of the ratio of two cells of its bag's table.
 
         Only the factors below a step that touch its bag count: the others are summed out alike for every cell. Where
         a mask lies below, they are not summed alike, and all factors below count.
@@ -94,30 +113,49 @@ class Plan:
         rows: list[tuple[int, ...]] = []
         masked: list[bool] = []
         for step in self.steps:
-            masked.append(
-                any(f >= len(self.cliques) for f in step.factors) or any(masked[child] for child in step.children)
-            )
+            masked.append(self._has_mask(step) or any(masked[child] for child in step.children))
             bag = set(step.bag)
             below = (f for child in step.children for f in rows[child])
             kept = {f for f in below if masked[-1] or not bag.isdisjoint(self.scopes[f])}
             rows.append(tuple(sorted(kept.union(step.factors))))
         return tuple(tuple(f for f in row if f < len(self.cliques)) for row in rows)
 
+    @cached_property
+    def log_terms(self) -> tuple[float, ...]:
+        """Per step, the logarithm of how many terms a cell of its message can sum where a mask lies below, else 0.
+
+        Without masks all cells sum equally many, and the number cancels.
+        """
+        terms: list[float] = []
+        masked: list[bool] = []
+        for step in self.steps:
+            masked.append(self._has_mask(step) or any(masked[child] for child in step.children))
+            below = sum(terms[child] for child in step.children)
+            terms.append(below + log(self.domain.shape[step.bag[0]]) if masked[-1] else 0.0)
+        return tuple(terms)
+
+    def _has_mask(self, step: Step) -> bool:
+        return any(f >= len(self.cliques) for f in step.factors)
+
     def cells(self, scope: Iterable[int]) -> int:
         """The number of cells of a table over attribute positions."""
         return prod(self.domain.shape[v] for v in scope)
 
-    def check_memory(self, limit: int | None = None) -> None:
-        """Refuse a plan that would not fit in memory, with its figures and the ways out."""
+    def check_memory(self, limit: int | None = None, **call: Any) -> None:
+        """Refuse a call (see :meth:`memory`) that would not fit in memory, with its figures and the ways out."""
+        need = self.memory(**call)
+        if need < SMALL:
+            return
         limit = available_memory() if limit is None else limit
-        if self.bytes > limit:
+        if need > limit:
             worst = max(self.steps, key=lambda step: self.cells(step.bag))
             bag = ", ".join(repr(self.domain.attributes[v]) for v in worst.bag[:8])
             raise TooLarge(
-                f"exact inference would need about {readable_bytes(self.bytes)}, and {readable_bytes(limit)} is free: "
+                f"exact inference would need about {readable_bytes(need)}, and {readable_bytes(limit)} is free: "
                 f"the treewidth is {self.treewidth} and the largest table joins {len(worst.bag)} attributes ({bag}"
-                f"{', ...' if len(worst.bag) > 8 else ''}) with {self.largest_table:.3g} cells. "
-                "Use loopy inference (method='loopy' or 'convex'), or fewer cliques, or attributes with fewer values."
+                f"{', ...' if len(worst.bag) > 8 else ''}) with {float(min(self.largest_table, 10**300)):.3g} cells. "
+                "Use loopy inference (method='loopy' or 'convex'), or fewer cliques, or attributes with fewer values"
+                + (", or a smaller batch." if call.get("rows", 1) > 1 else ".")
             )
 
     def to_json(self) -> dict[str, int | list[str]]:

@@ -105,16 +105,12 @@ class Shape:
     def counted(self) -> np.ndarray:
         """Per cell, 1 if it was counted and 0 if it holds noise alone or is impossible."""
         counted = np.ones(self.size)
-        masks = [(set(scope), scope, mask) for scope, mask in self.domain.masks]
         for i, (group, start, shape) in enumerate(zip(self.groups, self.starts, self.table_shapes, strict=False)):
             cells = counted[start : start + prod(shape)].reshape(shape)
             if self.excluded[i] is not None:
                 cells[self.excluded[i]] = 0
-            for names, scope, mask in masks:
-                if len(group) == 1 and names <= set(group[0]):
-                    held = [name for name in group[0] if name in names]
-                    wide = [self.domain.size(name) if name in names else 1 for name in group[0]]
-                    cells *= mask.transpose([scope.index(name) for name in held]).reshape(wide)
+            if len(group) == 1:
+                cells *= self.domain.mask_over(group[0])
         return counted
 
     def shares(self, theta: jax.Array) -> jax.Array:
