@@ -81,7 +81,7 @@ def problems(
     tied = ((listed[0], listed[1]), ("twin", listed[1]))
     structure = draw(st.sampled_from([Structure((*tied, (listed[2],)), (tied,)), Structure((*cliques, (listed[2],)))]))
     units: list[Unit] = [Rows(1), Person("who", rows=1), Person("id", rows=3), Person(("id", "who"), rows=2)]
-    units += [Person(name, rows=1, kind=kind) for name in ("number", "float", "id") for kind in (None, "integer")]
+    units += [Person("number", rows=1), *(Person(name, rows=1, kind="integer") for name in ("number", "float", "id"))]
     if any(len(clique) > 1 for clique in structure):
         units += [Person("who", normalise=True), Person(("who", "id"), normalise=True, null="none")]
         units += [Person(("number", "who"), normalise=True, kind=("integer", None))]
