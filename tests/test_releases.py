@@ -4,6 +4,7 @@ import hashlib
 import io
 import json
 import zipfile
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -180,6 +181,20 @@ def test_an_exact_total_is_no_promise():
     broken = Release(**{**release.__dict__, "total_part": Total(12, None)})
     with pytest.raises(FileError, match="exact total"):
         broken.check_claim()
+
+
+def test_a_promise_on_a_false_sensitivity_is_refused():
+    """A quarter of the sensitivity and a quarter of the epsilon: consistent in itself, and false."""
+    true = promised()
+    parts = tuple(replace(part, l1=part.l1 / 4, l2_squared=part.l2_squared / 16) for part in true.parts)
+    total = replace(true.total_part, l1=true.total_part.l1 / 4)
+    quarter = {"epsilon": Fraction(1, 4), "l1": true.claim.l1 / 4, "l2_squared": true.claim.l2_squared / 16}
+    false = replace(true, parts=parts, total_part=total, claim=replace(true.claim, **quarter))
+    with pytest.raises(FileError, match="sensitivity stated is not"):
+        false.check_claim()
+    for change in ({"protects": "everyone"}, {"unit": {"kind": "rows", "rows": 2}}, {"l1": Fraction(2)}):
+        with pytest.raises(FileError, match="sensitivity stated is not"):
+            replace(true, claim=replace(true.claim, **change)).check_claim()
 
 
 # Broken files
@@ -365,6 +380,10 @@ def put(*path_and_value):
         put("tables", 0, "noise", "seed", "7"),
         put("tables", 0, "excluded", [False, False]),
         put("total", "exact", 12),
+        put("privacy", "unit", {"kind": "rows", "rows": 1, "true": 12}),
+        put("privacy", "unit", {"kind": "rows"}),
+        put("privacy", "unit", {"kind": "rows", "rows": True}),
+        put("privacy", "unit", "kind", "week"),
         put("ledger", "spent", "1"),
         put("ledger", "number", True),
         put("ledger", "l1"),

@@ -7,7 +7,7 @@ from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quietfield import keys
+from quietfield import keys, units
 from quietfield.accounting import written
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error, FileError
@@ -207,8 +207,8 @@ def _claim(data: Mapping[str, Any]) -> Claim:
     if (delta is None) != (rho is None):
         raise FileError("a promise has delta and rho, or neither of them.")
     unit = data["unit"]
-    if not isinstance(unit, dict):
-        raise FileError("the promise does not say what it protects.")
+    if not isinstance(unit, dict) or canonical_json(units.from_json(unit).to_json()) != canonical_json(unit):
+        raise FileError("the promise does not say what it protects, or says it in another form than quietfield does.")
     return Claim(epsilon, delta, rho, l1, l2_squared, unit, _string(data["protects"]), _string(data["neighbours"]))
 
 

@@ -3,7 +3,7 @@
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from quietfield import accounting
+from quietfield import accounting, units
 from quietfield.errors import Error, FileError, names
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def check_parts(release: "Release") -> None:
 
 
 def check_claim(release: "Release") -> tuple[str, ...]:
-    """Recompute the promise from noise and sensitivity: the findings in words, or an error."""
+    """Recompute sensitivity and promise from structure, unit, neighbours and noise: findings in words, or an error."""
     claim, total = release.claim, release.total_part
     if claim is None:
         raise Error("there is no promise to check: these tables were noised elsewhere.")
@@ -68,6 +68,7 @@ def check_claim(release: "Release") -> tuple[str, ...]:
         noisy.append((total.noise, total.l1, None if total.l1 is None else total.l1**2))
     elif total is not None and claim.neighbours == "add_remove":
         raise FileError("the promise does not hold: an exact total is published, which add_remove neighbours forbid.")
+    check_sensitivity(release)
     noises = [noise for noise, _, _ in noisy]
     l1s = [l1 for _, l1, _ in noisy if l1 is not None]
     l2s = [l2 for _, _, l2 in noisy if l2 is not None]
@@ -93,4 +94,26 @@ def check_claim(release: "Release") -> tuple[str, ...]:
     return (
         f"the noise costs epsilon {accounting.shown(spent, 10)}, and {accounting.shown(claim.epsilon, 10)} is promised",
         f"the sensitivity is {accounting.shown(claim.l1)} (L1), its square {accounting.shown(claim.l2_squared)} (L2)",
+        "the sensitivity stated is that of the unit, the structure and the neighbours",
     )
+
+
+def check_sensitivity(release: "Release") -> None:
+    """Refuse a release that states another sensitivity than follows from unit, structure and neighbours."""
+    claim, total = release.claim, release.total_part
+    assert claim is not None
+    noisy = total is not None and total.noise is not None
+    unit = units.from_json(claim.unit)
+    found = units.statistics(release.structure, release.domain, unit, claim.neighbours, noisy)  # type: ignore[arg-type]
+    stated = [(part.l1, part.l2_squared, part.excluded) for part in release.parts]
+    holds = (
+        stated == [(table.l1, table.l2_squared, table.excluded) for table in found.tables]
+        and (claim.l1, claim.l2_squared) == (found.l1, found.l2_squared)
+        and release.denominator == found.denominator
+        and noisy == found.total
+        and (not noisy or (total is not None and total.l1 == found.total_l1))
+        and (total is None or noisy or found.known_total)
+        and claim.protects == unit.describe()
+    )
+    if not holds:
+        raise FileError("the promise does not hold: the sensitivity stated is not that of this unit and structure.")

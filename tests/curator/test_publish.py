@@ -390,7 +390,8 @@ def test_verify_refuses_understated_sensitivity(folder, capsys):
     ]
     claim = replace(release.claim, l1=release.claim.l1 / 2, l2_squared=release.claim.l2_squared / 4)
     replace(release, parts=tuple(half), claim=claim).save("y.qfr")
-    assert qf.Release.load("y.qfr").check_claim()
+    with pytest.raises(FileError, match="sensitivity stated is not"):
+        qf.Release.load("y.qfr").check_claim()
     assert main(["verify", "x.qfr"]) == 0
     assert main(["verify", "y.qfr"]) == 1
     assert "the sensitivity stated is not that" in capsys.readouterr().err

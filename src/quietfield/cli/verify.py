@@ -1,14 +1,10 @@
 """``quietfield verify``: is this release whole, from whom it should be, and as private as it says?"""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from quietfield.releases import Release
 
 app = typer.Typer()
 
@@ -42,7 +38,7 @@ def verify(
         found.append("no promise is made: the tables were noised elsewhere")
     else:
         claim = release.claim
-        found += [*release.check_claim(), sensitivity(release)]
+        found += release.check_claim()
         found += [f"protects {claim.protects}", f"neighbours: {NEIGHBOURS[claim.neighbours]}"]
         if claim.neighbours == "paper":
             found.append(PAPER_NOTE)
@@ -57,29 +53,3 @@ def verify(
     else:
         for line in found:
             typer.echo(line)
-
-
-def sensitivity(release: "Release") -> str:
-    """Recompute the sensitivity from unit, structure and neighbours; an error unless the release states the same."""
-    from quietfield.curator.units import from_json, statistics
-    from quietfield.errors import FileError
-
-    claim, total = release.claim, release.total_part
-    assert claim is not None
-    noisy = total is not None and total.noise is not None
-    unit = from_json(claim.unit)
-    counted = statistics(release.structure, release.domain, unit, claim.neighbours, noisy)  # type: ignore[arg-type]
-    stated = [(p.l1, p.l2_squared, p.excluded) for p in release.parts]
-    derived = [(t.l1, t.l2_squared, t.excluded) for t in counted.tables]
-    checks: list[Callable[[], bool]] = [
-        lambda: stated == derived,
-        lambda: (claim.l1, claim.l2_squared) == (counted.l1, counted.l2_squared),
-        lambda: release.denominator == counted.denominator,
-        lambda: counted.total == noisy,
-        lambda: not noisy or (total is not None and total.l1 == counted.total_l1),
-        lambda: total is None or noisy or counted.known_total,
-        lambda: claim.protects == unit.describe(),
-    ]
-    if not all(check() for check in checks):
-        raise FileError("the promise does not hold: the sensitivity stated is not that of this unit and structure.")
-    return "the sensitivity stated is that of the unit, the structure and the neighbours"
