@@ -355,6 +355,14 @@ class TestLoopyModels:
         frame = stuck.sample(2000, seed=0, chains=40, burn_in=5, thin=1)
         assert frame.diagnostics.effective < 1000
 
+    def test_chains_that_cannot_move_are_told(self):
+        """a and b must be equal, so that neither can change alone."""
+        domain = qf.Domain({"a": 2, "b": 2}, [{"a": 0, "b": 1}, {"a": 1, "b": 0}])
+        model = qf.Model(domain, {("a", "b"): np.array([[0.0, 0.0], [0.0, 1.3]])}, method="convex")
+        with pytest.warns(qf.inference.NotConverged, match="most chains never changed 'a', 'b'"):
+            frame = model.sample(1000, seed=0)
+        assert frame.diagnostics.stuck == ("a", "b")
+
     @pytest.mark.parametrize("options", [{"chains": 0}, {"chains": 2.5}, {"thin": 0}, {"burn_in": -1}, {"foo": 3}])
     def test_bad_options_of_gibbs_are_refused(self, grid, options):
         with pytest.raises(Error, match=next(iter(options))):

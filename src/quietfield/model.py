@@ -297,7 +297,7 @@ class Model:
 
         from quietfield import sampling
 
-        columns, chains, sweeps = drawn
+        columns, chains, sweeps, stuck = drawn
         effective = sampling.effective_size(self.domain, columns, chains)
         gaps, spreads = [], []
         for clique, table in self.inference.marginals.items():
@@ -305,9 +305,13 @@ class Model:
             shares = np.bincount(index, minlength=table.size) / len(index)
             gaps.append(0.5 * float(np.abs(shares - table.ravel()).sum()))
             spreads.append(0.5 * float(np.sqrt(2 / np.pi * table * (1 - table) / effective).sum()))
-        return sampling.GibbsReport(
-            chains, sweeps, effective, float(np.mean(gaps or 0)), float(np.mean(spreads or 0)), max(gaps, default=0.0)
-        )
+        mean, expected = float(np.mean(gaps or 0)), float(np.mean(spreads or 0))
+        report = sampling.GibbsReport(chains, sweeps, effective, mean, expected, max(gaps, default=0.0), stuck)
+        if stuck:
+            import warnings
+
+            warnings.warn(str(report), inference.NotConverged, stacklevel=4)
+        return report
 
     def __repr__(self) -> str:
         return (

@@ -94,12 +94,19 @@ class GibbsReport:
     distance: float
     expected: float
     worst: float
+    stuck: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        warning = (
+            f"; NOT TO BE TRUSTED: most chains never changed {', '.join(map(repr, self.stuck[:4]))}, since impossible "
+            "combinations or extreme potentials leave them no single step; use exact inference"
+            if self.stuck
+            else ""
+        )
         return (
             f"Gibbs sample from {self.chains} chains of {self.sweeps} sweeps; effective sample size at least "
             f"{self.effective:.0f}; mean distance to the model's clique marginals {self.distance:.3f} "
-            f"(sampling alone: at most about {self.expected:.3f}), largest {self.worst:.3f}"
+            f"(sampling alone: at most about {self.expected:.3f}), largest {self.worst:.3f}{warning}"
         )
 
 
@@ -109,6 +116,7 @@ class GibbsSample(NamedTuple):
     columns: list[np.ndarray]
     chains: int
     sweeps: int
+    stuck: tuple[str, ...]  # attributes that never changed in most chains
 
 
 def gibbs(
@@ -144,11 +152,13 @@ def gibbs(
         np.stack([random.choice(len(p), size=chains, p=p / p.sum()) for p in start]) if start else np.zeros((0, chains))
     )
     columns: list[np.ndarray] = [np.empty(rounds * chains, _code_type(size)) for size in domain.shape]
+    first, moved = state.copy(), np.zeros(state.shape, bool)
     sweeps = 0
     for taken in range(rounds):
         for _ in range(thin if taken else burn_in):
             for group in groups:
                 group.update(state, random)
+            moved |= state != first
             sweeps += 1
         for v, column in enumerate(columns):
             column[taken * chains : (taken + 1) * chains] = state[v]
@@ -158,7 +168,8 @@ def gibbs(
                 "Gibbs sampling did not find possible records from every start: the impossible combinations are too "
                 "tight for it. Use exact inference, or more burn_in."
             )
-    return GibbsSample(columns, chains, sweeps)
+    still = [v for v, p in enumerate(start) if p.max() < 0.99 and moved[v].mean() < 0.5]
+    return GibbsSample(columns, chains, sweeps, tuple(domain.attributes[v] for v in still) if sweeps > 20 else ())
 
 
 class _Group:
