@@ -17,7 +17,11 @@ SHARED = st.fixed_dictionaries({"column": st.none() | st.text(min_size=1), "null
 RULES = st.one_of(
     st.builds(
         lambda values, shared: Labels(tuple(values), **shared),
-        st.lists(st.text(min_size=1).filter(lambda t: t not in ("drop", "FILL IN")), min_size=1, unique=True),
+        st.lists(
+            st.text(min_size=1).filter(lambda t: t not in ("drop", "FILL IN") and "\0" not in t),
+            min_size=1,
+            unique=True,
+        ),
         SHARED,
     ),
     st.builds(

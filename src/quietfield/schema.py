@@ -89,6 +89,11 @@ class Labels(Attribute):
         if isinstance(values, str) or not isinstance(values, Iterable):
             raise Error(f'expected a list of labels such as ["f", "m"], not {values!r}.')
         object.__setattr__(self, "values", tuple(v if isinstance(v, str | bool) else _integer(v) for v in values))
+        for value in self.values:
+            if not isinstance(value, str) and abs(value) >= 2**62:
+                raise Error(f"the label {value} is too large; labels are whole numbers between -2**62 and 2**62.")
+            if isinstance(value, str) and ("\x00" in value or any("\ud800" <= letter <= "\udfff" for letter in value)):
+                raise Error(f"the label {value!r} has a character that no text of a record has; rename it.")
         if "" in self.values:
             raise Error("an empty text is a null, so it cannot be a label; say what a null becomes with null=.")
         for word in (DROP, FILL_IN):

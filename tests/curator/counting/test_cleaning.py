@@ -65,16 +65,15 @@ def test_a_stream_that_fails_on_a_record_says_nothing_about_it() -> None:
     assert SECRET not in everything(caught.value)
 
 
-def test_a_frame_of_strange_objects_says_nothing_about_them() -> None:
+def test_a_frame_of_strange_objects_counts_without_them() -> None:
     pandas = pytest.importorskip("pandas")
 
     class Rude:
         def __str__(self) -> str:
             raise ValueError(SECRET)
 
-    with pytest.raises(Error, match="not shown") as caught:
-        count(pandas.DataFrame({"a": [Rude()], "b": ["y"]}), SCHEMA, ASKED, Rows(1))
-    assert SECRET not in everything(caught.value)
+    found = count(pandas.DataFrame({"a": ["x", Rude()], "b": ["y", "y"]}), SCHEMA, ASKED, Rows(1))
+    assert found.tables[0].tolist() == [[1]]
 
 
 def test_a_database_s_words_do_not_leave() -> None:

@@ -57,12 +57,12 @@ def _look(con: Any, engine: DuckEngine, schema: Schema, name: str, most: int) ->
     table, columns = engine.attach(con, [column])
     found = columns[column]
     value, code = own(schema[name], found, "v", parameters)
-    read = f"SELECT {found.sql} AS x, {value} AS v, {found.is_null} AS n FROM {table}"
+    read = f"SELECT {found.identity} AS x, {value} AS v, {found.is_null} AS n FROM {table}"
     coded = f"SELECT x, n, {code} AS k FROM ({read})"
     nulls, unknown = "count(*) FILTER (n)", "count(*) FILTER (NOT n AND k IS NULL)"
     row = con.execute(f"SELECT count(*), {nulls}, {unknown} FROM ({coded})", parameters.values).fetchone()
     ranked = (
-        f"SELECT x::VARCHAR, count(*) AS many FROM ({coded}) WHERE NOT n AND k IS NULL "
+        f"SELECT x, count(*) AS many FROM ({coded}) WHERE NOT n AND k IS NULL "
         f"GROUP BY 1 ORDER BY many DESC, 1 LIMIT {int(most)}"
     )
     common = tuple((str(text), int(many)) for text, many in con.execute(ranked, parameters.values).fetchall())

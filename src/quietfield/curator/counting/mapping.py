@@ -28,24 +28,6 @@ WHOLE = 1e15
 FIRST, LAST = -62_135_596_800, 253_402_300_799
 
 
-def kind_of(duckdb_type: str) -> str:
-    """The kind of a column: text, integer, number, boolean, date, time or other."""
-    name = duckdb_type.upper()
-    if name == "VARCHAR" or name.startswith(("ENUM", "UUID")):
-        return "text"
-    if name in {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT"} or name in {
-        f"U{size}" for size in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
-    }:
-        return "integer"
-    if name in {"FLOAT", "DOUBLE"} or name.startswith("DECIMAL"):
-        return "number"
-    if name == "BOOLEAN":
-        return "boolean"
-    if name == "DATE":
-        return "date"
-    return "time" if name.startswith("TIMESTAMP") else "other"
-
-
 @dataclass
 class Parameters:
     """The values that travel beside a query."""
@@ -61,14 +43,25 @@ class Parameters:
 
 @dataclass(frozen=True)
 class Column:
-    """A column by its position in the query, and what it holds."""
+    """A column by its position in the query, and what it holds.
+
+    ``ticks`` says that a date or time is given as a whole number of so many a second, since 1970 UTC, so that no value
+    can fail to be one; ``zoned`` that it knew its time zone.
+    """
 
     sql: str
     kind: str
+    ticks: int | None = None
+    zoned: bool = False
 
     def read_as(self, kind: str | None) -> "Column":
-        """The same column as it is, or read as whole numbers, with NULL where that fails: what tells persons apart."""
-        return Column(f"({self.integer})", "integer") if kind == "integer" and self.kind != "integer" else self
+        """The same column as it is, or read as whole numbers, with NULL where that fails: what tells persons apart.
+
+        Texts that could not be read are NULL as well: they would make one person of many.
+        """
+        if kind == "integer" and self.kind != "integer":
+            return Column(f"({self.integer})", "integer")
+        return Column(f"nullif({self.sql}::VARCHAR, chr(0))", "text") if self.kind == "text" else self
 
     @property
     def is_null(self) -> str:
@@ -84,13 +77,18 @@ class Column:
         """The value as a text, or NULL where it has no text of its own."""
         if self.kind == "number":
             return f"{self.integer}::VARCHAR"
+        if self.ticks:
+            micros = f"make_timestamp({self._kept} * {max(10**6 // self.ticks, 1)})"
+            time = micros if self.ticks <= 10**6 else f"make_timestamp_ns({self._kept})"
+            zone = " || '+00'" if self.zoned else ""
+            return f"CASE WHEN {self._inside} THEN {time}{'::DATE' if self.kind == 'date' else ''}::VARCHAR{zone} END"
         return f"TRY_CAST({self.sql} AS VARCHAR)"
 
     @property
     def identity(self) -> str:
         """A text that tells persons apart, also by numbers that are not whole."""
-        if self.kind == "number":
-            return f"coalesce({self.integer}::VARCHAR, {self.sql}::VARCHAR)"
+        if self.kind == "number" or self.ticks:
+            return f"coalesce({self.text}, {self.sql}::VARCHAR)"
         return f"coalesce({self.text}, '')"
 
     @property
@@ -117,6 +115,10 @@ class Column:
     @property
     def seconds(self) -> str:
         """The value as whole seconds since 1970 UTC, or NULL."""
+        if self.ticks:
+            kept = self._kept
+            rest = f"({kept} % {self.ticks} + {self.ticks}) % {self.ticks}"  # of a floor: % keeps the sign
+            return f"CASE WHEN {self._inside} THEN ({kept} - {rest}) // {self.ticks} END"
         if self.kind == "text":
             text = f"{self.sql}::VARCHAR"
             whole = f"CASE WHEN regexp_full_match({text}, '{TIME}') THEN substr({text}, 1, 19) END"
@@ -127,6 +129,21 @@ class Column:
             return "NULL::BIGINT"
         whole = f"CASE WHEN isfinite({time}) THEN TRY_CAST(floor(epoch({time})) AS BIGINT) END"
         return f"CASE WHEN {whole} BETWEEN {FIRST} AND {LAST} THEN {whole} END"
+
+    @property
+    def _limits(self) -> tuple[int, int]:
+        """The first and last tick that is a time to us: of the years 1 to 9999, and of those that 64 bits can hold."""
+        ticks = self.ticks or 1
+        return max(FIRST * ticks, -(2**63) + 2 * ticks), min((LAST + 1) * ticks, 2**63 - ticks) - 1
+
+    @property
+    def _inside(self) -> str:
+        return f"{self.sql} BETWEEN {self._limits[0]} AND {self._limits[1]}"
+
+    @property
+    def _kept(self) -> str:
+        """Ticks within the limits, so that no arithmetic overflows, whichever rows it is done for."""
+        return f"least(greatest({self.sql}, {self._limits[0]}), {self._limits[1]})"
 
 
 @dataclass(frozen=True)
@@ -172,8 +189,7 @@ def own(rule: Attribute, column: Column, value: str, parameters: Parameters) -> 
     """The value that a rule looks at, and the position that it gives it among its own labels (NULL for none)."""
     if isinstance(rule, Labels):
         if isinstance(rule.values[0], int):
-            wanted = [label if abs(label) < 2**62 else None for label in rule.values]  # type: ignore[arg-type]
-            return column.integer, f"list_position({parameters.add(wanted)}::BIGINT[], {value}) - 1"
+            return column.integer, f"list_position({parameters.add(list(rule.values))}::BIGINT[], {value}) - 1"
         return column.text, f"list_position({parameters.add(list(rule.values))}::VARCHAR[], {value}) - 1"
     if isinstance(rule, Cuts):
         return column.number, f"CASE WHEN {value} IS NOT NULL THEN {_bins(value, rule.points)} END"
