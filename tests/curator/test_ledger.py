@@ -1,16 +1,20 @@
 """The ledger: exact sums, never more than its total, never changed, never fooled by a damaged file."""
 
+import json
 import multiprocessing
 import os
 import shutil
 import sqlite3
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import quietfield as qf
 from quietfield import accounting
+from quietfield.cli import main
 from quietfield.curator.ledger import BudgetExceeded, Ledger
 from quietfield.curator.units import Person, Rows
 from quietfield.errors import Error, FileError
@@ -128,7 +132,8 @@ def test_it_says_what_it_means(tmp_path, ledger):
 @pytest.mark.parametrize("statement", [
     "UPDATE charges SET cost = '1/1000'", "DELETE FROM charges", "UPDATE account SET total = '100'",
     "DELETE FROM account",
-    "INSERT INTO account SELECT 1, '', '', '', unit, '', neighbours, accounting, epsilon, delta, '9' FROM account",
+    "INSERT INTO account SELECT 1, '', '', '', unit, '', neighbours, accounting, epsilon, delta, '9', '', ''"
+    " FROM account",
     "INSERT INTO charges VALUES (7, 'x', 't', '1', NULL, '1', '', '')",
     "REPLACE INTO charges VALUES (1, 'x', 't', '1', NULL, '1/1000', '', '')",
 ])  # fmt: skip
@@ -155,6 +160,67 @@ def test_tampering_past_the_triggers_is_noticed_and_nothing_may_be_charged(ledge
         connection.execute(statement)
     with pytest.raises(FileError):
         Ledger(ledger.path).charge("t", epsilon=0.1, **ROW)
+
+
+@pytest.mark.parametrize("statement", [
+    "DROP TRIGGER charges_kept", "DROP TRIGGER account_fixed", "DROP TRIGGER charges_in_order",
+    "CREATE TRIGGER more AFTER INSERT ON charges BEGIN SELECT 1; END", "CREATE VIEW v AS SELECT 1",
+])  # fmt: skip
+def test_a_ledger_without_its_triggers_is_refused(ledger, statement):
+    with sqlite3.connect(ledger.path) as connection:
+        connection.execute(statement)
+    with pytest.raises(FileError, match="altered"):
+        Ledger(ledger.path)
+    with pytest.raises(FileError, match="altered"):
+        ledger.charge("r", epsilon=0.1, **ROW)  # opened before, and asked again at each charge
+
+
+def _altered(path, statement):
+    """An edit that puts the triggers back afterwards, as one who knows the format would make it."""
+    with sqlite3.connect(path) as connection:
+        triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        for name, _ in triggers:
+            connection.execute(f"DROP TRIGGER {name}")
+        connection.execute(statement)
+        for _, sql in triggers:
+            connection.execute(sql)
+
+
+def test_a_changed_account_is_noticed_before_the_first_charge(ledger):
+    _altered(ledger.path, "UPDATE account SET total = '100'")
+    with pytest.raises(FileError, match="altered"):
+        Ledger(ledger.path)
+
+
+def test_a_release_whose_charge_was_taken_out_is_found(tmp_path, ledger, capsys):
+    """The file alone cannot show that its last line is gone; the releases that it paid for can."""
+    schema, data = qf.Schema({"a": [0, 1]}), np.array([[0], [1]])
+    paths = [tmp_path / f"{name}.qfr" for name in ("one", "two", "none", "other")]
+    other = Ledger.create(tmp_path / "other.db", epsilon=1, unit=Rows(1))
+    for path, book in zip(paths, (ledger, ledger, None, other), strict=True):
+        qf.release(data, schema, [("a",)], epsilon="1/4", unit=Rows(1), ledger=book).save(path)
+    shown = ["ledger", "show", str(ledger.path), "--against", *map(str, paths)]
+    assert main(shown) == 0
+    out = capsys.readouterr().out
+    for text in ("one.qfr: charge 1", "two.qfr: charge 2", "none.qfr: charged to no", "other.qfr: charged to another"):
+        assert text in out
+    whole = ledger.path.read_bytes()
+    _altered(ledger.path, "DELETE FROM charges WHERE number = 2")
+    assert Ledger(ledger.path).spent == Fraction(1, 4)
+    assert main(shown) == 1
+    assert "two.qfr: ITS CHARGE IS MISSING" in capsys.readouterr().out
+    assert main([*shown, "--json"]) == 1
+    assert "MISSING" in json.loads(capsys.readouterr().out)["against"][str(paths[1])]
+    Ledger(ledger.path).charge("another", epsilon="1/4", **ROW)  # its place is taken: still found
+    assert [r.id for r in Ledger(ledger.path).missing(map(qf.Release.load, paths))] == [qf.Release.load(paths[1]).id]
+    ledger.path.write_bytes(whole)
+    assert main(shown) == 0
+    assert main(["ledger", "show", str(ledger.path), str(paths[0])]) == 1
+
+
+def test_a_ledger_says_who_is_protected_without_a_number_of_rows(tmp_path):
+    assert main(["ledger", "create", str(tmp_path / "p.db"), "--epsilon", "1", "--unit", "person:user"]) == 0
+    assert Ledger(tmp_path / "p.db").protects == "any one 'user'"
 
 
 def test_missing_foreign_and_damaged_files_are_refused(tmp_path, ledger):

@@ -2,9 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from quietfield.releases import Release
 
 app = typer.Typer(
     no_args_is_help=True, help="Make and show ledgers.", epilog="Example: quietfield ledger show budget.db"
@@ -46,16 +49,28 @@ def create(
     typer.echo(book.describe())
 
 
-@app.command(epilog="Example: quietfield ledger show budget.db --json")
+@app.command(epilog="Example: quietfield ledger show budget.db --against visits.qfr")
 def show(
     path: Annotated[Path, typer.Argument(help="The ledger.")],
+    more: Annotated[list[Path] | None, typer.Argument(help="Further releases for --against.")] = None,
+    against: Annotated[
+        list[Path] | None,
+        typer.Option(help="A release (or several) whose charge should be in the ledger; exit code 1 if one is not."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON, with exact rationals as text.")] = False,
 ) -> None:
     """Show what is spent, what remains, what it means and what the ledger cannot know."""
     from quietfield.curator.ledger import Ledger
+    from quietfield.errors import Error
+    from quietfield.releases import Release, printable
 
+    if more and not against:
+        raise Error("releases are named after --against: quietfield ledger show LEDGER --against RELEASE ...")
+    releases = {str(one): Release.load(one) for one in [*(against or ()), *(more or ())]}
     book = Ledger(path)
     charges = book.charges
+    gone = book.missing(releases.values())
+    found = {name: _found(one, book.id, one in gone) for name, one in releases.items()}
     spent = sum(charge.cost for charge in charges)
     if as_json:
         content: dict[str, Any] = {
@@ -68,10 +83,22 @@ def show(
                  "delta": None if c.delta is None else str(c.delta), "cost": str(c.cost), "what": c.what}
                 for c in charges
             ],
+            **({"against": found} if releases else {}),
         }  # fmt: skip
         typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
-        return
+        raise typer.Exit(1 if gone else 0)
     typer.echo(book.describe())
     for c in charges:
         delta = "" if c.delta is None else f", delta {float(c.delta):.6g}"
         typer.echo(f"{c.number:>5}  {c.time}  epsilon {float(c.epsilon):.6g}{delta}  {c.what!r}  {c.release}")
+    for name, text in found.items():
+        typer.echo(printable(f"{name}: {text}"))
+    raise typer.Exit(1 if gone else 0)
+
+
+def _found(release: "Release", ledger: str, gone: bool) -> str:
+    if gone:
+        return "ITS CHARGE IS MISSING: the ledger was altered or an old copy put back; count it as spent"
+    if release.ledger is None:
+        return "charged to no ledger"
+    return f"charge {release.ledger.number}" if release.ledger.id == ledger else "charged to another ledger"

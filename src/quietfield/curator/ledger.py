@@ -1,8 +1,12 @@
 """The ledger: what one data set may cost in all, and what has been spent of it.
 
 A ledger is an SQLite file with a total, in exact rationals. Every release is charged *before* its noise is drawn, and
-nothing is ever paid back: a crash after the charge costs budget, never privacy. Rows can only be added (triggers and a
-chain of digests see to that), and a charge is one transaction that is on the disk before it returns.
+nothing is ever paid back: a crash after the charge costs budget, never privacy. A charge is one transaction that is on
+the disk before it returns.
+
+Triggers and a chain of digests guard against accidents and careless edits, not against whoever may write the file: the
+last lines can be taken out so that the file alone does not show it. Each release carries the number and digest of its
+line, and :meth:`Ledger.missing` finds those whose line is gone.
 
 What it cannot know: a second ledger for the same data, a copy of this one that was put back, a release made without it.
 """
@@ -10,18 +14,21 @@ What it cannot know: a second ledger for the same data, a copy of this one that 
 import json
 import secrets
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from quietfield import accounting
-from quietfield.curator.ledger_file import APPLICATION, VERSION, create_file, digest, now, protected, several
+from quietfield.curator.ledger_file import APPLICATION, VERSION, create_file, digest, now, protected, several, whole
 from quietfield.curator.units import Person, Rows, from_json
 from quietfield.errors import Error, FileError
 from quietfield.files import canonical_json
+
+if TYPE_CHECKING:
+    from quietfield.releases import Release
 
 Accounting = Literal["pure", "zcdp"]
 NEIGHBOURS = ("add_remove", "replace", "paper")
@@ -62,6 +69,8 @@ class Ledger:
         if not self.path.is_file():
             raise FileError(f"there is no ledger at {self.path}; make one with: quietfield ledger create.")
         with self._connected() as connection:
+            if not whole(connection):
+                raise self._damaged()
             account = connection.execute("SELECT * FROM account").fetchone()
             if account is None or connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
                 raise FileError(
@@ -77,7 +86,9 @@ class Ledger:
                 self.delta = None if row["delta"] is None else accounting.written(row["delta"], "delta")
             except (FileError, ValueError, KeyError, IndexError, TypeError):
                 raise self._damaged() from None
-            self._account = digest("", row)
+            self._account = row["digest"]
+            if self._account != digest("", row):
+                raise self._damaged()
             self._read(connection)
 
     @classmethod
@@ -124,7 +135,7 @@ class Ledger:
             "created": now(),
             "name": name,
             "unit": canonical_json(unit_json(unit)).decode(),
-            "protects": from_json(unit_json(unit)).describe(),
+            "protects": from_json(unit_json(unit)).who,
             "neighbours": neighbours,
             "accounting": accounting_by,
             "epsilon": None if promised is None else str(promised),
@@ -225,6 +236,17 @@ class Ledger:
                 raise
         return _charge(row)
 
+    def missing(self, releases: "Iterable[Release]") -> "tuple[Release, ...]":
+        """Of some releases, those that were charged here and whose line is gone or is another one now."""
+        lines = {(charge.number, charge.release, charge.digest) for charge in self.charges}
+        return tuple(
+            one
+            for one in releases
+            if one.ledger is not None
+            and one.ledger.id == self.id
+            and (one.ledger.number, one.id, one.ledger.digest) not in lines
+        )
+
     def describe(self) -> str:
         """What the figures mean, in words."""
         spent, show = self.spent, accounting.shown
@@ -240,6 +262,7 @@ class Ledger:
                 f"It protects: {self.protects}",
                 several(self.unit),
                 "It cannot know of a second ledger for the same data, of a copy of this one that was put back, "
+                "of lines taken off its end (--against finds releases whose line is gone), "
                 "or of releases made without it.",
             ]
         )
@@ -247,8 +270,8 @@ class Ledger:
     def _match(self, unit: Any, neighbours: str) -> None:
         if protected(unit_json(unit)) != protected(self.unit):
             raise Error(
-                f"this ledger protects {json.dumps(self.unit, ensure_ascii=False)}, and the release "
-                f"{json.dumps(unit_json(unit), ensure_ascii=False)}; costs of different units do not add up. "
+                f"this ledger protects {json.dumps(protected(self.unit), ensure_ascii=False)}, and the release "
+                f"{json.dumps(protected(unit_json(unit)), ensure_ascii=False)}; costs of different units do not add up. "
                 "Use the same unit, or another ledger."
             )
         if neighbours != self.neighbours:
@@ -267,7 +290,9 @@ class Ledger:
             )
 
     def _read(self, connection: sqlite3.Connection) -> tuple[list[Charge], str]:
-        """All charges and the last digest, with the chain of digests checked."""
+        """All charges and the last digest, with the triggers and the chain of digests checked."""
+        if not whole(connection):
+            raise self._damaged()
         charges: list[Charge] = []
         last = self._account
         try:

@@ -5,7 +5,9 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ _TABLES = """
 CREATE TABLE account (
   one INTEGER PRIMARY KEY CHECK (one = 1), id TEXT NOT NULL, created TEXT NOT NULL, name TEXT NOT NULL,
   unit TEXT NOT NULL, protects TEXT NOT NULL, neighbours TEXT NOT NULL, accounting TEXT NOT NULL,
-  epsilon TEXT, delta TEXT, total TEXT NOT NULL) STRICT;
+  epsilon TEXT, delta TEXT, total TEXT NOT NULL, salt TEXT NOT NULL, digest TEXT NOT NULL) STRICT;
 CREATE TABLE charges (
   number INTEGER PRIMARY KEY, release TEXT NOT NULL UNIQUE, time TEXT NOT NULL, epsilon TEXT NOT NULL, delta TEXT,
   cost TEXT NOT NULL, what TEXT NOT NULL, digest TEXT NOT NULL) STRICT;
@@ -62,12 +64,33 @@ def several(unit: Mapping[str, Any]) -> str:
 
 
 def digest(last: str, row: Mapping[str, Any]) -> str:
-    """The digest of a row, chained to the one before it, so that no row can be changed or taken out unseen."""
+    """The digest of a row, chained to the one before it: a row that is changed or taken out from between is noticed."""
     return hashlib.sha256(canonical_json([last, {k: v for k, v in row.items() if k != "digest"}])).hexdigest()
 
 
+def whole(connection: sqlite3.Connection) -> bool:
+    """Whether the tables and triggers are those that a ledger is made with."""
+    return _objects(connection) == _made()
+
+
+def _objects(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in connection.execute("SELECT type, name, sql FROM sqlite_master ORDER BY type, name")]
+
+
+@cache
+def _made() -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(f"{_TABLES};{_SEAL}")
+        return _objects(connection)
+
+
 def create_file(target: Path, row: dict[str, Any]) -> None:
-    """A whole ledger under its name, or none; never over another file."""
+    """A whole ledger under its name, or none; never over another file.
+
+    The salt is never told: digests, which are published with releases, are no way to guess at the name or the total.
+    """
+    row = {**row, "salt": secrets.token_hex(16)}
+    row["digest"] = digest("", row)
     temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.tmp")
     try:
         with open(temporary, "xb"):
