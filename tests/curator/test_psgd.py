@@ -4,6 +4,7 @@ import subprocess
 import sys
 from fractions import Fraction
 from math import sqrt
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -320,7 +321,7 @@ def test_a_grid_pays_for_each_of_its_runs(codes, ledger):
 def test_over_budget_nothing_is_read_drawn_or_charged(codes, tmp_path, monkeypatch):
     book = Ledger.create(tmp_path / "s.db", epsilon=0.5, delta=1e-5, unit=qf.Rows(1), accounting_by="zcdp")
     monkeypatch.setattr(Draws, "__init__", lambda *_: pytest.fail("drew all the same"))
-    monkeypatch.setattr("quietfield.curator.psgd.codes_inside", lambda *_: pytest.fail("read all the same"))
+    monkeypatch.setattr("quietfield.curator.psgd.reading", lambda *_: pytest.fail("read all the same"))
     with pytest.raises(BudgetExceeded):
         psgd(codes, DOMAIN, CHAIN, FULL, **QUICK, ledger=book)
     assert book.spent == 0
@@ -380,10 +381,36 @@ def test_every_kind_of_records_gives_the_same_codes():
     assert codes_inside(domain, nulls).tolist() == [[0, 0]]
 
 
+ODD = ["x", 2, 0.5, None, [0], {"x": 1}, 2**70, 10**5000, "\ud800", b"a", float("nan")]
+
+
+@pytest.mark.parametrize("extra", ODD, ids=lambda value: type(value).__name__)
+def test_one_record_does_not_change_how_others_are_read(extra):
+    pandas = pytest.importorskip("pandas")
+    domain = qf.Domain({"a": ["true", "false"], "b": [0, 1]})
+    columns = {"a": [True, False] * 50, "b": [0, 1.0] * 50}
+    assert codes_inside(domain, columns).tolist() == [[0, 0], [1, 1]] * 50
+    more = {name: [*values, extra] for name, values in columns.items()}
+    for records in (more, pandas.DataFrame(more, dtype=object)):
+        assert codes_inside(domain, records).tolist() == [[0, 0], [1, 1]] * 50
+
+
+def test_reading_comes_after_the_charge(ledger):
+    pa = pytest.importorskip("pyarrow")
+    schema = pa.schema([(name, pa.int64()) for name in DOMAIN])
+
+    def batches():
+        yield pa.record_batch([[0]] * len(DOMAIN), schema=schema)
+        raise ValueError("secret")
+
+    with pytest.raises(Error, match="not shown"):
+        psgd(pa.RecordBatchReader.from_batches(schema, batches()), DOMAIN, CHAIN, FULL, **QUICK, ledger=ledger)
+    assert ledger.spent > 0
+
+
 @pytest.mark.parametrize("bad", [
-    {"a": ["secret", "0"], "b": [1, "secret"], "c": [0, {"x": 1}]}, {"a": [0]}, np.array([["secret"] * 3]),
-    np.array([[0.5, 1.0, 0.0]]), "secret", [[0, 1, 0], [0]], {"a": [0], "b": [0, 1], "c": [0]},
-    {"a": [2**70], "b": [0], "c": [0]}, {"a": [[0], [0, 1]], "b": [0, 1], "c": [0, 1]},
+    {"a": [0]}, np.array([["secret"] * 3]), np.array([[0.5, 1.0, 0.0]]), "secret", [[0, 1, 0], [0]], [[0], [1], [None]],
+    {"a": [0], "b": [0, 1], "c": [0]}, {"a": "secret", "b": [0], "c": [0]}, Path("secret"), 17,
 ])  # fmt: skip
 def test_errors_never_quote_records(bad):
     with pytest.raises(Error) as caught:

@@ -15,7 +15,7 @@ Glossary: w parameters (one a cell of each untied table), theta = w laid out for
 """
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from itertools import product
@@ -115,9 +115,10 @@ def psgd(
 ) -> Learned:
     """Learn a model from records by private gradient descent, with (epsilon, delta)-privacy for any one row.
 
-    ``records`` is an array of codes, or a frame or mapping of columns with labels; records with a value outside the
-    domain are left out. ``population`` is a public guess of their number: it scales the steps, and ``delta`` is
-    1/population unless you ask for less, which you should. It is not compared with the true number, which is private.
+    ``records`` is an array of codes, or a frame or mapping of columns with labels, which are read as in a count;
+    records with a value outside the domain are left out. ``population`` is a public guess of their number: it scales
+    the steps, and ``delta`` is 1/population unless you ask for less, which you should. It is not compared with the true
+    number, which is private.
     ``ledger`` pays before noise is drawn; it must count by zCDP, and is charged steps / (2 sigma^2): zCDP knows no gain
     from sampling, so that ``rate=1`` gives the most for a ledger's money.
 
@@ -169,7 +170,7 @@ def psgd_grid(
         raise Error("there is nothing to learn without cliques; name at least one.")
     asked = accounting.rational(epsilon, "epsilon")
     book = _book(ledger, paper, seed)
-    codes = None
+    codes: Any = None
     if paper:
         if population is not None:
             raise Error("in paper mode the exact number of records is used; leave population= out.")
@@ -197,9 +198,10 @@ def psgd_grid(
 
     from quietfield.curator.psgd_steps import Draws, run
 
-    codes = codes_inside(domain, records) if codes is None else codes
+    read = None if paper else reading(domain, records)
     if book is not None:
         book.charge(name, **price, what=f"{len(wanted)} runs of PSGD, Gaussian noise", time=started)
+    codes = read() if read else codes  # after the charge: whether reading fails may depend on a record
     models = run(domain, structure, codes, wanted, sigmas, population, Draws(seed))
     notes = [FLOAT_NOTE]
     if paper:
@@ -217,45 +219,38 @@ def psgd_grid(
 
 def codes_inside(domain: Domain, records: Any) -> Any:
     """Records as an array of codes, without those that hold a value outside the domain. Nothing is said about them."""
+    return reading(domain, records)()
+
+
+def reading(domain: Domain, records: Any) -> Callable[[], Any]:
+    """What reads the records as :func:`codes_inside` says. What is refused is refused here, before any is read.
+
+    Values of frames and columns are read one by one, as in a count: no record changes how another is read.
+    """
     import numpy as np
 
-    codes = records if isinstance(records, np.ndarray | list | tuple) else _encoded(domain, records)
-    try:
-        codes = np.asarray(codes)
-    except ValueError:  # rows of unequal length
-        codes = np.zeros(0)
-    if codes.ndim != 2 or codes.shape[1] != len(domain) or codes.dtype.kind not in "iu":
-        raise Error(f"records as an array are whole numbers of shape (records, {len(domain)}): codes by attribute.")
-    return codes[((codes >= 0) & (codes < np.array(domain.shape))).all(axis=1)]
+    if isinstance(records, np.ndarray):
+        if records.ndim != 2 or records.shape[1] != len(domain) or records.dtype.kind not in "iu":
+            raise Error(f"records as an array are whole numbers of shape (records, {len(domain)}): codes by attribute.")
+        return lambda: records[((records >= 0) & (records < np.array(domain.shape))).all(axis=1)]
+    if isinstance(records, str | Path | list | tuple):
+        raise Error(
+            f"records are an array of whole numbers, a mapping of columns or a frame, not a {type(records).__name__}; "
+            "make an array of rows of codes with np.array(rows)."
+        )
+    from quietfield.curator.counting import engine
+    from quietfield.frames import Frame
+    from quietfield.schema import Labels, Schema
 
-
-def _encoded(domain: Domain, records: Any) -> Any:
-    """Codes of labels, -1 for any other value. Labels are compared as text, which no value can make fail."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from quietfield.frames import _columns
-
-    columns: Any = None
-    encoded = []
-    try:
-        columns = _columns(records)
-        for name in domain:
-            if name in columns:
-                text = columns[name].cast(pa.string())
-                found = pc.fill_null(pc.index_in(text, pa.array([str(label) for label in domain.labels(name)])), -1)
-                encoded.append(np.asarray(found).astype(np.int64))
-    except (pa.ArrowException, ValueError, TypeError, OverflowError):  # their messages may quote values
-        columns = None
-    if columns is None:
-        raise Error("some column of the records cannot be read as labels; each holds texts or whole numbers only.")
-    absent = [name for name in domain if name not in columns]
+    schema = Schema({name: Labels(domain.labels(name)) for name in domain})
+    found: Any = engine(records.to_arrow() if isinstance(records, Frame) else records)
+    if not hasattr(found, "codes"):
+        raise Error(f"PSGD cannot read a {type(records).__name__}; give an array, a mapping of columns or a frame.")
+    held = found.columns()
+    absent = [name for name in domain if name not in held]
     if absent:
         raise Error(f"the records have no column {names(absent)}; expected a column for each of {names(domain)}.")
-    if len({len(column) for column in encoded}) > 1:
-        raise Error("the columns of the records differ in length; each holds one value a record.")
-    return np.stack(encoded, axis=1) if encoded else np.zeros((0, 0), np.int64)
+    return lambda: found.codes(schema)
 
 
 def _book(ledger: "Ledger | str | Path | None", paper: bool, seed: int | None) -> Ledger | None:

@@ -57,7 +57,7 @@ class DuckEngine:
                 table, columns = self.attach(con, [schema.column(name) for name in schema])
                 rules = [mapped(schema[a], columns[schema.column(a)], i, parameters) for i, a in enumerate(schema)]
                 batches = _batches(con.execute(coded_sql(table, rules), parameters.values))
-                parts = [np.stack([np.asarray(part, np.int64) for part in batch.columns], axis=1) for batch in batches]
+                parts = [np.stack([part.to_numpy() for part in batch.columns], axis=1) for batch in batches]
                 return np.concatenate([np.zeros((0, len(schema)), np.int64), *parts])
 
         return cleaned(work, UNREADABLE)
