@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ibis
-import numpy as np
 
 from quietfield.curator import sequences
 from quietfield.curator.counting.cleaning import cleaned
@@ -53,17 +52,18 @@ class IbisEngine:
         else:
             coded = self._records(schema, attributes, unit)
         coded = _of_units(coded, statistics, unit)
-        number = {name: f"k{i}" for i, name in enumerate(attributes)}
-        for i, cover in enumerate(tally.covers):
-            with waiting(progress, f"Counting table {i + 1} of {len(tally.covers)}"):
-                keys = [number[name] for name in cover]
-                found = coded.group_by(keys).aggregate(n=coded.w.sum()).to_pyarrow()
-            counts = np.array([int(n) for n in found["n"].to_pylist()], dtype=np.int64)
-            tally.add_cells(i, [found[key].to_numpy().astype(np.int64) for key in keys], counts)
-            if i == 0:
-                tally.add_total(int(counts.sum()))
-        if not tally.covers:
-            tally.add_total(int(coded.w.sum().to_pyarrow().as_py() or 0))
+        number = {name: coded[f"k{i}"].cast("int64") for i, name in enumerate(attributes)}
+        cells = [ibis.literal(0, "int64")] if not tally.covers else []
+        for start, cover in zip(tally.starts, tally.covers, strict=True):
+            cell = number[cover[0]]
+            for name in cover[1:]:
+                cell = cell * schema.domain.size(name) + number[name]
+            cells.append(cell + start)
+        # One query that reads each record once: between two, a record could change and be counted as both.
+        listed = coded.select(w=coded.w, cell=ibis.array(cells).unnest() if len(cells) > 1 else cells[0])
+        with waiting(progress):
+            found = listed.group_by("cell").aggregate(n=listed.w.sum()).to_pyarrow()
+        tally.add_cells(found["cell"].to_pylist(), [int(n) for n in found["n"].to_pylist()])
         return tally.counts()
 
     def _column(self, name: str) -> Any:

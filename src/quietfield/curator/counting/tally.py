@@ -7,6 +7,7 @@ two.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from math import prod
 from typing import Any
 
@@ -102,15 +103,20 @@ class Tally:
             else:  # float64 sums of integers below 2**53 are exact: a batch has 2**17 rows of at most 2**20 each
                 flat += np.bincount(key, weights, flat.size).astype(np.int64)
 
-    def add_cells(self, cover: int, codes: Sequence[np.ndarray], counts: np.ndarray) -> None:
-        """Add counts by cell to one covering table: what a GROUP BY gives."""
-        shape = self.domain.table_shape(self.covers[cover])
-        if len(counts):
-            np.add.at(self._flat[cover].reshape(shape), tuple(codes), counts)
+    @property
+    def starts(self) -> list[int]:
+        """Where the cells of each covering table begin, if all are numbered one after the other."""
+        return list(accumulate((flat.size for flat in self._flat[:-1]), initial=0))[: len(self._flat)]
 
-    def add_total(self, total: int) -> None:
-        """Add to the total what :meth:`add_cells` does not."""
-        self._total += total
+    def add_cells(self, cells: Sequence[int], counts: Sequence[int]) -> None:
+        """Add counts by cell, for all covering tables at once: what a GROUP BY gives. Each record is in all tables."""
+        where, many = np.array(cells, dtype=np.int64), np.array(counts, dtype=np.int64)
+        order = np.argsort(where)
+        where, many = where[order], many[order]
+        ends = np.searchsorted(where, [*self.starts[1:], np.iinfo(np.int64).max])
+        for start, flat, begin, end in zip(self.starts, self._flat, [0, *ends], ends, strict=False):
+            np.add.at(flat, where[begin:end] - start, many[begin:end])
+        self._total += int(many[: ends[0]].sum())
 
     def counts(self) -> Counts:
         """The tables that were asked for, and the total where one is wanted."""
