@@ -268,10 +268,11 @@ class Ledger:
         )
 
     def _match(self, unit: Any, neighbours: str) -> None:
-        if protected(unit_json(unit)) != protected(self.unit):
+        ours, theirs = protected(self.unit), protected(unit_json(unit))
+        if ours != theirs:
             raise Error(
-                f"this ledger protects {json.dumps(protected(self.unit), ensure_ascii=False)}, and the release "
-                f"{json.dumps(protected(unit_json(unit)), ensure_ascii=False)}; costs of different units do not add up. "
+                f"this ledger protects {json.dumps(ours, ensure_ascii=False)}, and the release "
+                f"{json.dumps(theirs, ensure_ascii=False)}; costs of different units do not add up. "
                 "Use the same unit, or another ledger."
             )
         if neighbours != self.neighbours:
