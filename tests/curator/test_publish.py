@@ -262,6 +262,45 @@ def test_the_whole_way_on_the_command_line(folder, capsys):
     assert (shown["spent"], shown["remaining"], shown["charges"][0]["release"]) == ("1/4", "3/4", release.id)
 
 
+def test_an_export_says_what_the_release_says(tmp_path, monkeypatch, capsys, codes):
+    from quietfield.releases import PAPER_NOTE
+
+    monkeypatch.chdir(tmp_path)
+    people = {"who": [1, 1, 2], "a": [0, 1, 1], "b": [0, 1, 2], "c": [0, 0, 1]}
+    unit = qf.Person("who", normalise=True, null=0)
+    kept = qf.release(people, SCHEMA, PAIRS, epsilon=1, unit=unit, ledger=None, neighbours="paper", total=False)
+    kept.save("x.qfr")
+    assert main(["export", "x.qfr", "--out", "t"]) == 0
+    shown = capsys.readouterr().out
+    with open("t/index.csv", newline="") as file:
+        index = list(csv.DictReader(file))
+    assert [row["not_counted"] for row in index[:2]] == ["(0, 0)"] * 2
+    remarks = [row["cliques"] for row in index if row["file"] == "remark"]
+    for text in ("NOT SIGNED", PAPER_NOTE, "noise alone"):
+        assert text in shown
+        assert any(text in remark for remark in remarks)
+    with open("t/table-0001.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["not_counted"] for row in rows] == ["True"] + ["False"] * 5
+    assert main(["key", "create", "k.pem"]) == 0
+    plain = qf.release(codes, SCHEMA, PAIRS, epsilon=1, unit=qf.Rows(1), ledger=None)
+    plain.save("y.qfr", "k.pem")
+    assert main(["export", "y.qfr", "--out", "t"]) == 0  # an earlier export is replaced
+    with open("t/index.csv", newline="") as file:
+        assert not [row for row in csv.DictReader(file) if row["file"] == "remark"]
+
+
+@pytest.mark.parametrize("name", ["table-0002.csv", "index.csv"])
+def test_an_export_replaces_no_file_of_others(tmp_path, monkeypatch, capsys, codes, name):
+    monkeypatch.chdir(tmp_path)
+    qf.release(codes, SCHEMA, PAIRS, epsilon=1, unit=qf.Rows(1), ledger=None).save("x.qfr")
+    (tmp_path / name).write_text("mine")
+    assert main(["export", "x.qfr", "--out", "."]) == 1
+    assert name in capsys.readouterr().err
+    assert (tmp_path / name).read_text() == "mine"
+    assert sorted(os.listdir()) == sorted([name, "x.qfr"])
+
+
 def test_odd_names_on_the_whole_way(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     odd = ["'; DROP TABLE x; --", '"q"', "<script>", "new\nline", "é🙂", "noisy_count", "../../etc"]

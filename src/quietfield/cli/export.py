@@ -10,9 +10,11 @@ import typer
 
 if TYPE_CHECKING:
     from quietfield.domain import Clique
-    from quietfield.releases import Release
+    from quietfield.releases import Release, Table
 
 app = typer.Typer()
+
+COLUMNS = ["file", "cliques", "noise", "scale", "std", "not_counted"]
 
 
 @app.command(epilog="Example: quietfield export visits.qfr --out tables --format csv")
@@ -22,7 +24,7 @@ def export(
     format: Annotated[str, typer.Option(help="csv or parquet.")] = "csv",
 ) -> None:
     """Write each table, with its labels, as a CSV or Parquet file, and an index.csv that says which is which."""
-    from quietfield.errors import Error, FileError
+    from quietfield.errors import Error, FileError, names
     from quietfield.files import write_atomically
     from quietfield.releases import Release
 
@@ -33,29 +35,88 @@ def export(
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FileError(f"cannot make the folder {out}: {error.strerror}; choose another.") from None
-    index: list[list[Any]] = [["file", "cliques", "noise", "scale", "std"]]
+    if not _exported(out):
+        there = [name for name in _files(release, format) if (out / name).exists()]
+        if there:
+            raise FileError(f"{out} holds {names(there)}, which quietfield did not export; choose another folder.")
+    index: list[list[Any]] = [COLUMNS]
     for number, part in enumerate(release.parts, 1):
-        file = f"table-{number:04d}.{format}"  # numbered: attribute names may hold anything
-        columns = _columns(release, part.cliques[0])
+        file = _file(number, format)
+        columns = _columns(release, part)
         write_atomically(out / file, _csv(columns) if format == "csv" else _parquet(columns))
         noise = part.noise
-        index.append([file, " = ".join(repr(c) for c in part.cliques), noise.kind, repr(noise.scale), repr(noise.std)])
+        cell = "" if part.excluded is None else repr(_labels(release, part, part.excluded))
+        cliques = " = ".join(repr(c) for c in part.cliques)
+        index.append([file, cliques, noise.kind, repr(noise.scale), repr(noise.std), cell])
     if release.total is not None:
         noise_or_none = release.total_noise
         index.append(["total", repr(release.total), "public" if noise_or_none is None else noise_or_none.kind,
                       "" if noise_or_none is None else repr(noise_or_none.scale),
-                      "" if noise_or_none is None else repr(noise_or_none.std)])  # fmt: skip
+                      "" if noise_or_none is None else repr(noise_or_none.std), ""])  # fmt: skip
+    remarks = _remarks(release)
+    index += [["remark", remark, "", "", "", ""] for remark in remarks]
     write_atomically(out / "index.csv", _rows(index))
     typer.echo(f"{len(release.parts)} tables and index.csv written to {out}")
+    for remark in remarks:
+        typer.echo(remark)
 
 
-def _columns(release: "Release", clique: "Clique") -> dict[str, list[Any]]:
+def _remarks(release: "Release") -> list[str]:
+    """What whoever gets the tables must be told, since the release does not travel with them."""
+    from quietfield.releases import PAPER_NOTE
+
+    remarks = []
+    if not release.signed:
+        remarks.append("NOT SIGNED: anyone could have made or changed the release")
+    if release.claim is None:
+        remarks.append("no promise is made: the tables were noised elsewhere")
+    elif release.claim.neighbours == "paper":
+        remarks.append(PAPER_NOTE)
+    if any(part.excluded is not None for part in release.parts):
+        remarks.append("the cell under not_counted holds noise alone: nothing was counted there")
+    return remarks
+
+
+def _file(number: int, format: str) -> str:
+    return f"table-{number:04d}.{format}"  # numbered: attribute names may hold anything
+
+
+def _files(release: "Release", format: str) -> list[str]:
+    return [*(_file(number, format) for number in range(1, len(release.parts) + 1)), "index.csv"]
+
+
+def _exported(out: Path) -> bool:
+    """Whether a folder holds an earlier export, which may be replaced."""
+    try:
+        with open(out / "index.csv", encoding="utf-8") as file:
+            return file.readline(200).rstrip("\n") == ",".join(COLUMNS)
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _labels(release: "Release", part: "Table", cell: tuple[int, ...]) -> tuple[Any, ...]:
+    return tuple(release.domain.labels(name)[i] for name, i in zip(part.cliques[0], cell, strict=True))
+
+
+def _columns(release: "Release", part: "Table") -> dict[str, list[Any]]:
+    """The labels of each cell, its noisy count and, where a cell was left out, whether it is that one."""
+    import numpy as np
+
+    clique = part.cliques[0]
     labels = list(zip(*product(*(release.domain.labels(name) for name in clique)), strict=True))
-    counts = "noisy_count"
-    while counts in clique:
-        counts += "_"
     columns: dict[str, list[Any]] = {name: list(values) for name, values in zip(clique, labels, strict=True)}
-    return {**columns, counts: release.tables[clique].ravel().tolist()}
+    columns[_free("noisy_count", clique)] = release.tables[clique].ravel().tolist()
+    if part.excluded is not None:
+        left_out = np.zeros(part.values.shape, dtype=bool)
+        left_out[part.excluded] = True
+        columns[_free("not_counted", clique)] = left_out.ravel().tolist()
+    return columns
+
+
+def _free(name: str, taken: "Clique") -> str:
+    while name in taken:
+        name += "_"
+    return name
 
 
 def _csv(columns: dict[str, list[Any]]) -> bytes:
