@@ -120,6 +120,8 @@ def _same(one: Path, other: Path) -> bool:
 
 def _planned(prepared: Any, book: Any) -> dict[str, Any]:
     from quietfield.accounting import shown
+    from quietfield.curator.counting import spilling
+    from quietfield.curator.units import Person
 
     plan, counted = prepared.plan, prepared.statistics
     return {
@@ -131,6 +133,7 @@ def _planned(prepared: Any, book: Any) -> dict[str, Any]:
         + (f", delta {shown(plan.delta)}" if plan.delta is not None else ""),
         "sensitivity": f"L1 {shown(counted.l1)}, squared L2 {shown(counted.l2_squared)}",
         "protects": prepared.unit.describe(),
+        **({"disk": spilling.note()} if isinstance(prepared.unit, Person) else {}),
         **({} if book is None else {"ledger": book.describe()}),
     }
 

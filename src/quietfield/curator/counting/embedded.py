@@ -4,7 +4,6 @@ Memory does not grow with the number of records. With persons DuckDB gathers eac
 temporary folder of its own for that, which only this user can read and which is removed afterwards.
 """
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -16,6 +15,7 @@ from quietfield.curator import sequences
 from quietfield.curator.counting.cleaning import cleaned
 from quietfield.curator.counting.mapping import Column, Mapped, Parameters, mapped
 from quietfield.curator.counting.sources import UNREADABLE, Source, source
+from quietfield.curator.counting.spilling import spill_folder
 from quietfield.curator.counting.tally import BATCH, Counts, Tally
 from quietfield.curator.counting.values import kind_of
 from quietfield.curator.counting.waiting import waiting
@@ -138,9 +138,9 @@ def unit_sql(coded: str, statistics: Statistics, unit: Unit) -> str:
 @contextmanager
 def connected() -> Iterator[Any]:
     """A DuckDB of our own: nothing is fetched from a network, and nothing is left on disk."""
-    with tempfile.TemporaryDirectory(prefix="quietfield-") as folder:
+    with spill_folder() as folder:
         settings: dict[str, Any] = {
-            "temp_directory": folder,
+            "temp_directory": str(folder),
             "memory_limit": PERSON_MEMORY,
             "preserve_insertion_order": False,
             "enable_external_file_cache": False,  # it would keep what was read of a file, up to the limit above

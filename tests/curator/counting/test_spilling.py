@@ -1,0 +1,99 @@
+"""Rows that a count writes to disk are this user's alone, and are removed: by the count, or by the next one."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from quietfield.cli import main
+from quietfield.curator.counting import count, spilling
+from quietfield.curator.units import Person, statistics
+from quietfield.schema import Schema
+from quietfield.structures import Structure
+
+HOLDING = """
+import sys, time
+from quietfield.curator.counting.spilling import spill_folder
+with spill_folder() as folder:
+    folder.mkdir()
+    (folder / "rows.tmp").write_text("Smith, 1970")
+    print(folder.parent, flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    return tmp_path
+
+
+def left(folder: Path) -> list[Path]:
+    return sorted(folder.glob(spilling.PREFIX + "*"))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals and locks of POSIX")
+def test_what_a_killed_count_left_is_removed_and_what_another_uses_is_not(temporary: Path) -> None:
+    running = subprocess.Popen([sys.executable, "-c", HOLDING], stdout=subprocess.PIPE, text=True)
+    assert running.stdout is not None
+    try:
+        folder = Path(running.stdout.readline().strip())
+        assert left(temporary) == [folder]
+        assert folder.stat().st_mode & 0o777 == 0o700
+        spilling.remove_left_behind()
+        assert left(temporary) == [folder]
+        running.send_signal(signal.SIGKILL)
+        running.wait()
+        assert (folder / "rows" / "rows.tmp").exists()
+        schema, unit = Schema({"a": ["x"]}), Person("who", rows=1)
+        asked = statistics(Structure((("a",),)), schema.domain, unit)
+        assert count({"a": ["x"], "who": ["p"]}, schema, asked, unit).total == 1
+        assert left(temporary) == []
+    finally:
+        running.kill()
+        running.stdout.close()
+
+
+def test_nothing_else_is_removed(temporary: Path) -> None:
+    others = [temporary / "quietfield-demo-1", temporary / "quietfield-spill-made", temporary / "quietfield-spill-a b"]
+    for other in others:
+        other.mkdir()
+    (temporary / "target").mkdir()
+    (temporary / "target" / spilling.LOCK).touch()
+    (temporary / "quietfield-spill-link").symlink_to(temporary / "target")
+    with spilling.spill_folder() as one, spilling.spill_folder() as two:
+        assert one != two
+        assert one.parent.exists()
+        assert two.parent.exists()
+    assert all(other.exists() for other in [*others, temporary / "target" / spilling.LOCK])
+    assert len(left(temporary)) == 3
+
+
+def test_a_failure_removes_the_folder(temporary: Path) -> None:
+    def stopped() -> None:
+        with spilling.spill_folder() as folder:
+            folder.mkdir()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stopped()
+    assert left(temporary) == []
+
+
+@pytest.mark.parametrize(("unit", "told"), [("rows:1", False), ("person:who:2", True)])
+def test_the_plan_says_that_persons_may_go_to_disk(
+    temporary: Path, capsys: pytest.CaptureFixture[str], unit: str, told: bool
+) -> None:
+    (temporary / "rows.csv").write_text("a,who\n")
+    Schema({"a": ["x"]}).save(temporary / "schema.json")
+    (temporary / "cliques.json").write_text('[["a"]]')
+    given = {"schema": "schema.json", "structure": "cliques.json", "out": "out.qfr"}
+    paths = [part for name, file in given.items() for part in (f"--{name}", str(temporary / file))]
+    asked = ["release", str(temporary / "rows.csv"), *paths, "--epsilon", "1", "--unit", unit, "--no-ledger"]
+    assert main([*asked, "--dry-run"]) == 0
+    assert (spilling.note() in capsys.readouterr().out) == told
