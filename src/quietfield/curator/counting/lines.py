@@ -74,7 +74,7 @@ def header(path: str) -> list[str]:
     line = first.split(b"\n", 1)[0].removeprefix(b"\xef\xbb\xbf").removesuffix(b"\r")
     if not line:
         raise FileError(f"the first line of {path} is empty; it must name the columns.")
-    if len(line) > LONGEST or not _well_formed(line, separator.encode()):
+    if len(line) > LONGEST or not _is_text(line) or not _quotes_match(line, separator.encode()):
         raise FileError(
             f"the first line of {path} is not UTF-8 text with the names of the columns: check that its quotes match "
             "and that no name holds a line break."
@@ -190,9 +190,11 @@ def _records(block: bytes, separator: bytes) -> bytes:
     if len(block) > LONGEST:
         block = b"\n".join(line for line in block.split(b"\n") if len(line) <= LONGEST)
     block = block.replace(b"\r\n", b"\n")
-    if b'"' not in block and _is_text(block):
-        return block
-    return b"\n".join(line for line in block.split(b"\n") if _well_formed(line, separator))
+    if not _is_text(block):
+        block = b"\n".join(line for line in block.split(b"\n") if _is_text(line))
+    if b'"' in block:
+        block = b"\n".join(line for line in block.split(b"\n") if b'"' not in line or _quotes_match(line, separator))
+    return block
 
 
 def _is_text(line: bytes) -> bool:
@@ -205,10 +207,8 @@ def _is_text(line: bytes) -> bool:
         return False
 
 
-def _well_formed(line: bytes, separator: bytes) -> bool:
+def _quotes_match(line: bytes, separator: bytes) -> bool:
     """Whether every field has no quote in it or stands wholly in quotes."""
-    if not _is_text(line):
-        return False
     parts = line.split(b'"')
     if len(parts) % 2 == 0:
         return False
