@@ -271,9 +271,16 @@ def test_datasets_whose_types_are_guessed_from_values_are_refused(tmp_path: Path
 
 @pytest.mark.parametrize(("name", "beside"), [("v[1]", "v1"), ("w*", "w2"), ("y?", "y1"), ("it's", "its")])
 def test_a_file_is_its_name_and_not_a_pattern(name: str, beside: str, tmp_path: Path) -> None:
-    pq.write_table(pa.table({"a": ["x"]}), tmp_path / f"{name}.parquet")
-    pq.write_table(pa.table({"a": ["x", "x"]}), tmp_path / f"{beside}.parquet")
-    assert counted(tmp_path / f"{name}.parquet", {"a": ["x"]}) == [[1]]
+    pq.write_table(pa.table({"a": ["x"], "b": [1]}), tmp_path / f"{name}.parquet")
+    pq.write_table(pa.table({"a": ["x", "x"], "b": [1, 1]}), tmp_path / f"{beside}.parquet")
+    for labels in ({"a": ["x"]}, {"b": [1]}, {"b": [1], "a": ["x"]}):
+        assert counted(tmp_path / f"{name}.parquet", labels) == [[1]] * len(labels)
+
+
+def test_columns_that_differ_in_case_alone_are_not_mixed_up(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1], "A": [2]}), tmp_path / "1.parquet")
+    pq.write_table(pa.table({"A": [2], "a": [1]}), tmp_path / "2.parquet")
+    assert counted(str(tmp_path / "*.parquet"), {"a": [1, 2], "A": [1, 2]}) == [[2, 0], [0, 2]]
 
 
 def test_a_column_beside_one_with_a_longer_name(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ class DuckEngine:
 
     def columns(self) -> Mapping[str, str]:
         """Names and kinds of columns, without a look at any value."""
-        kinds = cleaned(lambda: self.source.read(self.source.columns)[0], UNREADABLE)
+        kinds = cleaned(lambda: self.source.read(self.source.columns).kinds, UNREADABLE)
         return {name: kind_of(kind) for name, kind in zip(self.source.columns, kinds, strict=True)}
 
     def count(self, schema: Schema, statistics: Statistics, unit: Unit, *, progress: bool = False) -> Counts:

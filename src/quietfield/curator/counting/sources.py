@@ -4,6 +4,7 @@ Only names and types of columns are looked at here, never values: neither a Parq
 nor the categories of a frame become labels.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +23,16 @@ UNREADABLE = (
 CHUNK = 2**17
 
 
-#: The Arrow types of some columns, and what reads those columns in batches.
-Read = tuple[list[Any], Callable[[], Iterable[Any]]]
+@dataclass(frozen=True)
+class Read:
+    """How to read some columns: their Arrow types, and what gives them in batches.
+
+    ``table`` is a FROM clause with which DuckDB itself reads them as c0, c1, ..., where it can be trusted with them.
+    """
+
+    kinds: Sequence[Any]
+    batches: Callable[[], Iterable[Any]]
+    table: str | None = None
 
 
 @dataclass(frozen=True)
@@ -43,24 +52,26 @@ class Source:
         """Bring columns before a DuckDB connection: a FROM clause, and each column as that clause calls it."""
         import pyarrow as pa
 
-        kinds, batches = self.read(wanted)
+        read = self.read(wanted)
+        kinds = read.kinds
         types = [handed_type(kind) for kind in kinds]
         for name, kind, given in zip(wanted, kinds, types, strict=True):
             if given is None:
                 raise Error(f"column {name!r} holds {kind}, which no rule reads; make texts, numbers or times of it.")
+        columns = {name: column(i, kind) for i, (name, kind) in enumerate(zip(wanted, kinds, strict=True))}
+        if read.table is not None:
+            return read.table, columns
         # Where no column is wanted, the records still count.
         schema = pa.schema([(f"c{i}", kind) for i, kind in enumerate(types)] or [("none", pa.null())])
 
         def given_out() -> Iterator[Any]:
-            for batch in batches():
+            for batch in read.batches():
                 arrays = [handed(array) for array in batch.columns] or [pa.nulls(batch.num_rows)]
                 yield pa.record_batch(arrays, schema=schema)
 
         stream = Stream(schema, given_out)
         con.register("records", stream.reader() if self.once else stream)
-        return f"records AS t({', '.join(schema.names)})", {
-            name: column(i, kind) for i, (name, kind) in enumerate(zip(wanted, kinds, strict=True))
-        }
+        return f"records AS t({', '.join(schema.names)})", columns
 
 
 @dataclass(frozen=True)
@@ -105,7 +116,7 @@ def _files(path: str | Path) -> Source:
 
         def read(wanted: Sequence[str]) -> Read:
             schema, batches = lines.reader(paths, wanted)
-            return list(schema.types), batches
+            return Read(schema.types, batches)
 
         return Source(tuple(lines.header(paths[0])), read, listed=False)
     if any(lines.delimiter(name) for name in paths):
@@ -114,10 +125,8 @@ def _files(path: str | Path) -> Source:
 
 
 def _parquet(paths: Sequence[str], wanted: Sequence[str]) -> Read:
-    """Arrow reads the files, and DuckDB does not: it fails on a single text that is not UTF-8 or a time out of range.
-
-    A type that one file has and another has not would be converted value by value, so all have to have the same.
-    """
+    """A type that one file has and another has not would be converted value by value, so all have to have the same."""
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
     schemas = [_parquet_schema(path) for path in paths]
@@ -129,7 +138,20 @@ def _parquet(paths: Sequence[str], wanted: Sequence[str]) -> Read:
                 for batch in file.iter_batches(CHUNK, columns=list(wanted)):
                     yield batch.select([batch.schema.names.index(name) for name in wanted])
 
-    return kinds, batches
+    # DuckDB reads with less memory, but fails on a single text that is not UTF-8 and on times out of range; and it
+    # knows columns of several files by names in which it ignores case.
+    simple = {pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_()}
+    every = schemas[0].names
+    alike = len({name.lower() for name in every}) == len(every) and all(schema.names == every for schema in schemas)
+    return Read(kinds, batches, _read_parquet(paths, every, wanted) if alike and simple.issuperset(kinds) else None)
+
+
+def _read_parquet(paths: Sequence[str], every: Sequence[str], wanted: Sequence[str]) -> str:
+    """A FROM clause. DuckDB takes each name for a pattern, so what would be one is written as a choice of itself."""
+    listed = ", ".join("'" + re.sub(r"([\[*?])", r"[\1]", path).replace("'", "''") + "'" for path in paths)
+    chosen = ", ".join(f"q{every.index(name)} AS c{i}" for i, name in enumerate(wanted)) or "1 AS none"
+    table = f"read_parquet([{listed}], hive_partitioning = false)"
+    return f"(SELECT {chosen} FROM {table} AS files({', '.join(f'q{i}' for i in range(len(every)))}))"
 
 
 def _same_types(schemas: Iterable[tuple[Any, Any]], kinds: Mapping[str, Any]) -> list[Any]:
@@ -194,8 +216,8 @@ def _arrow(data: Any) -> Source:
         positions = [columns.index(name) for name in wanted]
         kinds = [stream.schema.field(position).type for position in positions]
         if isinstance(stream, pa.Table):
-            return kinds, lambda: stream.select(positions).to_batches(max_chunksize=CHUNK)
-        return kinds, lambda: (batch.select(positions) for batch in stream)
+            return Read(kinds, lambda: stream.select(positions).to_batches(max_chunksize=CHUNK))
+        return Read(kinds, lambda: (batch.select(positions) for batch in stream))
 
     return Source(columns, read, once=isinstance(stream, pa.RecordBatchReader))
 
@@ -211,7 +233,7 @@ def _dataset(data: Any, wanted: Sequence[str]) -> Read:
     inside = ((part, schema, [name for name in wanted if name in schema.names]) for part, schema in parts)
     for part, schema, held in inside:
         _same_types([(part, schema)], {name: kinds[name] for name in held})
-    return list(kinds.values()), lambda: data.scanner(columns=list(wanted), batch_size=CHUNK).to_batches()
+    return Read(list(kinds.values()), lambda: data.scanner(columns=list(wanted), batch_size=CHUNK).to_batches())
 
 
 def _mapping(data: Mapping[str, Any]) -> Source:
@@ -245,7 +267,7 @@ def _pandas(frame: Any) -> Source:
                 else:
                     yield pa.record_batch([pa.nulls(len(frame.iloc[start : start + CHUNK]))], ["none"]).select([])
 
-        return kinds, batches
+        return Read(kinds, batches)
 
     return Source(columns, read)
 
