@@ -237,7 +237,9 @@ def test_texts_that_are_not_utf8_are_unknown(kind: pa.DataType, tmp_path: Path) 
     table = pa.table({"a": broken_text(kind), "id": broken_text(kind)})
     pq.write_table(table, tmp_path / "1.parquet")
     coded = pa.table({"a": table["a"].chunk(0).dictionary_encode(), "id": table["id"]})
-    for source in (table, coded, tmp_path / "1.parquet", ds.dataset(tmp_path / "1.parquet"), table.to_reader()):
+    frame = pandas.DataFrame({"a": pandas.arrays.ArrowExtensionArray(table["a"])})
+    sources = (table, coded, frame, tmp_path / "1.parquet", ds.dataset(tmp_path / "1.parquet"), table.to_reader())
+    for source in sources:
         texts, integers, cuts, dates = counted(source, rules())
         assert texts == [2, 0, 0, 0, 0, 2, 1]
         assert integers == [0, 0, 0, 2, 3]

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from quietfield.curator.counting import lines
 from quietfield.curator.counting.cleaning import cleaned
 from quietfield.curator.counting.mapping import Column
@@ -294,4 +296,4 @@ def _typed(values: Any) -> bool:
     # Of categories only the values count, not which ones there could be; Python's texts need not be Unicode.
     if kind is None or str(kind).lower() in ("category", "object") or getattr(kind, "storage", None) == "python":
         return False
-    return getattr(kind, "kind", None) not in ("U", "S")
+    return not isinstance(kind, np.dtype) or kind.kind not in "US"
