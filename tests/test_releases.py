@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import time
 import zipfile
 from dataclasses import replace
 from fractions import Fraction
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quietfield import keys, manifests
+from quietfield import accounting, keys, manifests
 from quietfield.domain import Domain
 from quietfield.errors import Error, FileError
 from quietfield.files import MANIFEST, TABLES, canonical_json, pack, write_archive
@@ -416,6 +417,22 @@ def put(*path_and_value):
 def test_manifests_that_make_no_sense_are_refused(saved, tmp_path, change):
     with pytest.raises(FileError, match=r"bad\.qfr"):
         Release.load(rewritten(saved[0] / "plain.qfr", tmp_path / "bad.qfr", change))
+
+
+@pytest.mark.parametrize("place", [("tables", 0, "noise", "scale"), ("total", "noise", "step"), ("privacy", "epsilon")])
+@pytest.mark.parametrize("text", ["1e99999999", "1e-99999999", "1" + 99999 * "0"])
+def test_a_short_text_takes_no_long_time(saved, tmp_path, place, text):
+    bad = rewritten(saved[0] / "plain.qfr", tmp_path / "bad.qfr", put(*place, text))
+    start = time.process_time()
+    with pytest.raises(FileError):
+        Release.load(bad)
+    assert time.process_time() - start < 2  # it took 40 seconds
+
+
+def test_numbers_beyond_a_float_are_shown():
+    assert accounting.shown(Fraction(10**900)) == "1.00000e+900"
+    assert accounting.shown(Fraction(1, 10**900)) == "1.00000e-900"
+    assert accounting.shown(Fraction(1, 3)) == "0.333333"
 
 
 @pytest.mark.parametrize("tables", [

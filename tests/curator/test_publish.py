@@ -93,6 +93,10 @@ def test_failures_after_the_charge_are_not_paid_back_and_public_mistakes_cost_no
     book = Ledger.create(tmp_path / "r.db", epsilon=2, unit=qf.Rows(1), neighbours="replace")
     with pytest.raises(Error, match="drop"):
         qf.release(codes, SCHEMA, PAIRS, epsilon=1, unit=qf.Rows(1), ledger=book, neighbours="replace")
+    closed = qf.Schema({name: qf.Cuts([1], null="other", unknown="other") for name in "abc"})
+    (tmp_path / "d.csv").write_text("a,b,c\n0,1,1\n")
+    with pytest.raises(Error, match="Parquet"):
+        qf.release(tmp_path / "d.csv", closed, PAIRS, epsilon=1, unit=qf.Rows(1), ledger=book, neighbours="replace")
     assert book.spent == 0
     with pytest.raises(Error, match="not an attribute"):
         qf.release(codes, SCHEMA, [("a", "z")], epsilon=0.5, unit=qf.Rows(1), ledger=ledger)

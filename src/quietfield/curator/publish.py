@@ -148,8 +148,9 @@ def _check_source(source: Any, prepared: Prepared) -> None:
 
     Other sources (frames, lists, databases) cannot be opened without a look at their values, so they are charged first.
     """
-    from quietfield.curator.counting import engine
+    from quietfield.curator.counting import engine, lines
 
+    lines.check_neighbours(source, prepared.statistics)
     if isinstance(source, str | Path):
         columns = engine(source).source.columns  # type: ignore[attr-defined]  # a path is for DuckDB's engine
         persons = prepared.unit.columns if isinstance(prepared.unit, Person) else ()
