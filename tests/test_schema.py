@@ -138,3 +138,42 @@ def test_a_wrong_file_is_explained(data: Any, message: str) -> None:
 def test_what_makes_no_sense_is_refused(make: Any, message: str) -> None:
     with pytest.raises(Error, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["f", "m", "f"], "'f' is listed more than once"),
+        ([1, 2, 1], "1 is listed more than once"),
+        ({"f", "m"}, "a list of labels"),
+        (frozenset({1}), "a list of labels"),
+        ({"f": 1, "m": 2}, "a list of labels"),
+        ({"f": 1}.keys(), "a list of labels"),
+        (b"fm", "a list of labels"),
+        ([], "no labels"),
+    ],
+)
+def test_labels_are_listed_once_and_in_order(labels: Any, message: str) -> None:
+    with pytest.raises(Error, match=message):
+        Labels(labels)
+    with pytest.raises(Error, match=f"attribute 'a': .*{message}"):
+        Schema({"a": labels})
+
+
+@pytest.mark.parametrize("size", [0, -3])
+def test_an_attribute_has_a_value(size: int) -> None:
+    with pytest.raises(Error, match="attribute 'a': there are no labels"):
+        Schema({"a": size})
+
+
+@pytest.mark.parametrize(
+    "points", [[], [10**400], [-(10**5000)], [float("inf")], [float("nan")], [None], ["1"], [True]]
+)
+def test_cut_points_are_numbers_that_a_float_can_hold(points: Any) -> None:
+    with pytest.raises(Error, match="finite numbers"):
+        Cuts(points)
+
+
+def test_a_huge_cut_point_in_a_file_is_explained() -> None:
+    with pytest.raises(FileError, match="attribute 'x': cut points are"):
+        Schema.from_json(json.loads(json.dumps(attribute(kind="cuts", cuts=[10**400]))))

@@ -14,7 +14,8 @@ Values are read in the same way from every source:
 
 import datetime
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -86,9 +87,14 @@ class Labels(Attribute):
 
     def __post_init__(self) -> None:
         values = self.values
-        if isinstance(values, str) or not isinstance(values, Iterable):
-            raise Error(f'expected a list of labels such as ["f", "m"], not {values!r}.')
+        if isinstance(values, str | bytes | Set | Mapping) or not isinstance(values, Iterable):
+            raise Error(f'expected a list of labels such as ["f", "m"], whose order is theirs, not {values!r}.')
         object.__setattr__(self, "values", tuple(v if isinstance(v, str | bool) else _integer(v) for v in values))
+        if not self.values:
+            raise Error('there are no labels; list at least one, for instance ["f", "m"].')
+        if len(set(self.values)) < len(self.values):
+            twice = [value for value, many in Counter(self.values).items() if many > 1]
+            raise Error(f"{names(twice)} is listed more than once; list each label once.")
         for value in self.values:
             if not isinstance(value, str) and abs(value) >= 2**62:
                 raise Error(f"the label {value} is too large; labels are whole numbers between -2**62 and 2**62.")
@@ -123,8 +129,10 @@ class Cuts(Attribute):
         if isinstance(self.points, str) or not isinstance(self.points, Iterable):
             raise Error(f"expected a list of cut points such as [18, 40, 65], not {self.points!r}.")
         points = tuple(self.points)
-        if not points or any(isinstance(p, bool | str) or not isfinite(p) for p in points):
-            raise Error(f"cut points are one or more finite numbers, not {list(points)!r}.")
+        if not points or not all(_is_finite(p) for p in points):
+            raise Error(
+                "cut points are one or more finite numbers, none beyond 1.7e308; write for instance [18, 40, 65]."
+            )
         points = tuple(p if isinstance(p, int) else float(p) for p in points)
         if any(a >= b for a, b in pairwise(points)):
             raise Error(f"cut points must increase, unlike {list(points)!r}; sort them and keep each once.")
@@ -312,10 +320,17 @@ def starter(columns: Iterable[tuple[str, str]]) -> dict[str, Any]:
     return {"format": FORMAT, "version": 1, "attributes": attributes, "impossible": []}
 
 
-def _listed(rule: Sequence[Label] | int) -> tuple[Label, ...]:
+def _listed(rule: Sequence[Label] | int) -> Any:
     if isinstance(rule, bool | str) or rule is None:
         raise Error(f"expected Labels, Cuts, Dates, a list of labels or a number of them, not {rule!r}.")
-    return tuple(rule) if isinstance(rule, Iterable) else tuple(range(_integer(rule)))
+    return rule if isinstance(rule, Iterable) else range(_integer(rule))
+
+
+def _is_finite(point: Any) -> bool:
+    try:
+        return not isinstance(point, bool | str | bytes) and isfinite(point)
+    except (TypeError, ValueError, OverflowError):  # no number, or a whole number that no float can hold
+        return False
 
 
 def _integer(value: Any) -> int:

@@ -138,3 +138,18 @@ def test_what_makes_no_sense_is_refused(change: dict[str, Any], message: str) ->
     settings = {"person": "user", "time": "seen", "value": "place", "labels": ["a"], "unit": "person-day", **change}
     with pytest.raises(Error, match=message):
         Sequences(**settings)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["hall", "lab", "hall"], "'hall' is listed more than once"),
+        ({"hall", "lab"}, "a list of labels"),
+        ("hall", "a list of labels"),
+        ([], "no labels"),
+        (["hall", "absent"], "'absent' is one of the labels"),
+    ],
+)
+def test_places_are_listed_once_and_in_order(labels: Any, message: str) -> None:
+    with pytest.raises(Error, match=message):
+        Sequences("user", "seen", "place", labels=labels)

@@ -70,8 +70,9 @@ class Sequences:
         unknown: Label = DROP,
         kind: Kind = None,
     ) -> None:
+        labels = Labels(labels).values  # type: ignore[arg-type]
         given = {"person": person, "time": time, "value": value, "slot": slot, "segment": segment}
-        settings = {**given, "labels": tuple(labels), "unit_of": unit, "null": null, "unknown": unknown, "kind": kind}
+        settings = {**given, "labels": labels, "unit_of": unit, "null": null, "unknown": unknown, "kind": kind}
         for name, setting in settings.items():
             object.__setattr__(self, name, setting)
         if len({person, time, value}) != 3:
@@ -82,6 +83,8 @@ class Sequences:
             raise Error(f"the kind of a person is 'integer' or None, not {kind!r}.")
         if null == DROP:
             raise Error("a slot in which nothing was seen needs a label; choose one with null=.")
+        if null in labels:
+            raise Error(f"{null!r} is one of the labels, so a slot in which nothing was seen needs another null=.")
         if self.segment_seconds % self.slot_seconds or self.slots < 2:
             raise Error(f"a segment is two or more whole slots; {segment!r} is not, with slots of {slot!r}.")
         if self.slots > 1000:
