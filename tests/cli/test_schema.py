@@ -1,5 +1,6 @@
 """``quietfield schema`` and ``quietfield check``."""
 
+import gzip
 import json
 from pathlib import Path
 
@@ -76,3 +77,34 @@ def test_a_check_tells_broken_lines(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "2 of 3 lines are broken" in capsys.readouterr().out
     assert main([*asked, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["broken_lines"] == 2
+
+
+@pytest.mark.parametrize("damage", ["cut short", "not compressed"])
+@pytest.mark.parametrize("rows", [3, 200_000])
+def test_a_damaged_file_is_told_in_a_sentence(
+    damage: str, rows: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = b"a,b\n" + b"".join(b"x,%d\n" % (row * 7919 % 10_007) for row in range(rows))
+    packed = gzip.compress(whole)
+    data, schema = tmp_path / "rows.csv.gz", tmp_path / "schema.json"
+    data.write_bytes(packed[: len(packed) * 9 // 10] if damage == "cut short" else whole)
+    Schema({"a": ["x"]}).save(schema)
+    out = str(tmp_path / "rows.qfr")
+    release = ["release", str(data), "--schema", str(schema), "--structure", "chain", "--epsilon", "1"]
+    release += ["--unit", "rows:1", "--no-ledger", "--out", out]
+    for asked in (["check", str(data), str(schema)], release, ["schema", str(data)]):
+        code, shown = main(asked), capsys.readouterr().err
+        if code:
+            assert "unforeseen" not in shown
+            assert "cannot read" in shown or "could not be read" in shown
+        else:  # the names of the columns stand in the part that is there
+            assert (asked[0], damage, rows) == ("schema", "cut short", 200_000)
+    assert not Path(out).exists()
+
+
+def test_a_folder_is_not_overwritten(
+    records: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(records.parent)
+    assert main(["schema", str(records), "--out", ".", "--force"]) == 1
+    assert "cannot write ." in capsys.readouterr().err

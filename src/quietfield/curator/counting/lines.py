@@ -69,7 +69,7 @@ def header(path: str) -> list[str]:
     """The names in a file's first line. Errors do not show them: in a file without names they are a person's record."""
     first, separator = b"", delimiter(path) or ","
     with _open(path) as stream:
-        while b"\n" not in first and len(first) <= LONGEST and (more := stream.read(2**16)):
+        while b"\n" not in first and len(first) <= LONGEST and (more := _read(stream, 2**16, path)):
             first += more
     line = first.split(b"\n", 1)[0].removeprefix(b"\xef\xbb\xbf").removesuffix(b"\r")
     if not line:
@@ -139,11 +139,22 @@ def _open(path: str) -> Any:
     return opened
 
 
+def _read(stream: Any, size: int, path: str) -> bytes:
+    found: bytes | None = None
+    try:
+        found = stream.read(size)
+    except (OSError, ValueError):  # Arrow's errors are of these kinds
+        found = None
+    if found is None:
+        raise FileError(f"cannot read {path}; check that it is whole and compressed as its name says, if at all.")
+    return found
+
+
 def _blocks(path: str) -> Iterator[bytes]:
     """Lines with their ends, some megabytes at a time, without the header; for one that is too long, a broken one."""
     with _open(path) as stream:
         rest, passing = b"", True  # the header is passed over
-        while more := stream.read(BLOCK):
+        while more := _read(stream, BLOCK, path):
             if passing:
                 _, ended, more = more.partition(b"\n")
                 passing = not ended
