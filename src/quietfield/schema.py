@@ -3,13 +3,15 @@
 A schema is public and written by a person. Each record is mapped on its own, so nothing about one person moves another.
 Values are read in the same way from every source:
 
-* an empty text, a missing field and a NaN are *nulls*; anything else that no rule covers is *unknown*;
+* an empty text, a missing field and a NaN are *nulls*, and so is the text ``nan`` where numbers are read; anything
+  else that no rule covers is *unknown*;
 * text labels match a text exactly as written, a whole number by its digits, a truth value as ``true`` or ``false``, a
   date as ``2024-01-31``;
 * integer labels match whole numbers, however they are stored: ``1``, ``1.0``, the texts ``"1"``, ``" 1"``, ``"1.0"``
   (never truth values, which are the texts ``true`` and ``false`` and nothing else);
-* cut points take any number, and any text that spells one (``"12"``, ``" 1.5e3 "``; not ``"inf"`` or ``"1,5"``);
-* periods take dates, times and texts such as ``2024-01-31`` or ``2024-01-31 23:59:59``; times are read as UTC.
+* cut points take any finite number, and any text that spells one (``"12"``, ``" 1.5e3 "``; not ``"inf"`` or ``"1,5"``);
+* periods take dates, times and texts such as ``2024-01-31`` or ``2024-01-31 23:59:59``; times are in UTC, and texts
+  with an offset, such as ``2024-01-31T12:00:00+05:00``, are converted to it.
 """
 
 import datetime

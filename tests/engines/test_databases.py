@@ -106,9 +106,9 @@ def test_postgres_values_that_no_double_and_no_calendar_hold(postgres: Any) -> N
         "t": [1, 1, 2],
         "z": [1, 1, 2],  # nine in the morning at +10 is still the year before
         "day": [1, 1, 2],
-        "d": [1, 1, 0, 2],
-        "f": [1, 2, 1, 0],
-        "two": [1, 0, 3],
+        "d": [1, 1, 1, 1],
+        "f": [1, 1, 1, 1],
+        "two": [1, 1, 2],
     }
 
 

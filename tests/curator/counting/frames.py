@@ -18,6 +18,7 @@ NUMBERS = ["1", " 1", "1.0", "+2", "-3", "2.", ".5", "1e2", "1e999", "9e300", "i
 TIMES = [
     "2024-01-31", "2024-02-30", "2024-02-29", "2023-02-29", "2024-03-01T10:00:00", "2024-03-01 10:00", "0000-01-01",
     "2024-03-01 23:59:59.999", "2024-03-01 10:00:00Z", "2024-03-01 10:00:00+02:00", "yesterday", "2024-13-01",
+    "2024-01-01T01:30-0330", "2024-03-01T03:59:59.5+14",
 ]  # fmt: skip
 NAMES = ["plain", 'with "quotes"', "with\nline break", "näme; DROP TABLE x", "c0", "Plain", "v0", "select", "a b"]
 
@@ -27,7 +28,10 @@ COLUMNS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "number as text": (pa.string(), st.sampled_from([*NUMBERS, "", None])),
     "time as text": (pa.string(), st.sampled_from([*TIMES, "", None])),
     "integer": (pa.int64(), st.sampled_from([-(2**62), -3, 0, 1, 2, 7, 2**40, None])),
-    "float": (pa.float64(), st.sampled_from([-1.0, 0.0, 1.0, 2.0, 2.5, 1e300, float("nan"), None])),
+    "float": (
+        pa.float64(),
+        st.sampled_from([-1.0, 0.0, 1.0, 2.0, 2.5, 1e300, float("nan"), float("inf"), float("-inf"), None]),
+    ),
     "boolean": (pa.bool_(), st.sampled_from([True, False, None])),
     "date": (pa.date32(), st.dates(datetime.date(2023, 12, 30), datetime.date(2024, 3, 5)) | st.none()),
     "time": (

@@ -38,7 +38,7 @@ def number(value: Any) -> float | None:
         plain = re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", value.strip(" \t"), re.ASCII)
         found = float(value) if plain else None
         return None if found is None or abs(found) == float("inf") else found
-    return float(value)
+    return None if abs(value) == float("inf") else float(value)
 
 
 def seconds(value: Any) -> int | None:
@@ -49,9 +49,7 @@ def seconds(value: Any) -> int | None:
             value = datetime.datetime.fromisoformat(value)
         except ValueError:
             return None
-        if value.tzinfo is not None and value.utcoffset():
-            return None
-        value = value.replace(tzinfo=None)
+        value = (value - (value.utcoffset() or datetime.timedelta())).replace(tzinfo=None)
     if isinstance(value, datetime.datetime):
         moment = value
     elif isinstance(value, datetime.date):
@@ -71,7 +69,9 @@ def text(value: Any) -> str | None:
 
 
 def code(rule: Attribute, value: Any) -> int | None:
-    if is_null(value):
+    numbers = isinstance(rule, Cuts) or (isinstance(rule, Labels) and isinstance(rule.values[0], int))
+    spelled = isinstance(value, str) and value.strip(" \t").lower() in ("nan", "+nan", "-nan")
+    if is_null(value) or (numbers and spelled):
         return rule.null_code
     found: int | None = None
     if isinstance(rule, Labels):

@@ -4,6 +4,7 @@ The expressions follow ``mapping.py`` step by step, in terms that every database
 expression before they are cast, so that no cast can fail and quote a value.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -11,7 +12,18 @@ import ibis
 
 from quietfield.curator import sequences
 from quietfield.curator.counting.cleaning import cleaned
-from quietfield.curator.counting.mapping import INTEGER, NUMBER, TIME, WHOLE
+from quietfield.curator.counting.mapping import (
+    FIRST,
+    INTEGER,
+    LAST,
+    NAN,
+    NUMBER,
+    OFFSET_HOURS,
+    OFFSET_MINUTES,
+    TIME,
+    WHOLE,
+    reads_numbers,
+)
 from quietfield.curator.counting.tally import Counts, Tally
 from quietfield.curator.counting.waiting import waiting
 from quietfield.curator.units import GRID, ROWS_KEY, Person, Statistics, Unit
@@ -136,7 +148,7 @@ def _of_units(coded: Any, statistics: Statistics, unit: Unit) -> Any:
 
 
 def kind_of(kind: Any) -> str:
-    """The kind of a column, as in ``mapping.kind_of``."""
+    """The kind of a column, as in ``values.kind_of``."""
     for name, matches in (
         ("text", kind.is_string() or kind.is_uuid()),
         ("integer", kind.is_integer()),
@@ -166,7 +178,16 @@ def _is_null(column: Any) -> Any:
         return column.isnull() | (column.cast("string") == "")
     if kind == "number" and column.type().is_floating():
         return column.isnull() | column.isnan()
+    if kind == "number":  # some databases know a decimal that is not a number
+        return column.isnull() | _matching(column, NAN).notnull()
     return column.isnull()
+
+
+def _is_missing(column: Any, rule: Attribute) -> Any:
+    """As ``mapping.Column.is_missing``."""
+    null = _is_null(column)
+    spelled = kind_of(column.type()) == "text" and reads_numbers(rule)
+    return null | _matching(column, NAN).notnull() if spelled else null
 
 
 def _matching(column: Any, pattern: str) -> Any:
@@ -204,13 +225,18 @@ def _number(column: Any) -> Any:
     kind = kind_of(column.type())
     if kind == "text" or column.type().is_decimal():  # a decimal may be too large for a double, and the cast would fail
         return _matching(column, NUMBER).re_replace("[ \t]", "").cast("float64")
-    return column.cast("float64") if kind in ("integer", "number") else ibis.null("float64")
+    if kind == "number":
+        number, most = column.cast("float64"), sys.float_info.max
+        return ibis.ifelse((number >= -most) & (number <= most), number, ibis.null("float64"))
+    return column.cast("float64") if kind == "integer" else ibis.null("float64")
 
 
 def _seconds(column: Any) -> Any:
     kind = kind_of(column.type())
     if kind == "text":
-        time = _matching(column, TIME).substr(0, 19).re_replace("[Z+].*$", "").re_replace("T", " ").cast("timestamp")
+        text = _matching(column, TIME)
+        local = ibis.ifelse(text.substr(16, 1) == ":", text.substr(0, 19), text.substr(0, 16))
+        time = local.re_replace("T", " ").cast("timestamp")
     elif kind == "date":
         time = column.cast("timestamp")
     elif kind == "time":
@@ -219,7 +245,19 @@ def _seconds(column: Any) -> Any:
         return ibis.null("int64")
     # Some databases know infinite times, and fail where those are to become numbers.
     finite = (time >= ibis.timestamp("0001-01-01 00:00:00")) & (time <= ibis.timestamp("9999-12-31 23:59:59.999999"))
-    return ibis.ifelse(finite, time, ibis.null(time.type())).epoch_seconds().cast("int64")
+    seconds = ibis.ifelse(finite, time, ibis.null(time.type())).epoch_seconds().cast("int64")
+    if kind != "text":
+        return seconds
+    utc = seconds - _offset(text.substr(16))
+    return ibis.ifelse((utc >= FIRST) & (utc <= LAST), utc, ibis.null("int64"))
+
+
+def _offset(tail: Any) -> Any:
+    """How many seconds a time is ahead of UTC, from what follows its minutes."""
+    hours, minutes = (
+        tail.re_extract(part, 1).nullif("").cast("int64").fill_null(0) for part in (OFFSET_HOURS, OFFSET_MINUTES)
+    )
+    return ibis.ifelse(tail.contains("-"), -60, 60) * (hours * 60 + minutes)
 
 
 def _code(rule: Attribute, column: Any) -> Any:
@@ -228,7 +266,7 @@ def _code(rule: Attribute, column: Any) -> Any:
     if rule.unknown_code is not None:
         own = own.fill_null(rule.unknown_code)
     null = ibis.null("int32") if rule.null_code is None else ibis.literal(rule.null_code, "int32")
-    return ibis.ifelse(_is_null(column), null, own.cast("int32"))
+    return ibis.ifelse(_is_missing(column, rule), null, own.cast("int32"))
 
 
 def _own(rule: Attribute, column: Any) -> Any:

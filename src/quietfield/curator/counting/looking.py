@@ -57,7 +57,7 @@ def _look(con: Any, engine: DuckEngine, schema: Schema, name: str, most: int) ->
     table, columns = engine.attach(con, [column])
     found = columns[column]
     value, code = own(schema[name], found, "v", parameters)
-    read = f"SELECT {found.identity} AS x, {value} AS v, {found.is_null} AS n FROM {table}"
+    read = f"SELECT {found.identity} AS x, {value} AS v, {found.is_missing(schema[name])} AS n FROM {table}"
     coded = f"SELECT x, n, {code} AS k FROM ({read})"
     nulls, unknown = "count(*) FILTER (n)", "count(*) FILTER (NOT n AND k IS NULL)"
     row = con.execute(f"SELECT count(*), {nulls}, {unknown} FROM ({coded})", parameters.values).fetchone()

@@ -15,14 +15,19 @@ _SMALL = r"([0-9]{1,200}(\.[0-9]{0,200})?|\.[0-9]{1,200})([eE][+-]?[0-9]{1,2})?"
 _LARGE = r"[1-9](\.[0-9]{0,200})?[eE][+-]?([12][0-9]{2}|30[0-7])"
 NUMBER = rf"[ \t]*[+-]?({_SMALL}|{_LARGE})[ \t]*"
 INTEGER = r"[ \t]*[+-]?[0-9]{1,18}(\.0{0,200})?[ \t]*"
+#: What is not a number, as text: a null to the rules that read numbers, as NaN itself is.
+NAN = r"[ \t]*[+-]?[nN][aA][nN][ \t]*"
 _YEAR = r"(000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})"
 _LEAP = r"([0-9]{2}(0[48]|[2468][048]|[13579][26])|(0[48]|[2468][048]|[13579][26])00)"
 _DAY = (
     rf"({_YEAR}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))"
     rf"|{_LEAP}-02-29)"
 )
-#: A valid date, with or without a time; only UTC may be named as its zone.
-TIME = _DAY + r"([ T]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,9})?)?(Z|[+]00(:?00)?)?)?"
+_CLOCK = r"([01][0-9]|2[0-3])"
+#: A valid date, with or without a time, which may say how far it is from UTC.
+TIME = rf"{_DAY}([ T]{_CLOCK}:[0-5][0-9](:[0-5][0-9](\.[0-9]{{1,9}})?)?(Z|[+-]{_CLOCK}(:?[0-5][0-9])?)?)?"
+#: Hours and minutes of the distance from UTC, in what follows a time's own minutes.
+OFFSET_HOURS, OFFSET_MINUTES = "[+-]([0-9]{2})", "[+-][0-9]{2}:?([0-9]{2})"
 WHOLE = 1e15
 #: The first second of the year 1 and the last of the year 9999, counted from 1970: other times are unknown.
 FIRST, LAST = -62_135_596_800, 253_402_300_799
@@ -72,6 +77,12 @@ class Column:
             return f"({self.sql} IS NULL OR isnan({self.sql}::DOUBLE))"
         return f"({self.sql} IS NULL)"
 
+    def is_missing(self, rule: Attribute) -> str:
+        """Whether a value is a null to a rule: of texts, also those that say "not a number" where numbers are read."""
+        if self.kind == "text" and reads_numbers(rule):
+            return f"({self.is_null} OR regexp_full_match({self.sql}::VARCHAR, '{NAN}'))"
+        return self.is_null
+
     @property
     def text(self) -> str:
         """The value as a text, or NULL where it has no text of its own."""
@@ -110,7 +121,9 @@ class Column:
         if self.kind == "text":
             text = f"{self.sql}::VARCHAR"
             return f"CASE WHEN regexp_full_match({text}, '{NUMBER}') THEN TRY_CAST(trim({text}, ' \t') AS DOUBLE) END"
-        return f"TRY_CAST({self.sql} AS DOUBLE)" if self.kind in ("integer", "number") else "NULL::DOUBLE"
+        if self.kind == "number":
+            return f"CASE WHEN isfinite({self.sql}::DOUBLE) THEN {self.sql}::DOUBLE END"
+        return f"TRY_CAST({self.sql} AS DOUBLE)" if self.kind == "integer" else "NULL::DOUBLE"
 
     @property
     def seconds(self) -> str:
@@ -120,14 +133,19 @@ class Column:
             rest = f"({kept} % {self.ticks} + {self.ticks}) % {self.ticks}"  # of a floor: % keeps the sign
             return f"CASE WHEN {self._inside} THEN ({kept} - {rest}) // {self.ticks} END"
         if self.kind == "text":
-            text = f"{self.sql}::VARCHAR"
-            whole = f"CASE WHEN regexp_full_match({text}, '{TIME}') THEN substr({text}, 1, 19) END"
-            time = f"TRY_CAST(regexp_replace({whole}, '[Z+].*$', '') AS TIMESTAMP)"
+            text, tail = f"{self.sql}::VARCHAR", f"substr({self.sql}::VARCHAR, 17)"
+            local = f"substr({text}, 1, CASE WHEN {tail} LIKE ':%' THEN 19 ELSE 16 END)"
+            time = f"TRY_CAST(CASE WHEN regexp_full_match({text}, '{TIME}') THEN {local} END AS TIMESTAMP)"
+            hours, minutes = (
+                f"coalesce(TRY_CAST(regexp_extract({tail}, '{part}', 1) AS BIGINT), 0)"
+                for part in (OFFSET_HOURS, OFFSET_MINUTES)
+            )
+            ahead = f" - CASE WHEN {tail} LIKE '%-%' THEN -60 ELSE 60 END * ({hours} * 60 + {minutes})"
         elif self.kind in ("date", "time"):
-            time = self.sql
+            time, ahead = self.sql, ""
         else:
             return "NULL::BIGINT"
-        whole = f"CASE WHEN isfinite({time}) THEN TRY_CAST(floor(epoch({time})) AS BIGINT) END"
+        whole = f"(CASE WHEN isfinite({time}) THEN TRY_CAST(floor(epoch({time})) AS BIGINT) END{ahead})"
         return f"CASE WHEN {whole} BETWEEN {FIRST} AND {LAST} THEN {whole} END"
 
     @property
@@ -174,7 +192,12 @@ def mapped(rule: Attribute, column: Column, number: int, parameters: Parameters)
     null = "NULL" if rule.null_code is None else str(rule.null_code)
     unknown = place if rule.unknown_code is None else f"coalesce({place}, {rule.unknown_code})"
     code = f"TRY_CAST(CASE WHEN n{number} THEN {null} ELSE {unknown} END AS {code_type})"
-    return Mapped(value, column.is_null, code, None, rule.null_code is None or rule.unknown_code is None)
+    return Mapped(value, column.is_missing(rule), code, None, rule.null_code is None or rule.unknown_code is None)
+
+
+def reads_numbers(rule: Attribute) -> bool:
+    """Whether a rule reads its column as numbers."""
+    return isinstance(rule, Cuts) or (isinstance(rule, Labels) and isinstance(rule.values[0], int))
 
 
 def _run(rule: Attribute) -> tuple[int, int] | None:
