@@ -546,3 +546,18 @@ def test_structure_must_match_in_order():
         Release(release.domain, release.structure, release.parts[:1])
     with pytest.raises(FileError, match="fit together"):
         Release(release.domain, Structure(release.structure.cliques[:1]), release.parts)
+
+
+def test_keys_are_whole_or_absent(tmp_path, monkeypatch):
+    from quietfield import keys
+
+    with pytest.raises(FileError, match="is a folder"):
+        keys.create_keys(tmp_path)
+
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(FileError, match="No space left"):
+        keys.create_keys(tmp_path / "k.pem")
+    assert list(tmp_path.iterdir()) == []

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quietfield.errors import Error, FileError
+from quietfield.errors import FileError
 from quietfield.files import read_bytes
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ def create_keys(path: str | Path) -> tuple[Path, Path]:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     private = Path(path)
+    if not private.name or private.is_dir():
+        raise FileError(f"{path} is a folder; name a file for the private key, for instance curator.pem.")
     public = private.with_name((private.name.removesuffix(".pem") or "key") + ".pub.pem")
     for target in (private, public):
         if target.exists():
@@ -123,12 +125,16 @@ def _parsed(load):  # type: ignore[no-untyped-def]
 def _write_new(path: Path, data: bytes, mode: int) -> None:
     try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    except FileExistsError:
+        raise FileError(f"{path} exists, and a key is never overwritten; choose another name.") from None
+    except OSError as error:
+        raise FileError(f"cannot write {path}: {error.strerror}; choose a path that you may write to.") from None
+    try:
         with open(handle, "wb") as file:
             os.fchmod(file.fileno(), mode)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-    except FileExistsError:
-        raise FileError(f"{path} exists, and a key is never overwritten; choose another name.") from None
-    except OSError as error:
-        raise Error(f"cannot write {path}: {error.strerror}; choose a path that you may write to.") from None
+    except OSError as error:  # a full disk, say: half a key is of no use
+        path.unlink(missing_ok=True)
+        raise FileError(f"cannot write {path}: {error.strerror}; choose a path that you may write to.") from None

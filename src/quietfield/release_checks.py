@@ -91,8 +91,10 @@ def check_claim(release: "Release") -> tuple[str, ...]:
             f"the promise does not hold: the noise costs epsilon {accounting.shown(spent, 17)}, "
             f"and {accounting.shown(claim.epsilon, 17)} is promised."
         )
+    at = "" if claim.delta is None else f" at delta {accounting.shown(claim.delta, 10)}"
+    promised = accounting.shown(claim.epsilon, 10)
     return (
-        f"the noise costs epsilon {accounting.shown(spent, 10)}, and {accounting.shown(claim.epsilon, 10)} is promised",
+        f"the noise costs epsilon {accounting.shown(spent, 10)}{at}, and {promised} is promised",
         f"the sensitivity is {accounting.shown(claim.l1)} (L1), its square {accounting.shown(claim.l2_squared)} (L2)",
         "the sensitivity stated is that of the unit, the structure and the neighbours",
     )
