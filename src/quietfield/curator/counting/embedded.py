@@ -1,7 +1,10 @@
 """Counting with DuckDB, within this process: records stream past in batches of codes and are tallied as they go.
 
-Memory does not grow with the number of records. With persons DuckDB gathers each one's rows first and may use a
-temporary folder of its own for that, which only this user can read and which is removed afterwards.
+For files, Arrow streams and DuckDB relations, memory does not grow with the number of records. What is in memory
+already stays there: pandas frames are read slice by slice, Arrow tables and polars frames mostly in place, but lists
+and other plain columns are copied, and a lazy polars frame is collected. With persons DuckDB gathers each one's rows
+first (of a stream, all of the columns that are used), in at most ``PERSON_MEMORY`` and beyond that in a temporary
+folder, which only this user can read and which is removed afterwards.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
