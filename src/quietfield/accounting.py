@@ -28,7 +28,7 @@ def rational(value: Number, what: str) -> Fraction:
     >>> rational(0.1, "epsilon")
     Fraction(1, 10)
     """
-    if isinstance(value, bool) or value is None:
+    if isinstance(value, bool) or value is None or (isinstance(value, str) and "_" in value):
         raise Error(f"{what} must be a positive number, not {value!r}.")
     try:
         if not isinstance(value, int | str | Fraction | Decimal):
