@@ -65,8 +65,11 @@ class Exact:
 
     @classmethod
     def of(cls, domain: Domain, cliques: Structure | Iterable[str | Iterable[str]]) -> "Exact":
-        """Planned and compiled once a structure; refused if it would not fit in memory."""
-        return _exact(domain, hashable(cliques))
+        """Planned and compiled once a structure; refused at the first call if it would not fit in memory."""
+        try:
+            return _exact(domain, cliques)
+        except TypeError:  # lists cannot be looked up
+            return _exact(domain, hashable(cliques))
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
@@ -96,6 +99,18 @@ class Exact:
         return tuple((a, n, c) for a, n, c in groups)
 
     @cached_property
+    def _reach(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The plan's reach for one sweep over all steps: places in the vector's order, where each step starts, terms."""
+        at = {f: i for i, f in enumerate(self.layout.order)}
+        rows = [(row, terms) for row, terms in zip(self.plan.reach, self.plan.log_terms, strict=True) if row]
+        starts = np.cumsum([0, *(len(row) for row, _ in rows)])[:-1]
+        return np.array([at[f] for row, _ in rows for f in row]), starts, np.array([terms for _, terms in rows])
+
+    @cached_property
+    def _log_cells(self) -> float:
+        return sum(log(size) for size in self.plan.domain.shape)
+
+    @cached_property
     def _free_log_cells(self) -> float:
         return float(sum(log(self.plan.domain.shape[v]) for v in self.plan.free))
 
@@ -106,19 +121,15 @@ class Exact:
         rows = theta.reshape(-1, theta.shape[-1])
         # Terms may shrink to exp(-room), and gradients grow to exp(room), before floats run out of exponents.
         room = 650.0 if theta.dtype == np.float64 else 80.0
-        room_plain = room - sum(log(size) for size in self.plan.domain.shape)
-        # A coarse bound first: it settles ordinary models in two passes over the vector.
-        if (float(rows.max()) - float(rows.min())) * len(self.layout.sizes) <= room_plain:
+        room_plain = room - self._log_cells
+        # A coarse bound first: it settles ordinary models in one pass over the vector.
+        if 2 * float(np.abs(rows).max()) * len(self.layout.sizes) <= room_plain:
             return "plain"
         spans = np.concatenate([_span(rows[:, a : a + n * c].reshape(len(rows), n, c)) for a, n, c in self._groups], 1)
         if float(spans.sum(1).max()) <= room_plain:
             return "plain"
-        by_factor = np.empty_like(spans)
-        by_factor[:, list(self.layout.order)] = spans
-        worst = max(
-            float(by_factor[:, list(row)].sum(1).max()) + terms
-            for row, terms in zip(self.plan.reach, self.plan.log_terms, strict=True)
-        )
+        places, starts, terms = self._reach
+        worst = (np.add.reduceat(spans[:, places], starts, axis=1) + terms).max()
         return "scaled" if worst <= room else "log"
 
     def log_partition(self, theta: jax.Array, kernel: str = "scaled") -> jax.Array:
@@ -143,10 +154,16 @@ class Exact:
         """(mu, A) on the host, compiled at first use; rows of theta are a batch."""
         kernel = kernel or self.kernel(theta)
         rows = len(theta) if theta.ndim > 1 else 1
-        self.plan.check_memory(log_space=kernel == "log", rows=rows, itemsize=theta.dtype.itemsize)
+        cleared = self.__dict__.setdefault("_cleared", {})  # the largest batch that was found to fit
+        if rows > cleared.get((kernel, theta.dtype.itemsize), 0):
+            self.plan.check_memory(log_space=kernel == "log", rows=rows, itemsize=theta.dtype.itemsize)
+            cleared[kernel, theta.dtype.itemsize] = rows
         with jax.enable_x64(theta.dtype == np.float64):
             mu, log_z = self.compiled(kernel, theta.ndim > 1)(theta)
-            return np.asarray(mu), np.asarray(log_z)
+            mu, log_z = np.asarray(mu), np.asarray(log_z)
+        if kernel == "scaled" and not np.isfinite(mu).all():  # beyond every bound that we know of
+            return self.run(theta, "log")
+        return mu, log_z
 
     def compiled(self, kernel: str, batch: bool = False) -> Callable[[Any], tuple[jax.Array, jax.Array]]:
         """The jitted function of one kernel."""
@@ -210,7 +227,7 @@ class Exact:
 
 
 @lru_cache(maxsize=256)
-def _exact(domain: Domain, cliques: Structure | tuple[Any, ...]) -> Exact:
+def _exact(domain: Domain, cliques: Any) -> Exact:
     return Exact(plan_for(domain, cliques))
 
 
