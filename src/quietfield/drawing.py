@@ -7,6 +7,8 @@ from math import cos, pi, sin
 from quietfield.domain import Domain
 from quietfield.structures import Structure
 
+MARGIN = 50  # beside the circle, for names
+
 
 def structure_svg(domain: Domain, structure: Structure, size: int = 240) -> str:
     """The independence graph on a circle, attributes clockwise in the domain's order, names as tooltips and labels."""
@@ -37,10 +39,12 @@ def structure_svg(domain: Domain, structure: Structure, size: int = 240) -> str:
             shown = name if len(name) <= 12 else name[:11] + "…"
             texts += f'<text x="{x + dx:.1f}" y="{y + dy:.1f}" text-anchor="{anchor}">{escape(shown)}</text>'
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{size}" height="{size}" viewBox="0 0 {size} {size}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{size + 2 * MARGIN}" height="{size}" '
+        f'viewBox="{-MARGIN} 0 {size + 2 * MARGIN} {size}" '
         'role="img" '
         f'aria-label="Graph of {len(domain)} attributes and {len(structure.edges)} edges" overflow="visible">'
-        f'{lines}<g fill="#2f5d8a">{nodes}</g><g font-size="11" font-family="sans-serif" fill="#333">{texts}</g></svg>'
+        f'{lines}<g fill="#2f5d8a">{nodes}</g>'
+        f'<g font-size="11" font-family="sans-serif" fill="currentColor">{texts}</g></svg>'
     )
 
 

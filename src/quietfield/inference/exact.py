@@ -100,7 +100,7 @@ class Exact:
 
     @cached_property
     def _reach(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The plan's reach for one sweep over all steps: places in the vector's order, where each step starts, terms."""
+        """The plan's reach for one sweep over all steps: places in the vector's order, starts of steps, log terms."""
         at = {f: i for i, f in enumerate(self.layout.order)}
         rows = [(row, terms) for row, terms in zip(self.plan.reach, self.plan.log_terms, strict=True) if row]
         starts = np.cumsum([0, *(len(row) for row, _ in rows)])[:-1]
@@ -159,8 +159,8 @@ class Exact:
             self.plan.check_memory(log_space=kernel == "log", rows=rows, itemsize=theta.dtype.itemsize)
             cleared[kernel, theta.dtype.itemsize] = rows
         with jax.enable_x64(theta.dtype == np.float64):
-            mu, log_z = self.compiled(kernel, theta.ndim > 1)(theta)
-            mu, log_z = np.asarray(mu), np.asarray(log_z)
+            found = self.compiled(kernel, theta.ndim > 1)(theta)
+            mu, log_z = np.asarray(found[0]), np.asarray(found[1])
         if kernel == "scaled" and not np.isfinite(mu).all():  # beyond every bound that we know of
             return self.run(theta, "log")
         return mu, log_z
