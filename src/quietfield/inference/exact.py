@@ -67,7 +67,7 @@ class Exact:
     def of(cls, domain: Domain, cliques: Structure | Iterable[str | Iterable[str]]) -> "Exact":
         """Planned and compiled once a structure; refused at the first call if it would not fit in memory."""
         try:
-            return _exact(domain, cliques)
+            return _exact(domain, cliques)  # type: ignore[arg-type]
         except TypeError:  # lists cannot be looked up
             return _exact(domain, hashable(cliques))
 
