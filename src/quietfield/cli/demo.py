@@ -21,7 +21,7 @@ ENDS = (5, *AGES, 95)  # of the made-up ages
 
 @app.command(epilog="Example: quietfield demo --rows 2000 --folder demo")
 def demo(
-    rows: Annotated[int, typer.Option(min=1, max=10_000_000, help="How many records to make up.")] = 5000,
+    rows: Annotated[int, typer.Option(min=50, max=10_000_000, help="How many records to make up.")] = 5000,
     folder: Annotated[
         Path | None, typer.Option(help="Where the files go, a new or empty folder; a temporary one unless said.")
     ] = None,
