@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from quietfield.frames import Frame
     from quietfield.inference.elimination import Factor
-    from quietfield.learning.loop import FitReport
+    from quietfield.learning.reports import FitReport
     from quietfield.sampling import GibbsReport, GibbsSample
 
 KIND, VERSION = "model", 1

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from quietfield.errors import Error, names
 
 if TYPE_CHECKING:
-    from quietfield.learning.loop import FitReport
+    from quietfield.learning.reports import FitReport
     from quietfield.model import Model
     from quietfield.releases import Release
 

@@ -7,7 +7,7 @@ the loop looks up.
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -16,23 +16,9 @@ import numpy as np
 
 from quietfield.errors import Error
 from quietfield.learning.problem import Shape, problem_of
+from quietfield.learning.reports import FitReport
 from quietfield.model import Model
 from quietfield.releases import Release
-
-
-@dataclass(frozen=True)
-class FitReport:
-    """How a fit went. ``advice`` says what to do where it did not converge, and is empty otherwise."""
-
-    method: str
-    inference: str
-    rounds: int
-    steps: int
-    objective: float
-    total: float
-    converged: bool
-    seconds: float
-    advice: str = ""
 
 
 def drive(

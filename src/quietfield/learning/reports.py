@@ -1,0 +1,48 @@
+"""How a fit went: a plain record, without JAX, so that a model file can hold it."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from quietfield.errors import Error
+
+
+@dataclass(frozen=True)
+class FitReport:
+    """How a fit went. ``advice`` says what to do where it did not converge, and is empty otherwise."""
+
+    method: str
+    inference: str
+    rounds: int
+    steps: int
+    objective: float
+    total: float
+    converged: bool
+    seconds: float
+    advice: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as JSON can hold it: numbers that are not finite become null."""
+        return {name: None if value != value or value in _INFINITE else value for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> "FitReport":
+        """The report that :meth:`to_json` wrote down."""
+        expected = {field.name: field.type for field in fields(cls)}
+        if not isinstance(content, Mapping) or set(content) != set(expected):
+            raise Error(f"a fit report holds {', '.join(expected)}; this one does not.")
+        return cls(**{name: _read(name, content[name], kind) for name, kind in expected.items()})
+
+
+_INFINITE = (float("inf"), float("-inf"))
+
+
+def _read(name: str, value: Any, kind: Any) -> Any:
+    if kind is float:
+        if value is None:
+            return float("nan")
+        if isinstance(value, int) and not isinstance(value, bool):
+            return float(value)
+    if type(value) is not kind:
+        raise Error(f"a fit report's {name} is a {kind.__name__}, not {value!r}.")
+    return value
