@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from quietfield.inference.elimination import Factor
     from quietfield.learning.reports import FitReport
     from quietfield.sampling import GibbsReport, GibbsSample
+    from quietfield.uncertainty import Uncertainty
 
 KIND, VERSION = "model", 1
 
@@ -51,6 +52,7 @@ class Model:
         method: str = "exact",
         options: Mapping[str, Any] | None = None,
         report: "FitReport | None" = None,
+        uncertainty: "Uncertainty | None" = None,
     ) -> None:
         from quietfield.inference.layout import check_values, plain
 
@@ -64,6 +66,8 @@ class Model:
         self.options = MappingProxyType(dict(options or {}))
         #: How the model was learned, if it was.
         self.report = report
+        #: What intervals need, if the model was learned by a method that gives them.
+        self.uncertainty = uncertainty
         inference.check_options(method, self.options)
         layout = plain(domain, self.structure.cliques)
         flat = layout.pack(dict(zip(self.structure.cliques, potentials.values(), strict=True)))
@@ -215,6 +219,8 @@ class Model:
             "cliques": [list(clique) for clique in self.cliques],
             "method": self.method,
             "options": dict(self.options),
+            "report": None if self.report is None else self.report.to_json(),
+            "uncertainty": None if self.uncertainty is None else self.uncertainty.to_json(),
         }
         manifest, tables = pack(KIND, VERSION, content, list(self.potentials.values()))
         write_archive(path, {MANIFEST: manifest, TABLES: tables})
@@ -223,15 +229,25 @@ class Model:
     def load(cls, path: str | Path) -> "Model":
         """Read a file that :meth:`save` wrote."""
         from quietfield.files import MANIFEST, MANIFEST_LIMIT, TABLES, TABLES_LIMIT, read_archive, unpack
+        from quietfield.learning.reports import FitReport
+        from quietfield.uncertainty import Uncertainty
 
         members = read_archive(path, {MANIFEST: MANIFEST_LIMIT, TABLES: TABLES_LIMIT}, "a quietfield model")
         manifest, tables = unpack(members, KIND, VERSION, path)
+        report, uncertainty = manifest.get("report"), manifest.get("uncertainty")
         try:
             cliques = [tuple(clique) for clique in manifest["cliques"]]
             domain, method, options = Domain.from_json(manifest["domain"]), manifest["method"], manifest["options"]
             if len(cliques) != len(tables):
                 raise FileError(f"{path} is damaged: it lists {len(cliques)} cliques and holds {len(tables)} tables.")
-            return cls(domain, dict(zip(cliques, tables, strict=True)), method=method, options=options)
+            return cls(
+                domain,
+                dict(zip(cliques, tables, strict=True)),
+                method=method,
+                options=options,
+                report=None if report is None else FitReport.from_json(report),
+                uncertainty=None if uncertainty is None else Uncertainty.from_json(uncertainty),
+            )
         except (KeyError, TypeError, ValueError, Error) as error:
             raise FileError(f"{path} is damaged or was altered: {error}") from None
 

@@ -1,0 +1,99 @@
+"""Error bars: how far a model's answers may be from the population's, given its structure.
+
+Three things make a learned answer wrong: the privacy noise, the sample of people, and the estimation itself, which
+pulls what the tables do not determine towards the prior. :class:`Uncertainty` keeps what is needed to weigh them;
+``learning/covariance.py`` does so.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from quietfield.domain import Clique
+from quietfield.errors import Error
+from quietfield.noise import Gaussian, Noise, noise_from_json
+from quietfield.releases import Release
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+@dataclass(frozen=True)
+class Uncertainty:
+    """What a model remembers of its release so that it can give intervals; nothing in it is private."""
+
+    groups: tuple[tuple[Clique, ...], ...]  # the cliques that each table sums
+    noise: tuple[Noise, ...]  # of each table
+    excluded: tuple[tuple[int, ...] | None, ...]  # per table, the cell that was not counted
+    total: float  # N, public or estimated
+    total_variance: float  # of the estimate's error; 0 where N is public
+    total_weights: tuple[float, ...]  # per table, how much one more in each cell adds to the estimate of N
+    variances: tuple[float, float]  # of the prior: of interactions, and of effects of fewer attributes
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {
+            "tables": [
+                {
+                    "cliques": [list(clique) for clique in group],
+                    "noise": noise.to_json(),
+                    "excluded": None if excluded is None else list(excluded),
+                    "total_weight": weight,
+                }
+                for group, noise, excluded, weight in zip(
+                    self.groups, self.noise, self.excluded, self.total_weights, strict=True
+                )
+            ],
+            "total": self.total,
+            "total_variance": self.total_variance,
+            "prior_variances": list(self.variances),
+        }
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> "Uncertainty":
+        """What :meth:`to_json` wrote down, checked."""
+        tables = content["tables"]
+        excluded = tuple(None if t["excluded"] is None else tuple(int(i) for i in t["excluded"]) for t in tables)
+        first, second = (float(value) for value in content["prior_variances"])
+        found = cls(
+            tuple(tuple(tuple(str(name) for name in clique) for clique in table["cliques"]) for table in tables),
+            tuple(noise_from_json(table["noise"]) for table in tables),
+            excluded,
+            float(content["total"]),
+            float(content["total_variance"]),
+            tuple(float(table["total_weight"]) for table in tables),
+            (first, second),
+        )
+        if not (found.total > 0 and found.total_variance >= 0 and first > 0 and second > 0 and found.groups):
+            raise Error("what the intervals need must be positive numbers, and it names at least one table.")
+        return found
+
+
+def of_fit(release: Release, total: float, variances: "np.ndarray") -> Uncertainty:
+    """What a fit to a release leaves behind: ``total`` as the fit used it, the prior's two variances as it ended."""
+    parts = sorted(release.parts, key=lambda part: part.values.shape)  # as the learners order them
+    weights = [0.0] * len(parts)
+    variance = 0.0
+    if not release.total_is_public:
+        # The estimate of N is the mean of the noisy total and of all table sums, weighted by their noise.
+        evidence = [
+            0.0 if p.excluded is not None else len(p.cliques) / (p.values.size * p.noise.variance) for p in parts
+        ]
+        precision = sum(w * len(p.cliques) for w, p in zip(evidence, parts, strict=True))
+        if release.total_noise is not None:
+            precision += 1 / release.total_noise.variance
+        variance = 1 / precision
+        weights = [w * variance for w in evidence]
+    return Uncertainty(
+        tuple(part.cliques for part in parts),
+        tuple(part.noise for part in parts),
+        tuple(part.excluded for part in parts),
+        float(total),
+        variance,
+        tuple(weights),
+        (float(variances[0]), float(variances[1])),
+    )
+
+
+def gaussian(noise: Noise) -> bool:
+    return isinstance(noise, Gaussian)
