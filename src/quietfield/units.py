@@ -9,6 +9,7 @@ cell at worst, so its L1 and L2 sensitivities are both k m: m contributions to o
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from math import prod
 from typing import Any, Literal, get_args
 
 from quietfield.domain import Clique, Domain, Label
@@ -218,8 +219,6 @@ class Statistics:
     @property
     def cells(self) -> int:
         """The number of numbers counted, with the total where there is one."""
-        from math import prod
-
         return sum(prod(table.shape) for table in self.tables) + self.total
 
 
@@ -265,6 +264,57 @@ def statistics(
     return Statistics(
         tables, counts_total, known, denominator, neighbours, Fraction(l1), Fraction(l2_squared), total_l1
     )
+
+
+def sensitivities(statistics: Statistics) -> tuple[list[Fraction], list[Fraction]]:
+    """The L1 and squared L2 bounds of each table and, last, of the total where one is counted."""
+    l1s = [Fraction(table.l1) for table in statistics.tables]
+    l2s = [Fraction(table.l2_squared) for table in statistics.tables]
+    if statistics.total:
+        l1s.append(Fraction(statistics.total_l1))
+        l2s.append(Fraction(statistics.total_l1) ** 2)
+    return l1s, l2s
+
+
+def chosen(
+    structure: Structure,
+    domain: Domain,
+    unit: Unit,
+    neighbours: Neighbours,
+    total: Literal["auto"] | bool,
+    noise: str,
+) -> tuple[Statistics, str]:
+    """What is counted, and why (or why not) a total; ``"auto"`` counts one where that pays off."""
+    if total != "auto" and not isinstance(total, bool):
+        raise Error(f"total is 'auto', True or False, not {total!r}.")
+    counted = statistics(structure, domain, unit, neighbours, total is not False)
+    if counted.known_total:
+        return counted, "public, by the choice of neighbours"
+    if total != "auto":
+        return counted, "asked for" if counted.total else "not asked for"
+    without = statistics(structure, domain, unit, neighbours, False)
+    gaussian = noise == "gaussian"
+    growth = counted.l2_squared / without.l2_squared if gaussian else (counted.l1 / without.l1) ** 2
+    worth, reason = wants_total(without, growth)
+    return (counted if worth else without), reason
+
+
+def wants_total(statistics: Statistics, growth_squared: Fraction) -> tuple[bool, str]:
+    """Whether a noisy total is worth its noise, from public structure alone, and the reason in words.
+
+    A table of k cells that sums g cliques has a sum of g N and noise variance k times a cell's, so the tables know N
+    with S = sum g^2 / k times the precision of a total of its own. Releasing one multiplies every variance by
+    ``growth_squared``. It is released where the total's error shrinks by a larger factor than the tables' grows:
+    (1 + S) / S > growth_squared^2. Tables of 1/K weighted edges do not sum to a multiple of N and know nothing of it.
+    """
+    knowing = [t for t in statistics.tables if statistics.denominator == 1 or len(t.cliques[0]) == 1]
+    known = sum((Fraction(len(t.cliques) ** 2, prod(t.shape)) for t in knowing), Fraction(0))
+    worth = (1 + known) > known * growth_squared**2
+    reason = (
+        f"the tables' sums know the total with {float(known):.3g} times the precision of a total of its own, which "
+        f"raises every table's noise by {float(growth_squared) ** 0.5 - 1:.1%}: {'released' if worth else 'left out'}"
+    )
+    return worth, reason
 
 
 def _counted(group: tuple[Clique, ...], domain: Domain, unit: Unit, rows: int, replace: int) -> Counted:

@@ -7,17 +7,20 @@ Glossary: a scale "in steps" counts steps of 1/denominator; sensitivities ``l1``
 
 import os
 import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, inf, isqrt, nextafter, prod
+from math import ceil, inf, isqrt, nextafter
 from typing import TYPE_CHECKING, Any, Literal
 
 from quietfield import accounting
-from quietfield.domain import Clique
-from quietfield.errors import Error, names
+from quietfield.errors import Error
 from quietfield.noise import Gaussian, Laplace, Noise
+from quietfield.planning import TOTAL as TOTAL
+from quietfield.planning import checked_budget, relative_weights
+from quietfield.units import sensitivities as sensitivities
+from quietfield.units import wants_total as wants_total
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,8 +28,6 @@ if TYPE_CHECKING:
     from quietfield.curator.units import Statistics
 
 NoiseKind = Literal["laplace", "gaussian"]
-#: The name of the total among weights: it is the table over no attributes.
-TOTAL: Clique = ()
 #: Above this (2**53 steps) a float scale no longer resolves one step, and counts come near the end of 64 bits.
 LARGEST_SCALE = 2.0**53
 
@@ -54,16 +55,6 @@ class Plan:
         return tuple(make(Fraction(scale) * step, step) for scale in self.scales)  # type: ignore[arg-type]
 
 
-def sensitivities(statistics: "Statistics") -> tuple[list[Fraction], list[Fraction]]:
-    """The L1 and squared L2 bounds of each table and, last, of the total where one is counted."""
-    l1s = [Fraction(table.l1) for table in statistics.tables]
-    l2s = [Fraction(table.l2_squared) for table in statistics.tables]
-    if statistics.total:
-        l1s.append(Fraction(statistics.total_l1))
-        l2s.append(Fraction(statistics.total_l1) ** 2)
-    return l1s, l2s
-
-
 def plan(
     statistics: "Statistics",
     *,
@@ -76,20 +67,10 @@ def plan(
 
     With ``weights``, a table of weight 2 gets half the noise of a table of weight 1; the empty tuple names the total.
     """
-    budget = accounting.rational(epsilon, "epsilon")
-    if noise == "laplace":
-        if delta is not None:
-            raise Error("Laplace noise is pure: leave delta out, or choose noise='gaussian'.")
-        chance = None
-    elif noise == "gaussian":
-        if delta is None:
-            raise Error("Gaussian noise needs a delta, for instance delta=1e-6; Laplace noise needs none.")
-        chance = accounting.probability(delta)
-    else:
-        raise Error(f"noise is 'laplace' or 'gaussian', not {noise!r}.")
+    budget, chance = checked_budget(epsilon, delta, noise)
     if not statistics.tables:
         raise Error("there is no table to release; name at least one clique.")
-    relative = _relative(statistics, weights or {})
+    relative = relative_weights(statistics, weights or {})
     l1s, l2s = sensitivities(statistics)
     grid = statistics.denominator
     if noise == "laplace":
@@ -127,46 +108,6 @@ def draw(plan: Plan, tables: "Sequence[np.ndarray]", total: int | None = None) -
             noisy[i] = part
     out = [noisy[i].reshape(value.shape) for i, value in enumerate(values)]
     return out, (int(noisy[-1][0]) if total is not None else None)
-
-
-def wants_total(statistics: "Statistics", growth_squared: Fraction) -> tuple[bool, str]:
-    """Whether a noisy total is worth its noise, from public structure alone, and the reason in words.
-
-    A table of k cells that sums g cliques has a sum of g N and noise variance k times a cell's, so the tables know N
-    with S = sum g^2 / k times the precision of a total of its own. Releasing one multiplies every variance by
-    ``growth_squared``. It is released where the total's error shrinks by a larger factor than the tables' grows:
-    (1 + S) / S > growth_squared^2. Tables of 1/K weighted edges do not sum to a multiple of N and know nothing of it.
-    """
-    knowing = [t for t in statistics.tables if statistics.denominator == 1 or len(t.cliques[0]) == 1]
-    known = sum((Fraction(len(t.cliques) ** 2, prod(t.shape)) for t in knowing), Fraction(0))
-    worth = (1 + known) > known * growth_squared**2
-    reason = (
-        f"the tables' sums know the total with {float(known):.3g} times the precision of a total of its own, which "
-        f"raises every table's noise by {float(growth_squared) ** 0.5 - 1:.1%}: {'released' if worth else 'left out'}"
-    )
-    return worth, reason
-
-
-def _relative(statistics: "Statistics", weights: Mapping[Any, accounting.Number]) -> list[Fraction]:
-    given: dict[frozenset[str], Fraction] = {}
-    for key, weight in weights.items():
-        clique = (key,) if isinstance(key, str) else tuple(key)
-        given[frozenset(clique)] = accounting.rational(weight, f"the weight of {clique}")
-    found: set[frozenset[str]] = set()
-    relative = []
-    groups: list[Iterable[Clique]] = [table.cliques for table in statistics.tables]
-    for group in [*groups, *([[TOTAL]] if statistics.total else [])]:
-        keys = [frozenset(c) for c in group if frozenset(c) in given]
-        if len({given[k] for k in keys}) > 1:
-            raise Error(
-                f"tied cliques are one table and have one weight; give it to {names([next(iter(group))])} alone."
-            )
-        found.update(keys)
-        relative.append(given[keys[0]] if keys else Fraction(1))
-    unknown = [tuple(sorted(k)) for k in given if k not in found]
-    if unknown:
-        raise Error(f"weights name {names(unknown)}, which is not released; name cliques of the structure.")
-    return relative
 
 
 def _scales(base: float, relative: Sequence[Fraction]) -> tuple[float, ...]:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from quietfield import accounting
 from quietfield.curator import mechanism
 from quietfield.curator.ledger import Ledger, now
-from quietfield.curator.units import Neighbours, Person, Statistics, Unit, statistics
+from quietfield.curator.units import Neighbours, Person, Statistics, Unit, chosen
 from quietfield.errors import Error, names
 from quietfield.files import canonical_json
 from quietfield.manifests import check_domain
@@ -55,19 +55,8 @@ def prepare(
         raise Error(
             f"a release needs a Schema, not a {type(schema).__name__}; read one with Schema.load('schema.json')."
         )
-    if total != "auto" and not isinstance(total, bool):
-        raise Error(f"total is 'auto', True or False, not {total!r}.")
     structure = Structure.of(cliques, schema.domain)
-    counted = statistics(structure, schema.domain, unit, neighbours, total is not False)
-    reason = "asked for" if counted.total else "not asked for"
-    if counted.known_total:
-        reason = "public, by the choice of neighbours"
-    elif total == "auto":
-        without = statistics(structure, schema.domain, unit, neighbours, False)
-        gaussian = noise == "gaussian"
-        growth = counted.l2_squared / without.l2_squared if gaussian else (counted.l1 / without.l1) ** 2
-        worth, reason = mechanism.wants_total(without, growth)
-        counted = counted if worth else without
+    counted, reason = chosen(structure, schema.domain, unit, neighbours, total, noise)
     check(schema, counted, unit)
     check_domain(schema.domain)
     canonical_json(unit.to_json())  # as the release file will write it

@@ -9,6 +9,7 @@ from quietfield.units import Person as Person
 from quietfield.units import Rows as Rows
 from quietfield.units import Statistics as Statistics
 from quietfield.units import Unit as Unit
+from quietfield.units import chosen as chosen
 from quietfield.units import from_json as from_json
 from quietfield.units import null_cell as null_cell
 from quietfield.units import statistics as statistics

@@ -1,0 +1,197 @@
+"""What a release would look like, from what is public alone: its tables, their noise, and how wrong they would be.
+
+Nothing here sees a record, so it serves the curator before paying (``quietfield plan``, ``quietfield preview``) as well
+as the mechanism, which shares the checks of a budget and of weights. The scales are those of the real mechanism up to
+the last digits of a float: the mechanism looks for the smallest one whose promise OpenDP confirms.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from math import erf, exp, prod, sqrt
+from typing import Any
+
+from quietfield import accounting
+from quietfield.domain import Clique
+from quietfield.errors import Error, names
+from quietfield.noise import Gaussian, Laplace, Noise
+from quietfield.units import Statistics, sensitivities
+
+#: The name of the total among weights: it is the table over no attributes.
+TOTAL: Clique = ()
+#: Above this epsilon the promise is so weak that a person is told so.
+HUGE_EPSILON = 20
+
+
+def checked_budget(
+    epsilon: accounting.Number, delta: accounting.Number | None, noise: str
+) -> tuple[Fraction, Fraction | None]:
+    """Epsilon and delta, exactly; refused where they do not go with the kind of noise."""
+    budget = accounting.rational(epsilon, "epsilon")
+    if noise == "laplace":
+        if delta is not None:
+            raise Error("Laplace noise is pure: leave delta out, or choose noise='gaussian'.")
+        return budget, None
+    if noise == "gaussian":
+        if delta is None:
+            raise Error("Gaussian noise needs a delta, for instance delta=1e-6; Laplace noise needs none.")
+        return budget, accounting.probability(delta)
+    raise Error(f"noise is 'laplace' or 'gaussian', not {noise!r}.")
+
+
+def warning(epsilon: accounting.Number) -> str | None:
+    """A sentence about an epsilon that promises next to nothing, or None.
+
+    >>> warning(1) is None
+    True
+    """
+    value = accounting.rational(epsilon, "epsilon")
+    if value <= HUGE_EPSILON:
+        return None
+    said = accounting.shown(value)
+    return (
+        f"epsilon {said} promises next to nothing: what is published may be e^{said} times as likely with a person as "
+        "without. Usual choices lie between 0.1 and 10."
+    )
+
+
+def relative_weights(statistics: Statistics, weights: Mapping[Any, accounting.Number]) -> list[Fraction]:
+    """The weight of each table and, last, of the total where one is counted: weight 2 gets half the noise of 1."""
+    given: dict[frozenset[str], Fraction] = {}
+    for key, weight in weights.items():
+        clique = (key,) if isinstance(key, str) else tuple(key)
+        given[frozenset(clique)] = accounting.rational(weight, f"the weight of {clique}")
+    found: set[frozenset[str]] = set()
+    relative = []
+    groups: list[Iterable[Clique]] = [table.cliques for table in statistics.tables]
+    for group in [*groups, *([[TOTAL]] if statistics.total else [])]:
+        keys = [frozenset(c) for c in group if frozenset(c) in given]
+        if len({given[k] for k in keys}) > 1:
+            raise Error(
+                f"tied cliques are one table and have one weight; give it to {names([next(iter(group))])} alone."
+            )
+        found.update(keys)
+        relative.append(given[keys[0]] if keys else Fraction(1))
+    unknown = [tuple(sorted(k)) for k in given if k not in found]
+    if unknown:
+        raise Error(f"weights name {names(unknown)}, which is not released; name cliques of the structure.")
+    return relative
+
+
+def noises(
+    statistics: Statistics,
+    *,
+    epsilon: accounting.Number,
+    delta: accounting.Number | None = None,
+    noise: str = "laplace",
+    weights: Mapping[Any, accounting.Number] | None = None,
+) -> tuple[Noise, ...]:
+    """The noise of each table (and of the total, last, where it is counted) that keeps a promise, in counts.
+
+    >>> from quietfield.domain import Domain
+    >>> from quietfield.structures import chain
+    >>> from quietfield.units import Rows, statistics
+    >>> domain = Domain({"a": 2, "b": 3, "c": 2})
+    >>> noises(statistics(chain(domain), domain, Rows(1), total=False), epsilon=0.5)
+    (Laplace(scale=4, step='1'), Laplace(scale=4, step='1'))
+    """
+    budget, chance = checked_budget(epsilon, delta, noise)
+    if not statistics.tables:
+        raise Error("there is no table to release; name at least one clique.")
+    relative = relative_weights(statistics, weights or {})
+    l1s, l2s = sensitivities(statistics)
+    step = Fraction(1, statistics.denominator)
+    inverse = [1 / w for w in relative]
+    if chance is None:
+        base = accounting.laplace_epsilon(l1s, statistics.l1, inverse) / budget
+        return tuple(Laplace(base * w, step) for w in inverse)  # type: ignore[arg-type]
+    rho = accounting.gaussian_rho(l2s, statistics.l2_squared, inverse) / accounting.zcdp_rho(budget, chance)
+    return tuple(Gaussian(sqrt(rho) * float(w), step) for w in inverse)
+
+
+@dataclass(frozen=True)
+class TableNoise:
+    """One table as it would be released: its size, its noise, and what that does to a share.
+
+    ``std`` is a cell's standard deviation in counts; ``margin`` is what a cell's noise stays below 19 times of 20.
+    ``share_std`` is ``std`` divided by the guessed number of records, and ``distance`` the expected total variation
+    between the noisy shares as they are and the true ones. None where no number was guessed.
+    """
+
+    cliques: tuple[Clique, ...]
+    cells: int
+    noise: Noise
+    margin: float
+    share_std: float | None
+    distance: float | None
+
+    @property
+    def std(self) -> float:
+        return self.noise.std
+
+    def to_dict(self) -> dict[str, Any]:
+        """A plain dictionary for JSON."""
+        return {
+            "cliques": [list(clique) for clique in self.cliques],
+            "cells": self.cells,
+            "noise": self.noise.kind,
+            "scale": self.noise.scale,
+            "std": self.std,
+            "margin_95": self.margin,
+            "share_std": self.share_std,
+            "expected_total_variation": self.distance,
+        }
+
+
+def table_noises(statistics: Statistics, planned: tuple[Noise, ...], records: float | None) -> tuple[TableNoise, ...]:
+    """How noisy each table would be; ``records`` is the guessed (weighted) number of records behind a table."""
+    found = []
+    for table, noise in zip(statistics.tables, planned, strict=False):
+        cells = prod(table.shape)
+        behind = None if records is None else records * len(table.cliques)
+        found.append(
+            TableNoise(
+                table.cliques,
+                cells,
+                noise,
+                margin(noise),
+                None if behind is None else noise.std / behind,
+                None if behind is None else min(1.0, 0.5 * cells * mean_absolute(noise) / behind),
+            )
+        )
+    return tuple(found)
+
+
+def margin(noise: Noise, level: float = 0.95) -> float:
+    """What the absolute value of the noise stays below with a probability of ``level`` (continuous noise)."""
+    from math import log
+
+    if isinstance(noise, Laplace):
+        return -noise.scale * log(1 - level)
+    low, high = 0.0, 40.0  # by halving: the inverse of the error function is not in the standard library
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if erf(middle / sqrt(2)) < level else (low, middle)
+    return noise.scale * high
+
+
+def mean_absolute(noise: Noise) -> float:
+    """The mean of the absolute value of the noise."""
+    from math import pi
+
+    if isinstance(noise, Gaussian):
+        return noise.scale * sqrt(2 / pi)
+    if not noise.step:
+        return noise.scale
+    h = float(noise.step / noise.exact)  # one step in units of the scale
+    return float(noise.step) * 2 * exp(-h) / (1 - exp(-2 * h))
+
+
+def in_words(value: float) -> str:
+    """A share as percentage points, for people.
+
+    >>> in_words(0.0123)
+    '1.2 pp'
+    """
+    points = 100 * value
+    return f"{points:.2g} pp" if points < 10 else f"{points:.0f} pp"
