@@ -1,7 +1,7 @@
 """From a release to a model: one call, several methods, one loop that drives them."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, overload
 
 from quietfield.errors import Error, names
 
@@ -27,6 +27,7 @@ def _naive(**options: Any) -> Any:
 METHODS: dict[str, Callable[..., Any]] = {"map": _map, "naive": _naive}
 
 
+@overload
 def fit(
     release: "Release",
     method: str = "map",
@@ -35,11 +36,35 @@ def fit(
     progress: bool = False,
     callback: "Callable[[FitReport], None] | None" = None,
     **options: Any,
-) -> "Model":
-    """Learn a model from a release alone.
+) -> "Model": ...
 
-    The default needs no tuning. ``model.report`` says how the fit went. Interrupted from the keyboard, it returns the
-    best so far, marked as not converged.
+
+@overload
+def fit(
+    release: "Sequence[Release]",
+    method: str = "map",
+    *,
+    inference: str = "exact",
+    progress: bool = False,
+    callback: "Callable[[list[FitReport]], None] | None" = None,
+    **options: Any,
+) -> "list[Model]": ...
+
+
+def fit(
+    release: "Release | Sequence[Release]",
+    method: str = "map",
+    *,
+    inference: str = "exact",
+    progress: bool = False,
+    callback: Callable[[Any], None] | None = None,
+    **options: Any,
+) -> "Model | list[Model]":
+    """Learn a model from a release alone; or, from a list of releases, a list of models.
+
+    The default needs no tuning. Releases of one structure are learned side by side, in one call on the device.
+    ``model.report`` says how the fit went; ``callback`` gets the report (of a list, the list of reports) after each
+    round. Interrupted from the keyboard, a fit returns the best so far, marked as not converged.
 
     >>> import numpy as np, quietfield as qf
     >>> domain = qf.Domain({"a": 2, "b": 2})
@@ -48,8 +73,14 @@ def fit(
     >>> fit(release).marginal("a").round(1).tolist()
     [0.6, 0.4]
     """
+    from quietfield.releases import Release
+
     if method not in METHODS:
         raise Error(f"{method!r} is not a learning method; expected one of {names(METHODS)}.")
+    releases = [release] if isinstance(release, Release) else list(release)
+    strange = next((each for each in releases if not isinstance(each, Release)), None)
+    if strange is not None:
+        raise Error(f"a model is learned from a Release (see qf.Release.load), not from a {type(strange).__name__}.")
     from quietfield.learning.loop import drive
 
     try:
@@ -58,4 +89,7 @@ def fit(
         learner = None
     if learner is None:
         raise Error(f"{names(options)}: not all of these are options of the method {method!r}; see its documentation.")
-    return drive(release, learner, inference, progress, callback)
+    if not isinstance(release, Release):
+        return drive(releases, learner, inference, progress, callback)
+    alone = callback and (lambda reports: callback(reports[0]))
+    return drive(releases, learner, inference, progress, alone)[0]

@@ -1,69 +1,127 @@
-"""The one loop that drives every learner: it owns stopping, progress, callbacks and the report.
+"""The one loop that drives every learner: it owns batches, stopping, progress, callbacks, interruption and the report.
 
-A learner is a frozen record of its settings. Its ``functions`` are pure and are compiled once a structure; its ``run``
-yields a state after each round. A round is a sizeable piece of work that runs on the device as a whole; between rounds
-the loop looks up.
+Releases of one structure are fitted side by side, in one call a round; between rounds the loop looks up. What is
+compiled for a structure is shared by all its releases.
 """
 
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from quietfield.errors import Error
-from quietfield.learning.problem import Shape, problem_of
+from quietfield.inference.memory import available_memory
+from quietfield.learning.learner import Learner
+from quietfield.learning.problem import Data, Shape, State, problem_of
 from quietfield.learning.reports import FitReport
 from quietfield.model import Model
 from quietfield.releases import Release
 
+_WORKSPACE = 60  # vectors of the size of one inference call that a fit holds at once, measured generously
+_MOST_AT_ONCE = 1024
+
+Callback = Callable[[list[FitReport]], None]
+
 
 def drive(
-    release: Release, learner: Any, inference: str, progress: bool, callback: Callable[[FitReport], None] | None
-) -> Model:
-    """Run a learner on a release until it is done, interrupted or out of rounds."""
-    started = time.perf_counter()
-    shape, data = problem_of(release, inference, {})
-    report = FitReport(learner.name, inference, 0, 0, float("nan"), float(data.total), False, 0.0)
-    theta: np.ndarray | None = None
+    releases: Sequence[Release], learner: Learner, inference: str, progress: bool, callback: Callback | None
+) -> list[Model]:
+    """The models of the releases, in their order."""
+    problems = [problem_of(release, inference, {}) for release in releases]
+    batches: dict[Shape, list[int]] = {}
+    for i, (shape, _) in enumerate(problems):
+        batches.setdefault(shape, []).append(i)
+    models: dict[int, Model] = {}
     with jax.enable_x64(True), _shown(progress) as show:
-        try:
-            for state in learner.run(compiled(learner, shape), shape, data):
-                theta = np.asarray(state.theta)
-                report = replace(
-                    report,
-                    rounds=report.rounds + 1,
-                    steps=state.steps,
-                    objective=state.value,
-                    converged=state.converged,
-                    seconds=time.perf_counter() - started,
-                )
-                show(report)
-                if callback is not None:
-                    callback(report)
-            advice = "" if report.converged else _advice(report)
-        except KeyboardInterrupt:
-            if theta is None:
-                raise
-            advice = "the fit was interrupted; this is the best so far. Run it again to let it end."
-    if theta is None or not np.isfinite(theta).all():
-        raise Error("the fit broke down: the release's tables cannot be fitted in floating point; check their scale.")
-    report = replace(report, converged=not advice, advice=advice)
-    return Model(release.domain, shape.tables(theta), method=inference, report=report)
+
+        def look(reports: list[FitReport]) -> None:
+            show(reports, len(models), len(releases))
+            if callback is not None:
+                callback(reports)
+
+        for shape, members in batches.items():
+            most = _at_once(shape)
+            for chunk in (members[i : i + most] for i in range(0, len(members), most)):
+                found = _fit_side_by_side(learner, shape, [problems[i][1] for i in chunk], inference, look)
+                for i, (state, report) in zip(chunk, found, strict=True):
+                    models[i] = _model(releases[i], learner, shape, problems[i][1], state, report)
+    return [models[i] for i in range(len(releases))]
+
+
+def _fit_side_by_side(
+    learner: Learner, shape: Shape, data: list[Data], inference: str, look: Callback
+) -> list[tuple[State, FitReport]]:
+    """Rounds until all are done, the last allowed one is over, or someone interrupts."""
+    started = time.perf_counter()
+    many = len(data) > 1
+    state: Any = [learner.init(shape, each) for each in data]
+    state = jax.tree.map(lambda *parts: np.stack(parts), *state) if many else jax.tree.map(np.asarray, state[0])
+    numbers: Any = jax.tree.map(lambda *parts: np.stack(parts), *data) if many else data[0]
+    step = compiled(learner, shape, many)
+    rounds = np.zeros(len(data), int)
+    advice = ""
+
+    def reports() -> list[FitReport]:
+        value, steps, done = (np.atleast_1d(np.asarray(x)) for x in (state.value, state.steps, state.done))
+        seconds = time.perf_counter() - started
+        return [
+            FitReport(
+                learner.name, inference, int(rounds[i]), int(steps[i]), float(value[i]), float(data[i].total),
+                bool(done[i]) and not advice, seconds, "" if done[i] and not advice else advice or _advice(rounds[i]),
+            )
+            for i in range(len(data))
+        ]  # fmt: skip
+
+    try:
+        for _ in range(learner.rounds):
+            rounds += ~np.atleast_1d(np.asarray(state.done))
+            state = jax.block_until_ready(step(numbers, state))
+            look(reports())
+            if np.all(state.done):
+                break
+    except KeyboardInterrupt:
+        if not rounds.max() > 1 and not np.isfinite(np.asarray(state.value)).all():
+            raise  # there is nothing to return yet
+        advice = "the fit was interrupted; this is the best so far. Run it again to let it end."
+    told = reports()
+    state = jax.tree.map(np.asarray, state)
+    return [(jax.tree.map(lambda x, i=i: x[i], state) if many else state, told[i]) for i in range(len(data))]
 
 
 @lru_cache(maxsize=64)
-def compiled(learner: Any, shape: Shape) -> dict[str, Any]:
-    """The learner's functions for one structure; compiled at first use and shared by all its releases."""
-    return {name: jax.jit(call) for name, call in learner.functions(shape).items()}
+def compiled(learner: Learner, shape: Shape, many: bool) -> Callable[[Data, State], State]:
+    """The learner's step for one structure; compiled at first use and shared by all its releases."""
+
+    def step(data: Data, state: State) -> State:
+        new = learner.step(shape, data, state)
+        # Of a batch some are done before others: they stay as they are.
+        return jax.tree.map(lambda old, new: jnp.where(state.done, old, new), state, new) if many else new
+
+    return jax.jit(jax.vmap(step)) if many else jax.jit(step)
 
 
-def _advice(report: FitReport) -> str:
+def _model(release: Release, learner: Learner, shape: Shape, data: Data, state: State, report: FitReport) -> Model:
+    if not np.isfinite(state.theta).all():
+        raise Error("the fit broke down: the release's tables cannot be fitted in floating point; check their scale.")
+    return Model(release.domain, shape.tables(state.theta), method=report.inference, report=report)
+
+
+def _at_once(shape: Shape) -> int:
+    """How many releases fit into memory side by side."""
+    statistics = jax.devices()[0].memory_stats() or {}
+    room = statistics.get("bytes_limit") or available_memory()
+    cells = getattr(shape.engine, "plan", None)
+    need = cells.memory() if cells is not None else 64 * shape.size
+    return int(np.clip(room // (_WORKSPACE * max(need, 1)), 1, _MOST_AT_ONCE))
+
+
+def _advice(rounds: int) -> str:
     return (
-        f"the fit used all its {report.rounds} rounds before it settled; the model is usable. "
+        f"the fit used all its {rounds} rounds before it settled; the model is usable. "
         "Allow more (rounds=...) if its answers change between fits."
     )
 
@@ -74,16 +132,20 @@ class _shown:
     def __init__(self, wanted: bool) -> None:
         self.wanted = wanted
 
-    def __enter__(self) -> Callable[[FitReport], None]:
+    def __enter__(self) -> Callable[[list[FitReport], int, int], None]:
         if not self.wanted:
-            return lambda report: None
+            return lambda reports, ready, total: None
         from rich.console import Console
 
         self.status = Console(stderr=True).status("learning: compiling")
         self.status.start()
-        return lambda r: self.status.update(
-            f"learning: round {r.rounds}, {r.steps} steps, objective {r.objective:.1f}, {r.seconds:.1f} s"
-        )
+        return self._update
+
+    def _update(self, reports: list[FitReport], ready: int, total: int) -> None:
+        slowest = max(reports, key=lambda r: (not r.converged, r.rounds))
+        settled = ready + sum(r.converged for r in reports)
+        many = f", {settled} of {total} releases settled" if total > 1 else f", objective {slowest.objective:.1f}"
+        self.status.update(f"learning: round {slowest.rounds}, {slowest.steps} steps{many}, {slowest.seconds:.1f} s")
 
     def __exit__(self, *_: object) -> None:
         if self.wanted:

@@ -14,15 +14,14 @@ The expected information W of the cells and the Jacobian J of m give the curvatu
 vectors by linearising inference once a step.
 """
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from quietfield.learning.learner import Learner
 from quietfield.learning.likelihood import information, log_normal, log_normal_laplace
 from quietfield.learning.newton import Local, Operator, Progress, ascend, solve
 from quietfield.learning.problem import Data, Shape, State
@@ -31,13 +30,21 @@ _LEAST_SHARE = 1e-6  # of b^2: keeps the sampling variance of an empty cell abov
 _SCALES = (1e-3, 1e3)  # bounds of tau: a release of pure noise would shrink it to 0, one without noise let it grow
 
 
+class Extra(NamedTuple):
+    """What a fit carries from round to round beside its parameters."""
+
+    variances: Any  # tau^2 of interactions and of the rest
+    round: Any
+    settled: Any  # the last update moved the scales so little that one more climb ends the fit
+
+
 @dataclass(frozen=True)
-class Map:
+class Map(Learner):
     """Noise-aware maximum a posteriori with learned prior scales."""
 
-    rounds: int = 5  # of evidence updates; each starts where the last one ended
+    rounds: int = 8  # each climbs and then updates the prior; at most
     steps: int = 15  # Newton steps a round, at most
-    gain: float = 0.05  # nats: a round ends when a step promises less
+    gain: float = 0.05  # nats: a climb ends when a step promises less
     settled: float = 0.03  # relative change of the scales that ends the fit
     probes: int = 4
     conjugate: int = 40
@@ -45,29 +52,24 @@ class Map:
 
     name = "map"
 
-    def functions(self, shape: Shape) -> dict[str, Any]:
-        """The pieces to compile: few, since each holds inference."""
-        return {"climb": partial(self._climb, shape), "evidence": partial(self._evidence, shape)}
+    def init(self, shape: Shape, data: Data) -> State:
+        return State(np.zeros(shape.size), -np.inf, 0, False, Extra(np.ones(2), 0, False))
 
-    def run(self, calls: Mapping[str, Any], shape: Shape, data: Data) -> Iterator[State]:
-        """The state after each round; the last one is the fit."""
-        dtype = data.y.dtype
-        variances = np.ones(2, dtype)
+    def step(self, shape: Shape, data: Data, state: State) -> State:
+        """Climb under the prior as it stands, then learn the prior from where that ended."""
+        variances, round, settled = state.extra
         # Normal errors of the same spread first: smooth, so that Newton's method gets close fast.
-        found = calls["climb"](data, np.zeros(shape.size, dtype), variances, True, 12, 1.0)
-        steps = int(found.steps)
-        for _ in range(self.rounds):
-            found = calls["climb"](data, found.theta, variances, False, self.steps, self.gain)
-            steps += int(found.steps)
-            fresh = np.asarray(calls["evidence"](data, found.theta, variances))
-            change = float(np.max(np.abs(np.log(fresh / variances)))) / 2
-            settled = change < self.settled and float(found.gain) <= self.gain
-            variances = fresh
-            yield State(found.theta, float(found.value), steps, settled)
-            if settled:
-                break
-        found = calls["climb"](data, found.theta, variances, False, self.steps, self.gain)
-        yield State(found.theta, float(found.value), steps + int(found.steps), settled)
+        smooth = round == 0
+        most = jnp.where(state.done, 0, jnp.where(smooth, 12, self.steps))
+        gain = jnp.where(smooth, 1.0, self.gain)
+        found = self._climb(shape, data, state.theta, variances, smooth, most, gain)
+        done = settled & (found.gain <= self.gain)
+        fresh = jax.lax.cond(
+            smooth | done, lambda: variances, lambda: self._evidence(shape, data, found.theta, variances)
+        )
+        change = jnp.max(jnp.abs(jnp.log(fresh / variances))) / 2
+        near = ~smooth & (change < self.settled) & (found.gain <= self.gain)
+        return State(found.theta, found.value, state.steps + found.steps, done, Extra(fresh, round + 1, near))
 
     def _climb(
         self, shape: Shape, data: Data, theta: Any, variances: Any, smooth: Any, steps: Any, gain: Any

@@ -8,28 +8,27 @@ per record. The projection creates zeros, which no finite theta matches, so lamb
 badly (the paper's figure 1c), and the best one depends on the data. The default of 1e-3 is a middle course.
 """
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from math import prod
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from quietfield.errors import Error
-from quietfield.learning.newton import Local, Progress, ascend
+from quietfield.learning.learner import Learner
+from quietfield.learning.newton import Local, ascend
 from quietfield.learning.problem import Data, Shape, State
 
 
 @dataclass(frozen=True)
-class Naive:
+class Naive(Learner):
     """Regularised maximum likelihood of the projected tables (or of the tables as they are)."""
 
     regularisation: float = 1e-3  # lambda, per record
     project: bool = True
-    steps: int = 100
+    rounds: int = 10
+    steps: int = 20  # Newton steps a round
     gain: float = 1e-10
 
     name = "naive"
@@ -38,17 +37,15 @@ class Naive:
         if not 0 < self.regularisation < float("inf"):
             raise Error(f"the regularisation must be positive and finite, not {self.regularisation}.")
 
-    def functions(self, shape: Shape) -> dict[str, Any]:
-        return {"climb": partial(self._climb, shape)}
-
-    def run(self, calls: Mapping[str, Any], shape: Shape, data: Data) -> Iterator[State]:
+    def init(self, shape: Shape, data: Data) -> State:
         target = data.y / data.total
         if self.project:
             target = project(shape, target)
-        found = calls["climb"](target * shape.counted, np.zeros(shape.size, target.dtype))
-        yield State(found.theta, float(found.value), int(found.steps), float(found.gain) <= self.gain)
+        return State(np.zeros(shape.size), -np.inf, 0, False, target * shape.counted)
 
-    def _climb(self, shape: Shape, target: Any, theta: Any) -> Progress:
+    def step(self, shape: Shape, data: Data, state: State) -> State:
+        target = state.extra
+
         def value(theta: jax.Array) -> jax.Array:
             penalty = self.regularisation * jnp.vdot(theta, theta)
             return jnp.vdot(target, theta) - shape.log_partition(theta) - penalty
@@ -62,7 +59,8 @@ class Naive:
                 m + 2 * self.regularisation,
             )
 
-        return ascend(local, value, theta, steps=self.steps, gain=self.gain)
+        found = ascend(local, value, state.theta, steps=jnp.where(state.done, 0, self.steps), gain=self.gain)
+        return State(found.theta, found.value, state.steps + found.steps, found.gain <= self.gain, target)
 
 
 def project(shape: Shape, values: np.ndarray) -> np.ndarray:

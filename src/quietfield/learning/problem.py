@@ -39,9 +39,10 @@ class State(NamedTuple):
     """Where a fit stands after a round."""
 
     theta: Any
-    value: float
-    steps: int
-    converged: bool
+    value: Any  # of what the learner maximises
+    steps: Any  # inner iterations so far
+    done: Any  # settled: further rounds would change nothing
+    extra: Any = ()  # what else the learner carries
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,31 @@
+"""What every learner is: a frozen record of settings, with a pure step that the one loop drives."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from quietfield.learning.problem import Data, Shape, State
+from quietfield.releases import Release
+
+
+@dataclass(frozen=True)
+class Learner:
+    """The settings of a method. A round is a sizeable piece of work that runs on the device as a whole.
+
+    ``step`` is pure: the loop compiles it once a structure, and maps it over many releases at once. It does as little
+    as it can where ``state.done``, since a batch waits for its slowest release.
+    """
+
+    name: ClassVar[str]
+    rounds: int
+
+    def init(self, shape: Shape, data: Data) -> State:
+        """Where a fit of one release starts; on the host."""
+        raise NotImplementedError
+
+    def step(self, shape: Shape, data: Data, state: State) -> State:
+        """One round; in JAX."""
+        raise NotImplementedError
+
+    def uncertainty(self, release: Release, data: Data, state: State) -> Any:
+        """What error bars need, where the method gives any."""
+        return None
