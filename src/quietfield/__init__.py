@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from quietfield.schema import Dates as Dates
     from quietfield.schema import Labels as Labels
     from quietfield.schema import Schema as Schema
+    from quietfield.simulation import simulate as simulate
     from quietfield.structures import Structure as Structure
 
 __version__ = "0.1.0"
@@ -56,6 +57,7 @@ _NAMES = {
     "Rows": "curator.units",
     "Schema": "schema",
     "Sequences": "curator.sequences",
+    "simulate": "simulation",
     "Structure": "structures",
     "structures": "structures",
 }

@@ -40,6 +40,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plan": ("plan", "Show what exact inference would cost, and whether it fits."),
     "query": ("models", "Ask a model for a distribution."),
     "release": ("release", "Count, pay, add noise, and write a file that may be published."),
+    "reproduce": ("reproduce", "Reproduce the paper's figures and claims on made-up records."),
     "sample": ("models", "Draw records from a model."),
     "schema": ("schema", "Start a schema from the names and types of columns."),
     "verify": ("verify", "Check the signature and the arithmetic of a release."),

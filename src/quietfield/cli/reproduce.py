@@ -1,0 +1,83 @@
+"""``quietfield reproduce``: the paper's figures and claims again."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer()
+
+
+@app.command(epilog="Example: quietfield reproduce fig1a --quick")
+def reproduce(
+    what: Annotated[
+        str,
+        typer.Argument(help="fig1a, fig1b, fig1c, fig2, fig3a, fig3b, timing, propositions, all; or page, list."),
+    ],
+    quick: Annotated[bool, typer.Option("--quick", help="A smaller size: minutes on two cores.")] = False,
+    tiny: Annotated[bool, typer.Option("--tiny", help="The smallest size, to see that all works: seconds.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of results; results/full, results/quick or results/tiny unless said.")
+    ] = None,
+    methods: Annotated[str | None, typer.Option(help="Estimators, by name, separated by commas.")] = None,
+    structures: Annotated[str | None, typer.Option(help="Structures or data sets, by name.")] = None,
+    states: Annotated[str | None, typer.Option(help="Values an attribute, such as 10,20.")] = None,
+    sizes: Annotated[str | None, typer.Option(help="Numbers of records, such as 1e3,1e4.")] = None,
+    epsilons: Annotated[str | None, typer.Option(help="Epsilons, such as 0.1,1.")] = None,
+    models: Annotated[str | None, typer.Option(help="Seeds of true models; 0 unless said.")] = None,
+    populations: Annotated[int | None, typer.Option(min=1, help="Populations of each model.")] = None,
+    replications: Annotated[int | None, typer.Option(min=1, help="Noisy releases of each population.")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="Processes; on a GPU, one.")] = 1,
+    batch: Annotated[int, typer.Option(min=1, help="Models that are learned side by side.")] = 50,
+    time_limit: Annotated[
+        float | None, typer.Option(help="Seconds after which no group of trials is begun; run again to go on.")
+    ] = None,
+    with_: Annotated[
+        list[str] | None, typer.Option("--with", help="A module (or file.py) that adds estimators; may be repeated.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder with msnbc.parquet and geolife_userday_10min.parquet.")
+    ] = None,
+    figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw as SVG and PNG.")] = True,
+) -> None:
+    """Reproduce a figure of the paper, or all of them.
+
+    What is already in the folder of results is not run again, so that an interrupted run goes on.
+    """
+    from quietfield.errors import Error
+    from quietfield.experiments import drive, registry
+    from quietfield.experiments.estimators import load_module
+
+    if quick and tiny:
+        raise Error("--quick and --tiny are two sizes; choose one of them.")
+    for name in with_ or ():
+        load_module(name)
+    size: registry.Size = "quick" if quick else "tiny" if tiny else "full"
+    if what == "list":
+        for name in registry.FIGURES:
+            typer.echo(f"{name:<14}{registry.figure(name).title}")
+        return
+    folder = out or Path("results") / size
+    command = shlex.join(["quietfield", *sys.argv[1:]])
+    if what == "page":
+        for path in drive.page(folder, command):
+            typer.echo(f"Wrote {path}")
+        return
+    choices = {
+        "methods": drive.words(methods),
+        "structures": drive.words(structures),
+        "states": drive.numbers(states, "states"),
+        "sizes": drive.numbers(sizes, "sizes"),
+        "epsilons": drive.decimals(epsilons, "epsilons"),
+        "models": drive.numbers(models, "models"),
+        "populations": populations,
+        "replications": replications,
+    }
+    settings = drive.Settings(folder, jobs, batch, time_limit, tuple(with_ or ()), figures, command, data)
+    for name in registry.FIGURES if what == "all" else (what,):
+        found = drive.reproduce(registry.figure(name), size, choices, settings, say=typer.echo)
+        if found.stopped:
+            typer.echo(f"Stopped ({found.stopped}); run the same command again to go on.")
+            raise typer.Exit(130 if found.stopped == "interrupted" else 0)

@@ -1,0 +1,19 @@
+"""Claims of the paper beside what was found here."""
+
+from typing import Literal, NamedTuple
+
+Verdict = Literal["agrees", "partly", "differs", "not run"]
+
+
+class Claim(NamedTuple):
+    """A statement of the paper, what we found in numbers, whether the two agree, and why."""
+
+    statement: str
+    found: str
+    verdict: Verdict
+    why: str = ""
+
+
+def share(good: int, cells: int) -> str:
+    """A count of cells with its percentage."""
+    return f"{good} of {cells} cells ({100 * good / cells:.0f}%)" if cells else "no cell was run"

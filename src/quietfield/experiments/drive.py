@@ -1,0 +1,97 @@
+"""One figure from plan to picture: what is missing is run, results are gathered, drawn and told claim by claim."""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from quietfield.errors import Error
+from quietfield.experiments import running, storage
+from quietfield.experiments.registry import Figure, Size
+
+DATA_VARIABLE = "QUIETFIELD_DATA"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to run: where results go, how many processes, and what else was asked for."""
+
+    folder: Path
+    jobs: int = 1
+    batch: int = 50
+    time_limit: float | None = None
+    extra: tuple[str, ...] = ()
+    figures: bool = True
+    command: str = ""
+    data: Path | None = None
+
+
+def reproduce(
+    figure: Figure, size: Size, choices: Mapping[str, Any], settings: Settings, say: Callable[[str], object] = print
+) -> running.Outcome:
+    """Run what is missing of a figure, draw it and say what was found."""
+    from quietfield.experiments.estimators import added
+
+    if settings.data is not None:
+        os.environ[DATA_VARIABLE] = str(settings.data)  # so that worker processes find it too
+    folder = storage.check_folder(settings.folder)
+    plan = figure.plans[size]
+    if choices.get("methods") is None and added():
+        plan = plan.chosen(methods=(*plan.methods, *(m for m in added() if m not in plan.methods)))
+    plan = plan.chosen(**choices)
+    trials = figure.trials(plan)
+    store = storage.Store(folder, figure.name)
+    say(f"{figure.name}: {figure.title} ({len(trials)} trials, results in {folder})")
+    started = time.monotonic()
+    outcome = running.run(
+        store,
+        trials,
+        figure.module,
+        jobs=settings.jobs,
+        batch=settings.batch,
+        time_limit=settings.time_limit,
+        extra=settings.extra,
+    )
+    if outcome.finished:
+        storage.log_run(
+            folder, figure.name, settings.command, outcome.finished, time.monotonic() - started, settings.jobs
+        )
+    say(f"  {outcome.finished} trials run in {outcome.seconds:.0f} s, {outcome.left} left")
+    rows = store.read()
+    if rows and not outcome.left:
+        if settings.figures:
+            for path in figure.draw(rows, folder / figure.name):
+                say(f"  wrote {path}")
+        for claim in figure.claims(rows):
+            say(f"  [{claim.verdict}] {claim.statement}: {claim.found}")
+    return outcome
+
+
+def page(folder: Path, command: str) -> list[Path]:
+    """Write the page that walks through the results of a folder, claim by claim."""
+    from quietfield.experiments.page import write
+
+    return write(folder, command)
+
+
+def words(text: str | None) -> tuple[str, ...] | None:
+    """Names separated by commas."""
+    return None if text is None else tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def numbers(text: str | None, what: str) -> tuple[int, ...] | None:
+    """Whole numbers separated by commas; 1e4 will do."""
+    found = decimals(text, what)
+    if found is not None and any(value != int(value) or value < 0 for value in found):
+        raise Error(f"--{what} takes whole numbers separated by commas, such as 1000,1e4, not {text!r}.")
+    return None if found is None else tuple(int(value) for value in found)
+
+
+def decimals(text: str | None, what: str) -> tuple[float, ...] | None:
+    """Numbers separated by commas."""
+    try:
+        return None if text is None else tuple(float(word) for word in text.split(","))
+    except ValueError:
+        raise Error(f"--{what} takes numbers separated by commas, such as 0.1,1, not {text!r}.") from None

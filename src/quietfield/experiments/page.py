@@ -1,0 +1,79 @@
+"""The page that walks through the results, claim by claim, written from the files of trials and nothing else."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from quietfield.errors import Error
+from quietfield.experiments import registry, storage
+from quietfield.experiments.claims import Claim
+from quietfield.experiments.trials import Row
+from quietfield.files import write_atomically
+
+INTRODUCTION = """# The paper's figures and claims, again
+
+{command} wrote this page from the files of trials in `{folder}/`; nothing in it is typed in. `quietfield reproduce FIGURE`
+makes the trials ([how](../how-to/reproduce.md)). Error bars are two standard errors, from the spread between populations. *Full
+plan* is the paper's 25 nested trials (5 populations x 5 noisy releases) in every cell; where fewer were run, the page says how
+many, and its figures are for orientation.
+"""
+
+
+def write(folder: Path, command: str) -> list[Path]:
+    """Write ``FOLDER.md`` and, where they are missing or old, the figures in the folder."""
+    written, sections = [], []
+    for name in registry.FIGURES:
+        store = storage.Store(folder, name)
+        rows = store.read()
+        if rows:
+            figure = registry.figure(name)
+            written += figure.draw(rows, folder / name)
+            sections.append(section(figure, rows, folder))
+    if not sections:
+        raise Error(f"{folder} holds no results; run `quietfield reproduce all --quick --out {folder}` first.")
+    runs = storage.runs(folder)
+    text = INTRODUCTION.format(command=f"`{command}`", folder=folder.name)
+    path = folder.with_suffix(".md")
+    write_atomically(path, "\n".join([text, *sections, *_machines(runs)]).encode())
+    return [path, *written]
+
+
+def section(figure: registry.Figure, rows: list[Row], folder: Path) -> str:
+    """One figure: how much of it was run, the picture, the claims."""
+    done = {row.trial for row in rows}
+    full = set(figure.trials(figure.plans["full"]))
+    share = len(done & full)
+    state = "run in full" if share == len(full) else f"{share:,} of the {len(full):,} trials of the full plan were run"
+    other = len(done - full)
+    more = f", and {other:,} others" if other else ""
+    parts = [f"## {figure.name}: {figure.title}\n", f"*{state}{more}.* `quietfield reproduce {figure.name}`\n"]
+    if (folder / f"{figure.name}.svg").exists():
+        parts.append(f"![{figure.title}]({folder.name}/{figure.name}.svg)\n")
+    parts.append(table(figure.claims(rows)))
+    return "\n".join(parts)
+
+
+def table(claims: Iterable[Claim]) -> str:
+    """Claims as a Markdown table."""
+    lines = ["| the paper says | found here | | why |", "|---|---|---|---|"]
+    lines += [f"| {_cell(c.statement)} | {_cell(c.found)} | **{c.verdict}** | {_cell(c.why)} |" for c in claims]
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _machines(runs: list[dict[str, Any]]) -> list[str]:
+    lines = [
+        "## What was run, where and for how long\n",
+        "| figure | command | trials | seconds | when | machine | versions |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for run in runs:
+        lines.append(
+            f"| {run['figure']} | `{_cell(run['command'])}` | {run['trials']:,} | {run['seconds']:.0f} | {run['when']} | "
+            f"{run['device']}, {run['cores']} cores, {run['jobs']} processes | quietfield {run['quietfield']}, "
+            f"jax {run['jax']}, Python {run['python']} |"
+        )
+    return [*lines, ""]

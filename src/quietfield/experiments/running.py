@@ -1,0 +1,204 @@
+"""Running trials: only those that are missing, in groups, on several processes, with time left, and stopped cleanly.
+
+A group is what one call learns: trials of one structure and method, which are learned side by side. What a group found
+is written as soon as it is there. The first Ctrl-C lets the groups at hand end; the second gives them up.
+"""
+
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from importlib import import_module
+from multiprocessing import get_context
+from typing import Any
+
+from quietfield.experiments.estimators import Request, get, load_module
+from quietfield.experiments.storage import Store
+from quietfield.experiments.trials import Row, Trial, simulation_of
+
+Groups = list[list[Trial]]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended: the trials that it finished, those that are left, and how long it took."""
+
+    finished: int
+    left: int
+    seconds: float
+    stopped: str = ""  # why it ended early: "interrupted" or "time limit"
+
+
+def grouped(trials: Sequence[Trial], batch: int) -> Groups:
+    """Trials that one call learns: of one true model, method and setting, at most ``batch`` of them, like noise close.
+
+    A call that needs one cell (size and epsilon) at a time gets all trials of a cell, however many.
+    """
+    found: dict[tuple[Any, ...], list[Trial]] = {}
+    for trial in trials:
+        one = get(trial.method)
+        cell = (trial.records, trial.epsilon) if one.by_cell else ()
+        key = (trial.figure, trial.structure, trial.states, trial.model, trial.method, trial.setting, *cell)
+        found.setdefault(key, []).append(trial)
+    groups = []
+    for members in found.values():
+        if get(members[0].method).by_cell:
+            groups.append(members)
+            continue
+        members.sort(key=lambda t: (t.records * t.epsilon, t))
+        groups += [members[at : at + batch] for at in range(0, len(members), batch)]
+    return groups
+
+
+def learned(trials: Sequence[Trial]) -> Iterator[tuple[Trial, Any, Any, float]]:
+    """Trial, its simulation, the learned model (or None) and the trial's share of the time, for one group."""
+    requests = [Request(trial, simulation_of(trial)) for trial in trials]
+    for request in requests:
+        _ = request.simulation.tables  # made here, so that the time is that of learning alone
+    started = time.perf_counter()
+    models = get(trials[0].method).call(requests)
+    share = (time.perf_counter() - started) / len(trials)
+    for request, model in zip(requests, models, strict=True):
+        yield request.trial, request.simulation, model, share
+
+
+def measured(trials: Sequence[Trial], measure: Callable[[Any, Any], dict[str, float]]) -> list[Row]:
+    """The rows of one group; ``measure`` maps a simulation and a model to named values. No model: a row "absent"."""
+    rows = []
+    for trial, study, model, seconds in learned(trials):
+        values = {"absent": float("nan")} if model is None else measure(study, model)
+        rows += [Row(trial, name, float(value), seconds) for name, value in values.items()]
+    return rows
+
+
+def divergence(study: Any, model: Any) -> dict[str, float]:
+    """KL(true || learned)."""
+    return {"kl": study.model.kl(model)}
+
+
+def run(
+    store: Store,
+    trials: Sequence[Trial],
+    module: str,
+    *,
+    jobs: int = 1,
+    batch: int = 100,
+    time_limit: float | None = None,
+    extra: Sequence[str] = (),
+    show: bool = True,
+) -> Outcome:
+    """Run the trials that the store does not hold yet; ``module`` has the function ``run(trials) -> rows``."""
+    done = store.done()
+    missing = [trial for trial in trials if trial not in done]
+    groups = grouped(missing, batch)
+    started = time.monotonic()
+    deadline = None if time_limit is None else started + time_limit
+    finished = 0
+    with _Interrupts() as interrupts, _Bar(show, module.rsplit(".", 1)[-1], len(missing)) as bar:
+
+        def going() -> bool:
+            return not interrupts.count and (deadline is None or time.monotonic() < deadline)
+
+        def keep(rows: list[Row], group: list[Trial]) -> None:
+            nonlocal finished
+            store.add(rows)
+            finished += len(group)
+            bar(len(group))
+
+        if jobs <= 1:
+            for group in groups:
+                if not going():
+                    break
+                rows = _work(module, group)
+                if interrupts.count > 1:  # a fit that is interrupted returns its best so far: not a result
+                    break
+                keep(rows, group)
+        else:
+            _run_pool(module, groups, jobs, extra, going, keep, interrupts)
+    store.gather()
+    stopped = "interrupted" if interrupts.count else "time limit" if finished < len(missing) else ""
+    return Outcome(finished, len(missing) - finished, time.monotonic() - started, stopped)
+
+
+def _run_pool(
+    module: str, groups: Groups, jobs: int, extra: Sequence[str], going: Any, keep: Any, interrupts: Any
+) -> None:
+    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_prepare, initargs=(tuple(extra),))
+    waiting, running = iter(groups), dict[Any, list[Trial]]()
+    try:
+        while True:
+            while len(running) < jobs and going() and (group := next(waiting, None)) is not None:
+                running[pool.submit(_work, module, group)] = group
+            if not running:
+                break
+            ended, _ = wait(running, timeout=0.5, return_when=FIRST_COMPLETED)
+            for future in ended:
+                keep(future.result(), running.pop(future))
+    finally:
+        if interrupts.count > 1:
+            for process in list((pool._processes or {}).values()):
+                process.terminate()
+        pool.shutdown(wait=interrupts.count <= 1, cancel_futures=True)
+
+
+def _prepare(extra: Sequence[str]) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    for name in extra:
+        load_module(name)
+
+
+def _work(module: str, group: list[Trial]) -> list[Row]:
+    rows: list[Row] = import_module(module).run(group)
+    return rows
+
+
+class _Interrupts:
+    """Counts Ctrl-C instead of stopping; from the second on, it also interrupts what is running here."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __enter__(self) -> "_Interrupts":
+        self._main = threading.current_thread() is threading.main_thread()
+        if self._main:
+            self._old = signal.signal(signal.SIGINT, self._handle)
+        return self
+
+    def _handle(self, *_: Any) -> None:
+        self.count += 1
+        if self.count == 1:
+            sys.stderr.write("\nStopping after the group at hand; press Ctrl-C again to give it up.\n")
+        else:
+            raise KeyboardInterrupt
+
+    def __exit__(self, kind: Any, *_: Any) -> bool:
+        if self._main:
+            signal.signal(signal.SIGINT, self._old)
+        return kind is KeyboardInterrupt
+
+
+class _Bar:
+    """Progress with the time left, on a terminal."""
+
+    def __init__(self, show: bool, name: str, total: int) -> None:
+        self.show, self.name, self.total = show and total > 0, name, total
+
+    def __enter__(self) -> Callable[[int], None]:
+        if not self.show:
+            return lambda _: None
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import TimeRemainingColumn as Left
+
+        columns = (TextColumn(self.name), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("left"))
+        self.bar = Progress(*columns, Left(elapsed_when_finished=False), console=Console(stderr=True))
+        self.bar.start()
+        task = self.bar.add_task(self.name, total=self.total)
+        return lambda n: self.bar.advance(task, n)
+
+    def __exit__(self, *_: object) -> None:
+        if self.show:
+            self.bar.stop()
