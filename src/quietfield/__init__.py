@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from quietfield.noise import Gaussian as Gaussian
     from quietfield.noise import Laplace as Laplace
     from quietfield.releases import Release as Release
+    from quietfield.report import write_report as write_report
     from quietfield.schema import Cuts as Cuts
     from quietfield.schema import Dates as Dates
     from quietfield.schema import Labels as Labels
@@ -60,6 +61,7 @@ _NAMES = {
     "simulate": "simulation",
     "Structure": "structures",
     "structures": "structures",
+    "write_report": "report",
 }
 
 __all__ = ["__version__", *_NAMES]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -41,6 +41,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "query": ("models", "Ask a model for a distribution."),
     "release": ("release", "Count, pay, add noise, and write a file that may be published."),
     "reproduce": ("reproduce", "Reproduce the paper's figures and claims on made-up records."),
+    "report": ("report", "Write a report on a release and its model as one HTML file."),
     "sample": ("models", "Draw records from a model."),
     "schema": ("schema", "Start a schema from the names and types of columns."),
     "verify": ("verify", "Check the signature and the arithmetic of a release."),

@@ -1,0 +1,52 @@
+"""``quietfield report``: one HTML file on a release and a model, and the curator's private comparison."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer()
+
+
+@app.command(epilog="Example: quietfield report visits.qfr --model visits.qfm --out report.html")
+def report(
+    release: Annotated[Path, typer.Argument(help="The release to report on.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The HTML file to write.")] = Path("report.html"),
+    model: Annotated[
+        Path | None, typer.Option(help="The model that was learned from it; without one, one is learned now.")
+    ] = None,
+    title: Annotated[str, typer.Option(help="The heading of the report.")] = "",
+    level: Annotated[float, typer.Option(help="The level of intervals, between 0 and 1.")] = 0.9,
+    trust: Annotated[
+        Path | None, typer.Option(help="A public key (PEM): refuse a release that it did not sign.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a report that is at --out already.")] = False,
+) -> None:
+    """Write a report as one HTML file that may be published: it needs no network, and nobody's record is in it."""
+    from quietfield.files import check_writable
+    from quietfield.model import load
+    from quietfield.releases import Release
+    from quietfield.report import write_report
+
+    check_free(out, force)
+    check_writable(out)
+    loaded = Release.load(release) if trust is None else Release.load(release, trust=trust)
+    known = None if model is None else load(model)
+    names = (release.name, "model.qfm" if model is None else model.name)
+    write_report(out, loaded, known, title=title, level=level, names=names)
+    typer.echo(f"written     {out}")
+    if model is None:
+        typer.echo("model       learned now, by the default method; `quietfield fit` keeps it in a file")
+
+
+def check_free(out: Path, force: bool) -> None:
+    """Refuse to replace anything, or with --force anything but a report of ours."""
+    from quietfield.errors import FileError
+
+    if not out.exists() or out.is_dir():
+        return
+    if not force:
+        raise FileError(f"{out} is there already; choose another path, or say --force to replace a report.")
+    with open(out, "rb") as file:
+        if b'<meta name="generator" content="quietfield ' not in file.read(4096):
+            raise FileError(f"{out} is not a quietfield report, and --force replaces nothing else; choose another.")

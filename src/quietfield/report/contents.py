@@ -1,0 +1,246 @@
+"""What a report says, worked out from a release and a model: plain values that the template lays out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from shlex import quote
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from quietfield import accounting
+from quietfield.domain import Clique, Domain
+from quietfield.errors import Error
+from quietfield.report import associations, plots, words
+from quietfield.report.heat import Heat, heat
+from quietfield.report.residuals import TableFit, residuals, worse_than_noise
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from quietfield.model import Model
+    from quietfield.releases import Release
+
+MOST_ROWS = 24  # labels of one attribute that are shown
+MOST_MAPS = 12  # pairs with a heat map
+MOST_PAIRS = 60  # pairs in the list
+MOST_TABLES = 60  # tables in the list of fits
+
+
+@dataclass(frozen=True)
+class Row:
+    """One label of an attribute: its share, and its interval where there is one."""
+
+    label: object
+    share: float
+    low: float | None
+    high: float | None
+    bar: str
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """The distribution of one attribute. ``rest`` labels with ``rest_share`` together are not shown."""
+
+    name: str
+    size: int
+    rows: list[Row]
+    rest: int
+    rest_share: float
+    measured: bool
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two attributes, how strongly they hang together, and whether any table holds both."""
+
+    a: str
+    b: str
+    v: float
+    low: float | None
+    high: float | None
+    bits: float
+    joined: bool
+    word: str
+    bar: str
+    heat: Heat | None
+
+
+@dataclass(frozen=True)
+class Fit:
+    """One table's line in the list of fits."""
+
+    cliques: tuple[Clique, ...]
+    cells: int
+    rms: float
+    bad: bool
+    only_noise: int
+    worst: str
+
+
+def gather(release: "Release", model: "Model", title: str, level: float, names: tuple[str, str]) -> dict[str, Any]:
+    """All that the report's template needs."""
+    from quietfield import __version__
+    from quietfield.drawing import structure_svg
+    from quietfield.learning.problem import estimate_total
+
+    check(release, model, level)
+    total = estimate_total(release)
+    intervals = Intervals(model, level)
+    fits = residuals(release, model, total)
+    pairs, left_out = _pairs(release, model, fits, intervals)
+    fit = _fit(release, fits)
+    return {
+        "title": title or "A private release, and what can be learned from it",
+        "release": release,
+        "model": model,
+        "names": names,
+        "version": __version__,
+        "level": level,
+        "total": total,
+        "has_intervals": intervals.there,
+        "warnings": words.warnings(release),
+        "facts": words.privacy(release),
+        "graph": Markup(structure_svg(model.domain, model.structure)),
+        "cliques": model.cliques,
+        "attributes": [_attribute(model, name, intervals) for name in model.domain],
+        "pairs": pairs,
+        "pairs_left_out": left_out,
+        "fit": fit,
+        "report": model.report,
+        "epsilon": "" if release.claim is None else accounting.shown(release.claim.epsilon),
+        "delta": "" if release.claim is None or release.claim.delta is None else accounting.shown(release.claim.delta),
+        "any_inferred": any(not pair.joined for pair in pairs),
+        "any_noise": any(pair.heat is not None and pair.heat.any_noise for pair in pairs),
+        "commands": [
+            f"quietfield verify {quote(names[0])}",
+            f"quietfield fit {quote(names[0])} --out {quote(names[1])}",
+            f"quietfield report {quote(names[0])} --model {quote(names[1])} --out report.html",
+        ],
+    }
+
+
+def check(release: "Release", model: "Model", level: float) -> None:
+    """Refuse a model of other attributes than the release's, and a level that is none."""
+    if not isinstance(level, int | float) or not 0 < level < 1:
+        raise Error(f"the level of intervals lies between 0 and 1, not at {level!r}; 0.9 is usual.")
+    mine, theirs = _labels(release.domain), _labels(model.domain)
+    if mine != theirs:
+        other = [name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name)]
+        raise Error(
+            f"release and model differ in {other[0]!r}: its values are not the same in both, or one lacks it; "
+            "give a model that was learned from this release."
+        )
+
+
+def _labels(domain: Domain) -> dict[str, tuple[object, ...]]:
+    return {name: domain.labels(name) for name in domain}
+
+
+class Intervals:
+    """The intervals of a model's answers, or None for each where the model has none."""
+
+    def __init__(self, model: "Model", level: float) -> None:
+        self.model, self.level = model, level
+        self.there = self.of((next(iter(model.domain)),)) is not None
+
+    def of(self, clique: Clique) -> "tuple[np.ndarray, np.ndarray] | None":
+        """Lower and upper ends for every cell of a marginal."""
+        ask = getattr(self.model, "interval", None)
+        if ask is None:
+            return None
+        try:
+            low, high = ask(clique, self.level)
+        except Error:  # a model by another method, or read from a file without them: the report says so
+            return None
+        return low, high
+
+
+def _attribute(model: "Model", name: str, intervals: Intervals) -> Attribute:
+    shares = model.marginal(name)
+    ends = intervals.of((name,)) if intervals.there else None
+    labels = model.domain.labels(name)
+    order = list(range(len(labels)))
+    if len(labels) > MOST_ROWS:
+        order = sorted(order, key=lambda i: -shares[i])[: MOST_ROWS - 1]
+    top = max(float(shares.max()), 0.0 if ends is None else float(ends[1].max()))
+    rows = []
+    for i in order:
+        low, high = (None, None) if ends is None else (float(ends[0][i]), float(ends[1][i]))
+        share = float(shares[i])
+        rows.append(Row(labels[i], share, low, high, plots.bar(share, low, high, top)))
+    rest = len(labels) - len(order)
+    measured = any(name in clique for clique in model.cliques)
+    return Attribute(name, len(labels), rows, rest, 1 - sum(row.share for row in rows) if rest else 0.0, measured)
+
+
+def _pairs(
+    release: "Release", model: "Model", fits: Sequence[TableFit], intervals: Intervals
+) -> tuple[list[Pair], int]:
+    """The pairs by strength, the strongest with a heat map; and how many more there are."""
+    joints: dict[tuple[str, str], np.ndarray] = {}
+    for pair in associations.joined_pairs(model):
+        p = associations.joint(model, pair)
+        if p is not None:
+            joints[pair] = p
+    strength = {pair: associations.cramers_v(p) for pair, p in joints.items()}
+    joined = set(joints)
+    for pair in associations.inferred_pairs(model, strength):
+        p = associations.joint(model, pair)
+        if p is not None:
+            joints[pair], strength[pair] = p, associations.cramers_v(p)
+    order = sorted(joints, key=lambda pair: -strength[pair])
+    found = []
+    for i, pair in enumerate(order[:MOST_PAIRS]):
+        p, v = joints[pair], strength[pair]
+        low, high = None, None
+        drawn = None
+        if i < MOST_MAPS and min(p.shape) > 1:
+            ends = intervals.of(pair) if intervals.there else None
+            drawn = heat(release, fits, pair, p, ends)
+        bits = associations.mutual_information(p)
+        bar = plots.bar(v, low, high, 1.0)
+        found.append(Pair(*pair, v, low, high, bits, pair in joined, associations.word(v), bar, drawn))
+    every = len(model.domain) * (len(model.domain) - 1) // 2
+    return found, every - len(found)
+
+
+def _fit(release: "Release", fits: Sequence[TableFit]) -> dict[str, Any]:
+    import numpy as np
+
+    from quietfield.report.heat import only_noise
+
+    z = np.concatenate([fit.z.ravel() for fit in fits])
+    z = z[np.isfinite(z)]
+    rms = float(np.sqrt((z**2).mean())) if len(z) else 0.0
+    bad = [fit for fit in fits if worse_than_noise(fit)]
+    word, sentence = words.fit_verdict(fits, bad, rms)
+    within = float((np.abs(z) <= 2).mean()) if len(z) else 1.0
+    description = f"{len(z)} cells; {within:.0%} of them within two standard deviations; root mean square {rms:.2f}."
+    listed = sorted(fits, key=lambda fit: -fit.rms)[:MOST_TABLES]
+    return {
+        "word": word,
+        "sentence": sentence,
+        "rms": rms,
+        "within": within,
+        "cells": len(z),
+        "only_noise": sum(int(only_noise(fit).sum()) for fit in fits),
+        "all_cells": sum(fit.noisy.size for fit in fits),
+        "plot": plots.histogram(z, "Differences between the noisy tables and the model", description),
+        "tables": [
+            Fit(
+                fit.cliques, fit.cells, fit.rms, worse_than_noise(fit), int(only_noise(fit).sum()), _worst(release, fit)
+            )
+            for fit in listed
+        ],
+        "more": len(fits) - len(listed),
+    }
+
+
+def _worst(release: "Release", fit: TableFit) -> str:
+    import numpy as np
+
+    if not fit.cells:
+        return "no cell was counted"
+    cell = np.unravel_index(int(np.nanargmax(np.abs(fit.z))), fit.z.shape)
+    labels = (str(release.domain.labels(name)[i]) for name, i in zip(fit.cliques[0], cell, strict=True))
+    return f"{', '.join(labels)}: {fit.noisy[cell]:,.4g} against {fit.expected[cell]:,.4g} ({fit.z[cell]:+.1f})"

@@ -1,0 +1,58 @@
+"""From what a report says to HTML: the templates, and the few filters that they use."""
+
+import unicodedata
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+FOLDER = Path(__file__).parent
+# Characters that could reorder or hide what stands beside them. Joiners stay: Persian and emoji need them.
+REORDERING = {chr(c) for c in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C, 0xFEFF)}
+
+
+def render(template: str, content: Any) -> str:
+    """A page from its template."""
+    style = Markup((FOLDER / "style.css").read_text(encoding="utf-8"))  # ours, from beside this file
+    return _environment().get_template(template).render(page=content, style=style)
+
+
+def shown(text: object) -> str:
+    """A name or label as text that can be shown: control characters become escapes.
+
+    >>> shown("a\\nb")
+    'a\\\\nb'
+    """
+    return "".join(
+        repr(c)[1:-1] if unicodedata.category(c) in ("Cc", "Cs", "Co", "Cn", "Zl", "Zp") or c in REORDERING else c
+        for c in str(text)
+    )
+
+
+def name(text: object) -> Markup:
+    """A name or label as HTML: escaped, and isolated so that its direction does not disturb the line."""
+    return Markup("<bdi>{}</bdi>").format(shown(text) or "(empty)")
+
+
+def percent(share: float) -> str:
+    """A share as a percentage, to a tenth.
+
+    >>> percent(0.1234), percent(0.0002)
+    ('12.3%', '<0.1%')
+    """
+    return "<0.1%" if 0 < share < 0.0005 else f"{max(share, 0.0):.1%}"
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    found = Environment(
+        loader=FileSystemLoader(FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters.update(name=name, shown=shown, percent=percent)
+    return found

@@ -1,0 +1,128 @@
+"""What a release promises and how well a model fits it, in sentences for people who are no specialists."""
+
+from collections.abc import Sequence
+from math import exp
+from typing import TYPE_CHECKING
+
+from quietfield import accounting
+from quietfield.errors import Error
+from quietfield.noise import Noise
+from quietfield.releases import PAPER_NOTE
+
+if TYPE_CHECKING:
+    from quietfield.releases import Release
+    from quietfield.report.residuals import TableFit
+
+NEIGHBOURS = {
+    "add_remove": "data with and without one of them: not even their number is known exactly",
+    "replace": "data in which one of them is exchanged for another: how many there are is public",
+    "paper": "data with and without one of them, although the exact total is published",
+}
+
+
+def warnings(release: "Release") -> list[str]:
+    """What a reader must know before anything else."""
+    found = []
+    if release.claim is None:
+        found.append(
+            "No promise is made: these tables were noised elsewhere, and whether they protect anyone is for whoever "
+            "noised them to say."
+        )
+    else:
+        if release.claim.neighbours == "paper":
+            found.append(f"{PAPER_NOTE[0].upper()}{PAPER_NOTE[1:]}. This release reproduces a published experiment.")
+        try:
+            release.check_claim()
+        except Error as error:
+            found.append(f"The arithmetic of the promise was checked and found wrong: {error}")
+    return found
+
+
+def privacy(release: "Release") -> list[tuple[str, str]]:
+    """The facts of what was protected and what it cost."""
+    claim = release.claim
+    facts: list[tuple[str, str]] = []
+    if claim is not None:
+        facts.append(("Protected", f"{claim.protects[0].upper()}{claim.protects[1:]}."))
+        facts.append(("Cannot be told apart", f"{NEIGHBOURS[claim.neighbours]}."))
+        at = "" if claim.delta is None else f" at delta {accounting.shown(claim.delta)}"
+        facts.append(("Cost", f"epsilon {accounting.shown(claim.epsilon)}{at}. {meaning(release)}"))
+        facts.append(
+            (
+                "Sensitivity",
+                f"one of them changes all counts together by at most {accounting.shown(claim.l1)}"
+                + (f" (squared L2: {accounting.shown(claim.l2_squared)})." if claim.delta is not None else "."),
+            )
+        )
+        if not any("found wrong" in text for text in warnings(release)):
+            facts.append(("Checked", f"{'; '.join(release.check_claim())}."))
+    facts.append(("Noise", noise_words(release)))
+    if release.total is None:
+        facts.append(("Number of records", "Not released; it is estimated from the sums of the tables."))
+    elif release.total_is_public:
+        facts.append(("Number of records", f"{release.total:,.6g}, public and exact."))
+    else:
+        noise = release.total_noise
+        assert noise is not None
+        facts.append(("Number of records", f"{release.total:,.6g} after noise of standard deviation {noise.std:,.3g}."))
+    if release.ledger is not None:
+        facts.append(("Paid from", f"line {release.ledger.number} of the ledger {release.ledger.id}."))
+    elif claim is not None:
+        facts.append(("Paid from", "no ledger: nothing adds up what else was spent on the same people."))
+    facts.append(
+        ("Signed", f"by the key {release.signer}." if release.signed else "No: anyone could have made or changed it.")
+    )
+    facts += [("Note", note) for note in release.notes if note != PAPER_NOTE and not note.startswith("no ledger")]
+    return facts
+
+
+def meaning(release: "Release") -> str:
+    """What epsilon (and delta) means for one person."""
+    assert release.claim is not None
+    epsilon = float(release.claim.epsilon)
+    if epsilon > 20:
+        odds = "so large that by itself it promises hardly anything"
+    else:
+        factor = exp(epsilon)
+        odds = f"a factor of {factor:.3g}" if factor >= 1.095 else f"{100 * (factor - 1):.2g}%"
+    text = f"Whatever anyone believes about one of them, seeing this release changes the odds by at most {odds}"
+    if epsilon > 20:
+        text = f"This is {odds}"
+    if release.claim.delta is not None:
+        return f"{text}, but for a chance of about {accounting.shown(release.claim.delta)}."
+    return f"{text}."
+
+
+def noise_words(release: "Release") -> str:
+    """Kinds and sizes of the noise."""
+    kinds = list(dict.fromkeys(_noise(part.noise) for part in release.parts))
+    more = f"; and {len(kinds) - 4} other scales" if len(kinds) > 4 else ""
+    return f"{'; '.join(kinds[:4])}{more}. A count is off by about that much, whatever its size."
+
+
+def _noise(noise: Noise) -> str:
+    exact = "discrete " if noise.step else ""
+    return f"{exact}{noise.kind.capitalize()} of scale {noise.scale:.4g} (standard deviation {noise.std:.3g})"
+
+
+def fit_verdict(fits: "Sequence[TableFit]", bad: "Sequence[TableFit]", rms: float) -> tuple[str, str]:
+    """A word and a sentence on how well the model fits the noisy tables."""
+    if bad:
+        which = "one table" if len(bad) == 1 else f"{len(bad)} tables"
+        return (
+            "not well",
+            f"The model misses {which} of {len(fits)} by more than the noise explains. Answers about them may be off: "
+            "the fit may not have converged, the model may have been learned from another release, or the tables may "
+            "contradict each other.",
+        )
+    if rms < 0.25:
+        return (
+            "suspiciously well",
+            "The model follows the noisy tables far more closely than the noise is wide, so it has learned some of the "
+            "noise as well. Trust details less than their digits suggest.",
+        )
+    return (
+        "well",
+        "The model fits the noisy tables as well as their noise allows: the differences that are left are of the size "
+        "that noise and chance produce.",
+    )
