@@ -261,6 +261,11 @@ class Domain:
             )
         return tuple(sorted(zero, key=lambda part: self.position(part[0])))
 
+    def _repr_html_(self) -> str:
+        from quietfield.drawing import domain_html
+
+        return domain_html(self)
+
     def __repr__(self) -> str:
         shown = ", ".join(f"{a!r}: {n}" for a, n in list(zip(self.attributes, self.shape, strict=True))[:12])
         more = f", ... {len(self)} in all" if len(self) > 12 else ""

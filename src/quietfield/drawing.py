@@ -11,10 +11,13 @@ from quietfield.structures import Structure
 if TYPE_CHECKING:
     import numpy as np
 
+    from quietfield.model import Model
+
 RADIUS = 11  # of a node, in the picture's units
 PITCH = 96  # the usual length of an edge
 WIDEST = 720
 LETTER = 6.6  # the usual width of a letter
+MOST_FACTS = 30  # lines of a table in a notebook
 MOST_LAID_OUT = 150  # attributes; more go on a circle
 # Inline, because a notebook keeps no style sheet; colours that read on light and dark backgrounds alike.
 BOX = "font-family:system-ui,sans-serif;font-size:13px;line-height:1.45"
@@ -48,6 +51,7 @@ def structure_svg(domain: Domain, structure: Structure) -> str:
     joined = "; ".join(f"{a} – {b}" for a, b in structure.edges[:40]) + ("; …" if len(edges) > 40 else "")
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="graph" width="{width:.0f}" height="{height:.0f}" '
+        f'style="min-width:{0.7 * width:.0f}px" '
         f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="{about}"><title>{about}</title>'
         f"<desc>{escape(joined or 'No edges.')}</desc>"
         f'<g class="edges" stroke="#7a8aa0" stroke-width="1.5">{lines}</g>'
@@ -71,6 +75,37 @@ def facts_html(caption: str, facts: Iterable[tuple[str, str]], picture: str = ""
     if not picture:
         return table
     return f"<div style='display:flex;flex-wrap:wrap;gap:24px;align-items:center'>{picture}{table}</div>"
+
+
+def domain_html(domain: Domain) -> str:
+    """What a notebook shows for a domain: each attribute and its values, and what cannot occur."""
+    facts = [(name, _listed(domain.labels(name))) for name in domain.attributes[:MOST_FACTS]]
+    if len(domain) > MOST_FACTS:
+        facts.append(("…", f"{len(domain) - MOST_FACTS} more attributes"))
+    never = [", ".join(f"{name}: {_listed(labels)}" for name, labels in rule.items()) for rule in domain.rules()]
+    facts += [("impossible", text) for text in never[:MOST_FACTS]]
+    return facts_html(f"Domain of {len(domain)} attribute{'s' * (len(domain) != 1)}", facts)
+
+
+def model_html(model: "Model") -> str:
+    """What a notebook shows for a model: its graph, its cliques and how it was learned."""
+    shown = "; ".join(" × ".join(clique) for clique in model.cliques[:12])
+    more = f"; … {len(model.cliques) - 12} more" if len(model.cliques) > 12 else ""
+    facts = [
+        ("cliques", f"{shown}{more}"),
+        ("parameters", f"{model.parameters:,} log-potentials"),
+        ("inference", model.method),
+    ]
+    if model.report is not None:
+        how = "converged" if model.report.converged else model.report.advice
+        facts.append(("learned", f"by {model.report.method}, {model.report.steps} steps: {how}"))
+    caption = f"Model of {len(model.domain)} attributes and {len(model.cliques)} cliques"
+    return facts_html(caption, facts, structure_svg(model.domain, model.structure))
+
+
+def _listed(labels: Sequence[object], most: int = 12) -> str:
+    more = f", … {len(labels)} in all" if len(labels) > most else ""
+    return ", ".join(str(label) for label in labels[:most]) + more
 
 
 def bars(labels: Iterable[object], shares: Iterable[float], width: int = 40) -> str:
@@ -111,8 +146,26 @@ def _places(n: int, edges: Sequence[tuple[int, int]]) -> list[tuple[float, float
         if gaps.min() >= 2 * RADIUS + 4 and _clear(found, edges):
             return [(float(x) + 60, float(y) + 20) for x, y in found]
     radius = max(n * (2 * RADIUS + 6) / (2 * pi), 40.0) if n > 1 else 0.0
-    turns = [2 * pi * i / max(n, 1) for i in range(n)]
+    turn = {node: 2 * pi * i / max(n, 1) for i, node in enumerate(_walk(n, edges))}
+    turns = [turn[i] for i in range(n)]
     return [(60 + radius + radius * sin(t), 20 + radius - radius * cos(t)) for t in turns]
+
+
+def _walk(n: int, edges: Sequence[tuple[int, int]]) -> list[int]:
+    """The nodes in the order of a walk that goes deep first: neighbours end up side by side on a circle."""
+    near: list[list[int]] = [[] for _ in range(n)]
+    for a, b in edges:
+        near[a].append(b)
+        near[b].append(a)
+    order: dict[int, None] = {}
+    for start in range(n):
+        waiting = [start]
+        while waiting:
+            node = waiting.pop()
+            if node not in order:
+                order[node] = None
+                waiting += sorted(near[node], reverse=True)
+    return list(order)
 
 
 def _clear(places: "np.ndarray", edges: Sequence[tuple[int, int]]) -> bool:

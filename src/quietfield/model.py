@@ -7,7 +7,6 @@ Axes follow each clique as given; values along an axis follow the Domain.
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from html import escape
 from math import isnan
 from pathlib import Path
 from types import MappingProxyType
@@ -336,14 +335,9 @@ class Model:
         )
 
     def _repr_html_(self) -> str:
-        from quietfield.drawing import structure_svg
+        from quietfield.drawing import model_html
 
-        rows = "".join(f"<li>{escape(' × '.join(clique))}</li>" for clique in self.cliques[:12])
-        more = f"<li>… {len(self.cliques) - 12} more</li>" if len(self.cliques) > 12 else ""
-        return (
-            f"<div style='display:flex;gap:1.5em;align-items:center'>{structure_svg(self.domain, self.structure)}"
-            f"<div><strong>{escape(repr(self))}</strong><ul>{rows}{more}</ul></div></div>"
-        )
+        return model_html(self)
 
 
 def load(path: str | Path) -> Model:

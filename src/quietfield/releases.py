@@ -7,7 +7,6 @@ Ed25519 signature of the manifest if the curator wants one. The manifest carries
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -277,10 +276,9 @@ class Release:
         return "Release\n" + "\n".join(f"  {name:<9} {printable(text)}" for name, text in self._facts())
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th>{escape(name)}</th><td>{escape(printable(text))}</td></tr>" for name, text in self._facts()
-        )
-        return f"<table><caption>Release</caption>{rows}</table>"
+        from quietfield.drawing import facts_html
+
+        return facts_html("Release", [(name, printable(text)) for name, text in self._facts()])
 
 
 def printable(text: str) -> str:

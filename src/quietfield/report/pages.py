@@ -9,6 +9,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 FOLDER = Path(__file__).parent
+MOST_LETTERS = 48
+JOINER = "\u200d"
 # Characters that could reorder or hide what stands beside them. Joiners stay: Persian and emoji need them.
 REORDERING = {chr(c) for c in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C, 0xFEFF)}
 
@@ -31,9 +33,18 @@ def shown(text: object) -> str:
     )
 
 
-def name(text: object) -> Markup:
-    """A name or label as HTML: escaped, and isolated so that its direction does not disturb the line."""
-    return Markup("<bdi>{}</bdi>").format(shown(text) or "(empty)")
+def name(text: object, most: int = MOST_LETTERS) -> Markup:
+    """A name or label as HTML: escaped, and isolated so that its direction does not disturb the line.
+
+    One that is very long is cut, with the whole of it as a tooltip. Nothing is cut where ``most`` is 0.
+    """
+    whole = shown(text) or "(empty)"
+    if not most or len(whole) <= most:
+        return Markup("<bdi>{}</bdi>").format(whole)
+    cut = most - 1
+    while cut > 1 and (unicodedata.combining(whole[cut]) or whole[cut] == JOINER or whole[cut - 1] == JOINER):
+        cut -= 1  # marks stay with their letter
+    return Markup('<bdi title="{}">{}…</bdi>').format(whole, whole[:cut])
 
 
 def percent(share: float) -> str:

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from quietfield.report.residuals import TableFit
 
 NEIGHBOURS = {
-    "add_remove": "data with and without one of them: not even their number is known exactly",
-    "replace": "data in which one of them is exchanged for another: how many there are is public",
-    "paper": "data with and without one of them, although the exact total is published",
+    "add_remove": "Data with and without one of them: not even their number is known exactly",
+    "replace": "Data in which one of them is exchanged for another: how many there are is public",
+    "paper": "Data with and without one of them, although the exact total is published",
 }
 
 
@@ -30,7 +30,7 @@ def warnings(release: "Release") -> list[str]:
         )
     else:
         if release.claim.neighbours == "paper":
-            found.append(f"{PAPER_NOTE[0].upper()}{PAPER_NOTE[1:]}. This release reproduces a published experiment.")
+            found.append(f"{sentence(PAPER_NOTE)}. This release reproduces a published experiment.")
         try:
             release.check_claim()
         except Error as error:
@@ -43,19 +43,19 @@ def privacy(release: "Release") -> list[tuple[str, str]]:
     claim = release.claim
     facts: list[tuple[str, str]] = []
     if claim is not None:
-        facts.append(("Protected", f"{claim.protects[0].upper()}{claim.protects[1:]}."))
+        facts.append(("Protected", f"{sentence(claim.protects)}."))
         facts.append(("Cannot be told apart", f"{NEIGHBOURS[claim.neighbours]}."))
         at = "" if claim.delta is None else f" at delta {accounting.shown(claim.delta)}"
-        facts.append(("Cost", f"epsilon {accounting.shown(claim.epsilon)}{at}. {meaning(release)}"))
+        facts.append(("Cost", f"Epsilon {accounting.shown(claim.epsilon)}{at}. {meaning(release)}"))
         facts.append(
             (
                 "Sensitivity",
-                f"one of them changes all counts together by at most {accounting.shown(claim.l1)}"
+                f"One of them changes all counts together by at most {accounting.shown(claim.l1)}"
                 + (f" (squared L2: {accounting.shown(claim.l2_squared)})." if claim.delta is not None else "."),
             )
         )
         if not any("found wrong" in text for text in warnings(release)):
-            facts.append(("Checked", f"{'; '.join(release.check_claim())}."))
+            facts.append(("Checked", f"{sentence('; '.join(release.check_claim()))}."))
     facts.append(("Noise", noise_words(release)))
     if release.total is None:
         facts.append(("Number of records", "Not released; it is estimated from the sums of the tables."))
@@ -66,14 +66,23 @@ def privacy(release: "Release") -> list[tuple[str, str]]:
         assert noise is not None
         facts.append(("Number of records", f"{release.total:,.6g} after noise of standard deviation {noise.std:,.3g}."))
     if release.ledger is not None:
-        facts.append(("Paid from", f"line {release.ledger.number} of the ledger {release.ledger.id}."))
+        facts.append(("Paid from", f"Line {release.ledger.number} of the ledger {release.ledger.id}."))
     elif claim is not None:
-        facts.append(("Paid from", "no ledger: nothing adds up what else was spent on the same people."))
+        facts.append(("Paid from", "No ledger: nothing adds up what else was spent on the same people."))
     facts.append(
-        ("Signed", f"by the key {release.signer}." if release.signed else "No: anyone could have made or changed it.")
+        ("Signed", f"By the key {release.signer}." if release.signed else "No: anyone could have made or changed it.")
     )
-    facts += [("Note", note) for note in release.notes if note != PAPER_NOTE and not note.startswith("no ledger")]
+    facts += [
+        ("Note", f"{sentence(note)}.")
+        for note in release.notes
+        if note != PAPER_NOTE and not note.startswith("no ledger")
+    ]
     return facts
+
+
+def sentence(text: str) -> str:
+    """A text with a capital at its beginning, and without a full stop at its end."""
+    return text[:1].upper() + text[1:].removesuffix(".")
 
 
 def meaning(release: "Release") -> str:
@@ -97,7 +106,7 @@ def noise_words(release: "Release") -> str:
     """Kinds and sizes of the noise."""
     kinds = list(dict.fromkeys(_noise(part.noise) for part in release.parts))
     more = f"; and {len(kinds) - 4} other scales" if len(kinds) > 4 else ""
-    return f"{'; '.join(kinds[:4])}{more}. A count is off by about that much, whatever its size."
+    return f"{sentence('; '.join(kinds[:4]))}{more}. A count is off by about that much, whatever its size."
 
 
 def _noise(noise: Noise) -> str:
