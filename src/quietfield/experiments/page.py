@@ -12,10 +12,10 @@ from quietfield.files import write_atomically
 
 INTRODUCTION = """# The paper's figures and claims, again
 
-{command} wrote this page from the files of trials in `{folder}/`; nothing in it is typed in. `quietfield reproduce FIGURE`
-makes the trials ([how](../how-to/reproduce.md)). Error bars are two standard errors, from the spread between populations. *Full
-plan* is the paper's 25 nested trials (5 populations x 5 noisy releases) in every cell; where fewer were run, the page says how
-many, and its figures are for orientation.
+{command} wrote this page from the files of trials in `{folder}/`; nothing in it is typed in.
+`quietfield reproduce FIGURE` makes the trials ([how](../how-to/reproduce.md)). Error bars are two standard errors, from
+the spread between populations. The *full plan* has the paper's 25 nested trials (5 populations, 5 noisy releases of
+each) in every cell; where fewer were run, the page says how many, and its figures are for orientation.
 """
 
 
@@ -72,8 +72,8 @@ def _machines(runs: list[dict[str, Any]]) -> list[str]:
     ]
     for run in runs:
         lines.append(
-            f"| {run['figure']} | `{_cell(run['command'])}` | {run['trials']:,} | {run['seconds']:.0f} | {run['when']} | "
-            f"{run['device']}, {run['cores']} cores, {run['jobs']} processes | quietfield {run['quietfield']}, "
-            f"jax {run['jax']}, Python {run['python']} |"
+            f"| {run['figure']} | `{_cell(run['command'])}` | {run['trials']:,} | {run['seconds']:.0f} | "
+            f"{run['when']} | {run['device']}, {run['cores']} cores, {run['jobs']} processes | "
+            f"quietfield {run['quietfield']}, jax {run['jax']}, Python {run['python']} |"
         )
     return [*lines, ""]
