@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from quietfield.model import load as load
     from quietfield.noise import Gaussian as Gaussian
     from quietfield.noise import Laplace as Laplace
+    from quietfield.previews import preview as preview
     from quietfield.releases import Release as Release
     from quietfield.report import write_report as write_report
     from quietfield.schema import Cuts as Cuts
@@ -53,6 +54,7 @@ _NAMES = {
     "load": "model",
     "Model": "model",
     "Person": "curator.units",
+    "preview": "previews",
     "Release": "releases",
     "release": "curator.publish",
     "Rows": "curator.units",

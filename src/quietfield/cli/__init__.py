@@ -38,6 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "key": ("key", "Make the keys that sign releases."),
     "ledger": ("ledger", "Make and show ledgers: what may be spent, and what is."),
     "plan": ("plan", "Show what exact inference would cost, and whether it fits."),
+    "preview": ("preview", "Rehearse a release on made-up people, before paying."),
     "query": ("models", "Ask a model for a distribution."),
     "release": ("release", "Count, pay, add noise, and write a file that may be published."),
     "reproduce": ("reproduce", "Reproduce the paper's figures and claims on made-up records."),

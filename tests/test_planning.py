@@ -1,0 +1,68 @@
+"""What is planned without OpenDP is what the mechanism does."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import quietfield as qf
+from quietfield import planning
+from quietfield.units import chosen
+
+DOMAIN = qf.Domain({"a": 2, "b": 3, "c": 4, "d": 3})
+UNITS = [qf.Rows(1), qf.Rows(3), qf.Person("user", rows=2), qf.Person("user", normalise=True)]
+
+
+@given(
+    epsilon=st.sampled_from(["0.01", "0.3", "1", "7/3", "30"]),
+    gaussian=st.booleans(),
+    unit=st.sampled_from(UNITS),
+    neighbours=st.sampled_from(["add_remove", "replace"]),
+    total=st.sampled_from(["auto", True, False]),
+    heavy=st.booleans(),
+    tied=st.booleans(),
+)
+def test_the_noise_is_that_of_a_real_release(epsilon, gaussian, unit, neighbours, total, heavy, tied):
+    pytest.importorskip("opendp")
+    from quietfield.curator import mechanism
+
+    structure = qf.Structure((("a", "b"), ("b", "c"), ("d", "c")), ((("b", "c"), ("d", "c")),) if tied else ())
+    noise = "gaussian" if gaussian else "laplace"
+    counted, _ = chosen(structure, DOMAIN, unit, neighbours, total, noise)
+    asked = {"epsilon": epsilon, "delta": "1e-6" if gaussian else None, "noise": noise}
+    asked["weights"] = {("a", "b"): 2} if heavy else None
+    planned, real = planning.noises(counted, **asked), mechanism.plan(counted, **asked).noises
+    assert [type(one) for one in planned] == [type(one) for one in real]
+    assert [one.step for one in planned] == [one.step for one in real]
+    np.testing.assert_allclose([one.scale for one in planned], [one.scale for one in real], rtol=1e-9)
+
+
+def test_margins_and_means_are_those_of_the_noise():
+    random = np.random.default_rng(0)
+    draws = random.laplace(0, 7.0, 200_000)
+    assert np.mean(np.abs(draws) < planning.margin(qf.Laplace(7.0))) == pytest.approx(0.95, abs=0.003)
+    assert np.abs(draws).mean() == pytest.approx(planning.mean_absolute(qf.Laplace(7.0)), rel=0.02)
+    draws = random.normal(0, 7.0, 200_000)
+    assert np.mean(np.abs(draws) < planning.margin(qf.Gaussian(7.0))) == pytest.approx(0.95, abs=0.003)
+    assert np.abs(draws).mean() == pytest.approx(planning.mean_absolute(qf.Gaussian(7.0)), rel=0.02)
+    steps = np.arange(-60, 61)
+    chances = np.exp(-np.abs(steps) / 0.8)
+    noise = qf.Laplace(Fraction(4, 5), Fraction(1))
+    assert planning.mean_absolute(noise) == pytest.approx((chances / chances.sum() * abs(steps)).sum())
+
+
+def test_a_huge_epsilon_is_warned_of_and_20_is_not():
+    assert planning.warning(20) is None
+    assert "next to nothing" in planning.warning("20.5")
+
+
+def test_tied_tables_hold_more_records():
+    structure = qf.structures.chain(qf.Domain({"a": 2, "b": 2, "c": 2}), homogeneous=True)
+    domain = qf.Domain({"a": 2, "b": 2, "c": 2})
+    counted, _ = chosen(structure, domain, qf.Rows(1), "add_remove", False, "laplace")
+    shown = planning.table_noises(counted, planning.noises(counted, epsilon=1), 1000)
+    for table in shown:
+        assert table.share_std == pytest.approx(table.std / (1000 * len(table.cliques)))
+    assert {len(table.cliques) for table in shown} >= {2}
