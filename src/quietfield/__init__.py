@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from quietfield import inference as inference
     from quietfield import structures as structures
+    from quietfield.curator.counting.statfiles import StatFile as StatFile
     from quietfield.curator.ledger import Ledger as Ledger
     from quietfield.curator.publish import release as release
     from quietfield.curator.sequences import Sequences as Sequences
@@ -61,6 +62,7 @@ _NAMES = {
     "Schema": "schema",
     "Sequences": "curator.sequences",
     "simulate": "simulation",
+    "StatFile": "curator.counting.statfiles",
     "Structure": "structures",
     "structures": "structures",
     "write_report": "report",

@@ -32,6 +32,19 @@ def unit(text: str) -> "Unit":
     )
 
 
+def records(path: Path | str, values: str) -> Any:
+    """The records of a file or a pattern. Of SPSS and Stata files the codes are read, or the labels that they have."""
+    from quietfield.curator.counting.statfiles import StatFile, is_statfile
+
+    if values not in ("codes", "labels"):
+        raise Error(f"--values is codes or labels, not {values!r}.")
+    if is_statfile(path):
+        return StatFile(path, values=values)  # type: ignore[arg-type]  # checked above
+    if values == "labels":
+        raise Error(f"--values labels is for files of SPSS and Stata, which {str(path)!r} is not.")
+    return path
+
+
 def ledger_unit(text: str) -> "Unit":
     """A unit of a ledger, where the rows of a person do not matter: person:COLUMN will do."""
     if text.startswith("person:") and text.count(":") == 1:

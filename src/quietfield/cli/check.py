@@ -14,20 +14,22 @@ WARNING = (
 
 @app.command(epilog="Example: quietfield check visits.parquet schema.json")
 def check(
-    data: Annotated[str, typer.Argument(help="The records: a CSV, TSV or Parquet file, or a pattern of them.")],
+    data: Annotated[str, typer.Argument(help="The records: a CSV, Parquet, SPSS, Stata or SAS file, or a pattern.")],
     schema: Annotated[Path, typer.Argument(help="The schema, a JSON file.")],
     common: Annotated[int, typer.Option(min=0, max=100, help="How many unknown values to show for each column.")] = 5,
+    values: Annotated[str, typer.Option(help="Of SPSS and Stata files, read codes or labels.")] = "codes",
     as_json: Annotated[bool, typer.Option("--json", help="Write what was found as JSON.")] = False,
 ) -> None:
     """Show nulls and unknown values by column, and broken lines. NOT PRIVATE: for the curator's eyes only. No file."""
     import json
 
+    from quietfield.cli import arguments
     from quietfield.curator.counting import lines
     from quietfield.curator.counting.looking import look
     from quietfield.schema import Schema
 
     known = Schema.load(schema)
-    found = look(data, known, common)
+    found = look(arguments.records(data, values), known, common)
     broken, every = lines.broken(data) if lines.is_lines(data) else (0, 0)
     if as_json:
         rows = [

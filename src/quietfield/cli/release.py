@@ -18,7 +18,7 @@ EXAMPLE = (
 
 @app.command(epilog=EXAMPLE)
 def release(
-    data: Annotated[Path, typer.Argument(help="The records: a CSV or Parquet file, or a glob of them.")],
+    data: Annotated[Path, typer.Argument(help="The records: a CSV, Parquet, SPSS, Stata or SAS file, or a pattern.")],
     schema: Annotated[Path, typer.Option(help="The schema, a JSON file.")],
     structure: Annotated[
         str,
@@ -40,6 +40,7 @@ def release(
     neighbours: Annotated[str, typer.Option(help="add_remove, replace or paper.")] = "add_remove",
     total: Annotated[str, typer.Option(help="Release a noisy total: auto, yes or no.")] = "auto",
     weights: Annotated[Path | None, typer.Option(help='A JSON file of weights, [[["a", "b"], 2], ...].')] = None,
+    values: Annotated[str, typer.Option(help="Of SPSS and Stata files, read codes or labels.")] = "codes",
     key: Annotated[Path | None, typer.Option(help="A private key (PEM) that signs the release.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a release that is at --out already.")] = False,
     dry_run: Annotated[
@@ -84,7 +85,7 @@ def release(
         raise Error("say where the release goes: --out FILE.")
     read = [schema, *(path for path in (ledger, key, weights) if path is not None), Path(structure)]
     _check_out(out, [data, *map(Path, glob(str(data), recursive=True)), *read], force)
-    found = publish.release(data, known, cliques, ledger=book, progress=progress, **asked)
+    found = publish.release(arguments.records(data, values), known, cliques, ledger=book, progress=progress, **asked)
     found.save(out, signer)
     loaded = type(found).load(out)
     facts = [(name, text) for name, text in loaded._facts() if name != "note"]

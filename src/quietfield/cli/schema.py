@@ -12,24 +12,26 @@ app = typer.Typer()
 @app.command(epilog="Example: quietfield schema visits.parquet --out schema.json")
 def schema(
     data: Annotated[
-        str, typer.Argument(help="The records: a CSV, TSV or Parquet file, or a pattern such as 'visits-*.csv'.")
+        str, typer.Argument(help="The records: a CSV, Parquet, SPSS, Stata or SAS file, or a pattern 'visits-*.csv'.")
     ],
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The schema file to write; without it, it is shown.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
+    values: Annotated[str, typer.Option(help="Of SPSS and Stata files, read codes or labels.")] = "codes",
 ) -> None:
     """Start a schema from the names and types of columns. No value is looked at: the labels are for you to fill in.
 
     The first line of a CSV file is taken for the names: add one if it is missing.
     """
+    from quietfield.cli import arguments
     from quietfield.curator.counting import columns
     from quietfield.errors import FileError
     from quietfield.files import write_atomically
     from quietfield.schema import FILL_IN, starter
 
     kinds = {"date": "time", "time": "time", "number": "number", "integer": "integer"}
-    made = starter((name, kinds.get(kind, "text")) for name, kind in columns(data).items())
+    made = starter((name, kinds.get(kind, "text")) for name, kind in columns(arguments.records(data, values)).items())
     text = json.dumps(made, indent=2, ensure_ascii=False) + "\n"
     if out is None:
         typer.echo(text, nl=False)

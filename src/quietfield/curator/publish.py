@@ -81,10 +81,11 @@ def release(
 ) -> Release:
     """Count the tables of ``cliques`` in ``source``, add noise, pay for it, and return what may be published.
 
-    ``source`` is a path (CSV, Parquet), a frame, an Arrow, DuckDB or Ibis table, or arrays of codes. ``unit`` says whom
-    the promise protects: ``Rows(1)``, ``Person("user", rows=3)``. ``ledger`` is the budget that pays (a path will do);
-    None, which must be said, pays nothing and leaves the sum over releases to you. ``noise="gaussian"`` needs a
-    ``delta``. ``weights`` maps cliques to numbers: weight 2 gets half the noise of weight 1; ``()`` names the total.
+    ``source`` is a path (CSV, Parquet, SPSS, Stata, SAS), a frame, an Arrow, DuckDB or Ibis table, or arrays of codes.
+    ``unit`` says whom the promise protects: ``Rows(1)``, ``Person("user", rows=3)``. ``ledger`` is the budget that pays
+    (a path will do); None, which must be said, pays nothing and leaves the sum over releases to you.
+    ``noise="gaussian"`` needs a ``delta``. ``weights`` maps cliques to numbers: weight 2 gets half the noise of weight
+    1; ``()`` names the total.
     ``total="auto"`` releases a noisy total where that pays off.
 
     The noise is exact and takes no seed. Epsilon means what you write: 0.1 is 1/10.
@@ -138,9 +139,10 @@ def _check_source(source: Any, prepared: Prepared) -> None:
     Other sources (frames, lists, databases) cannot be opened without a look at their values, so they are charged first.
     """
     from quietfield.curator.counting import engine, lines
+    from quietfield.curator.counting.statfiles import StatFile
 
     lines.check_neighbours(source, prepared.statistics)
-    if isinstance(source, str | Path):
+    if isinstance(source, str | Path | StatFile):
         columns = engine(source).source.columns  # type: ignore[attr-defined]  # a path is for DuckDB's engine
         persons = prepared.unit.columns if isinstance(prepared.unit, Person) else ()
         wanted = [prepared.schema.column(name) for name in prepared.statistics.attributes]

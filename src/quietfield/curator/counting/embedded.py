@@ -40,7 +40,9 @@ class DuckEngine:
     def columns(self) -> Mapping[str, str]:
         """Names and kinds of columns, without a look at any value."""
         kinds = cleaned(lambda: self.source.read(self.source.columns).kinds, UNREADABLE)
-        return {name: kind_of(kind) for name, kind in zip(self.source.columns, kinds, strict=True)}
+        coded = self.source.coded
+        every = zip(self.source.columns, kinds, strict=True)
+        return {name: "integer" if name in coded else kind_of(kind) for name, kind in every}
 
     def count(self, schema: Schema, statistics: Statistics, unit: Unit, *, progress: bool = False) -> Counts:
         """The true tables."""

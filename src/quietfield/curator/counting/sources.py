@@ -15,6 +15,7 @@ import numpy as np
 from quietfield.curator.counting import lines
 from quietfield.curator.counting.cleaning import cleaned
 from quietfield.curator.counting.mapping import Column
+from quietfield.curator.counting.statfiles import StatFile, chunks, dictionary, is_statfile
 from quietfield.curator.counting.values import column, handed, handed_type, plain, text
 from quietfield.errors import Error, FileError, names
 
@@ -42,13 +43,15 @@ class Source:
     """Columns in order, and how to read some of them: ``read`` takes the names wanted and looks at no value.
 
     ``once`` says that the records flow past a single time: what reads them twice must keep them first. ``listed`` says
-    that errors may list the columns: the first line of a file that lacks a header is a record.
+    that errors may list the columns: the first line of a file that lacks a header is a record. ``coded`` names columns
+    of numbers that stand for categories, as the file's own dictionary says.
     """
 
     columns: tuple[str, ...]
     read: Callable[[Sequence[str]], Read]
     once: bool = False
     listed: bool = True
+    coded: frozenset[str] = frozenset()
 
     def attach(self, con: Any, wanted: Sequence[str]) -> tuple[str, dict[str, Column]]:
         """Bring columns before a DuckDB connection: a FROM clause, and each column as that clause calls it."""
@@ -97,6 +100,8 @@ def source(data: Any) -> Source:
     """Find out how some data is to be read."""
     if isinstance(data, str | Path):
         return _files(data)
+    if isinstance(data, StatFile):
+        return _statfiles(data)
     if isinstance(data, Mapping):
         return _mapping(data)
     module = type(data).__module__.partition(".")[0]
@@ -107,12 +112,15 @@ def source(data: Any) -> Source:
     if any(hasattr(data, name) for name in ("scanner", "to_arrow_reader", "fetch_arrow_reader", "__arrow_c_stream__")):
         return _arrow(data)
     raise Error(
-        f"records cannot be counted in a {type(data).__name__}; expected a path to CSV, TSV or Parquet files, a pandas "
-        "or polars frame, Arrow data, a DuckDB relation, an Ibis table, or a two-dimensional array of integer codes."
+        f"records cannot be counted in a {type(data).__name__}; expected a path to CSV, TSV, Parquet, SPSS, Stata or "
+        "SAS files, a pandas or polars frame, Arrow data, a DuckDB relation, an Ibis table, or a two-dimensional "
+        "array of integer codes."
     )
 
 
 def _files(path: str | Path) -> Source:
+    if is_statfile(path):
+        return _statfiles(StatFile(path))
     paths = lines.files(path)
     if all(lines.delimiter(name) for name in paths):
 
@@ -124,6 +132,30 @@ def _files(path: str | Path) -> Source:
     if any(lines.delimiter(name) for name in paths):
         raise FileError(f"{str(path)!r} stands for files of different kinds; count one kind at a time.")
     return Source(_unique(_parquet_schema(paths[0]).names), lambda wanted: _parquet(paths, wanted))
+
+
+def _statfiles(data: StatFile) -> Source:
+    """Files of SPSS, Stata or SAS: all with the same columns and types, by their dictionaries."""
+    paths = lines.files(data.path)
+    found = {path: dictionary(data, path) for path in paths}
+    first = found[paths[0]]
+
+    def read(wanted: Sequence[str]) -> Read:
+        for path, kinds in found.items():
+            absent = [name for name in wanted if name not in kinds]
+            if absent:
+                raise Error(f"{path} has no column {names(absent)}; all files have the same columns.")
+            other = [name for name in wanted if kinds[name].type != first[name].type]
+            if other:
+                raise Error(f"{path} and {paths[0]} hold {names(other)} as different types; count them one at a time.")
+
+        def batches() -> Iterator[Any]:
+            for path, kinds in found.items():
+                yield from chunks(data, path, kinds, wanted)
+
+        return Read([first[name].type for name in wanted], batches)
+
+    return Source(tuple(first), read, coded=frozenset(name for name, kind in first.items() if kind.coded))
 
 
 def _parquet(paths: Sequence[str], wanted: Sequence[str]) -> Read:

@@ -1,0 +1,223 @@
+"""Files of SPSS, Stata and SAS are counted as the same records in CSV are, and tell as little."""
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import quietfield as qf
+from quietfield.cli import main
+from quietfield.curator.counting import columns, count, statfiles
+from quietfield.curator.counting.looking import look
+from quietfield.curator.counting.statfiles import StatFile
+from quietfield.curator.units import Person, Rows, Unit, statistics
+from quietfield.structures import Structure
+
+pyreadstat = pytest.importorskip("pyreadstat")
+
+ROW = Rows(1)
+ENDINGS = [".sav", ".zsav", ".dta", ".xpt"]
+
+
+def write(frame: pd.DataFrame, path: Path, **options: Any) -> Path:
+    """A file of the kind that its name says."""
+    if path.suffix == ".dta":
+        pyreadstat.write_dta(frame, path, **options)
+    elif path.suffix == ".xpt":
+        pyreadstat.write_xport(frame, path, **options)
+    else:
+        pyreadstat.write_sav(frame, path, compress=path.suffix == ".zsav", **options)
+    return path
+
+
+def counted(source: Any, schema: qf.Schema, unit: Unit = ROW) -> list[Any]:
+    """The table of all attributes together."""
+    asked = statistics(Structure((tuple(schema),)), schema.domain, unit, "add_remove", total=True)
+    found = count(source, schema, asked, unit)
+    return [found.total, *found.tables[0].ravel().tolist()]
+
+
+DAYS = [datetime.date(2024, 1, 31), datetime.date(2023, 12, 31), datetime.date(1959, 5, 1), None]
+records = st.lists(
+    st.tuples(
+        st.sampled_from([1.0, 2.0, 2.5, -9.0, None]),
+        st.sampled_from(["a", "ä b", "", "zz"]),
+        st.sampled_from(DAYS),
+        st.integers(0, 3),
+    ),
+    min_size=1,
+    max_size=12,
+)
+SCHEMA = qf.Schema(
+    {
+        "n": qf.Labels([1, 2], null=0, unknown=-1),
+        "s": qf.Labels(["a", "ä b"], null="none"),
+        "d": qf.Dates("month", "2023-12-01", "2024-03-01", null="no date", unknown="outside"),
+        "i": qf.Cuts([2]),
+    }
+)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@settings(max_examples=10)
+@given(rows=records)
+def test_the_same_counts_as_from_csv(ending: str, rows: list[Any], tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("files")
+    frame = pd.DataFrame(rows, columns=["n", "s", "d", "i"]).astype({"n": float})
+    frame["d"] = frame["d"].astype(object)
+    if frame["d"].isna().all():
+        frame["d"] = pd.Series([DAYS[0]] * len(frame), dtype=object)  # a column of nulls alone has no type to write
+    frame.to_csv(folder / "records.csv", index=False)
+    file = write(frame, folder / f"records{ending}")
+    assert counted(file, SCHEMA) == counted(folder / "records.csv", SCHEMA)
+    person = Person("i", rows=2)
+    assert counted(file, SCHEMA, person)[0] == counted(folder / "records.csv", SCHEMA, person)[0]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_files_are_read_in_parts(ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": random.integers(0, 4, 1000).astype(float), "b": random.choice(["x", "y"], 1000)})
+    file = write(frame, tmp_path / f"records{ending}")
+    schema = qf.Schema({"a": 4, "b": ["x", "y"]})
+    expected = pd.crosstab(frame["a"], frame["b"]).to_numpy().ravel().tolist()
+    assert counted(file, schema) == [1000, *expected]
+    read = []
+    monkeypatch.setattr(statfiles, "max", lambda *_: 300, raising=False)
+    monkeypatch.setattr(statfiles, "_read", lambda *a, _read=statfiles._read, **k: read.append(k) or _read(*a, **k))
+    assert counted(file, schema) == [1000, *expected]
+    assert [k["row_offset"] for k in read if "row_offset" in k] == [0, 300, 600, 900]
+    assert all(k["row_limit"] == 300 and k["usecols"] == ["a", "b"] for k in read if "row_offset" in k)
+
+
+def test_several_files_and_no_column_at_all(tmp_path: Path) -> None:
+    for i in range(3):
+        write(pd.DataFrame({"a": [float(i), 1.0], "b": ["x", "y"]}), tmp_path / f"part{i}.sav")
+    assert counted(tmp_path / "part*.sav", qf.Schema({"a": 3})) == [6, 1, 4, 1]
+    write(pd.DataFrame({"a": ["1", "2"]}), tmp_path / "part3.sav")
+    with pytest.raises(qf.Error, match="different types"):
+        counted(tmp_path / "part*.sav", qf.Schema({"a": 3}))
+    write(pd.DataFrame({"other": [1.0]}), tmp_path / "part3.sav")
+    with pytest.raises(qf.Error, match="no column 'a'"):
+        counted(tmp_path / "part*.sav", qf.Schema({"a": 3}))
+
+
+LABELS = {"sex": {1.0: "female", 2.0: "male", 9.0: "refused"}}
+PEOPLE = pd.DataFrame({"sex": [1.0, 2.0, 9.0, np.nan, 3.0, 1.0], "age": [20.0, 30.0, 40.0, 50.0, 60.0, 70.0]})
+
+
+@pytest.mark.parametrize("ending", [".sav", ".dta"])
+def test_codes_or_labels_as_the_curator_says(ending: str, tmp_path: Path) -> None:
+    whole = PEOPLE.astype({"sex": "Int64"}) if ending == ".dta" else PEOPLE
+    labels = {"sex": {int(k): v for k, v in LABELS["sex"].items()}} if ending == ".dta" else LABELS
+    file = write(whole, tmp_path / f"people{ending}", variable_value_labels=labels)
+    coded = qf.Schema({"sex": qf.Labels([1, 2], null=0, unknown=-1)})
+    named = qf.Schema({"sex": qf.Labels(["female", "male", "3"], null="none", unknown="other")})
+    assert counted(file, coded) == counted(StatFile(file), coded) == [6, 2, 1, 1, 2]
+    assert counted(StatFile(file, values="labels"), named) == [6, 2, 1, 1, 1, 1]
+    assert columns(file)["sex"] == "integer"  # codes of categories, as the dictionary says
+    assert columns(StatFile(file, values="labels"))["sex"] == "text"
+    assert columns(file)["age"] == "number"
+
+
+def test_values_declared_missing_are_nulls(tmp_path: Path) -> None:
+    rule = qf.Schema({"sex": qf.Labels([1, 2, 9], null=0, unknown=-1)})
+    spss = write(PEOPLE, tmp_path / "people.sav", variable_value_labels=LABELS, missing_ranges={"sex": [9.0]})
+    assert counted(spss, rule) == [6, 2, 1, 0, 2, 1]
+    ranged = write(PEOPLE, tmp_path / "range.sav", missing_ranges={"sex": [{"lo": 3, "hi": 9}]})
+    assert counted(ranged, rule) == [6, 2, 1, 0, 3, 0]
+    named = qf.Schema({"sex": qf.Labels(["female", "refused"], null="none", unknown="other")})
+    assert counted(StatFile(spss, values="labels"), named) == [6, 2, 0, 2, 2]
+    words = pd.DataFrame({"s": ["a", "NA", "b"]})
+    text = write(words, tmp_path / "text.sav", missing_ranges={"s": ["NA"]})
+    assert counted(text, qf.Schema({"s": qf.Labels(["a", "b", "NA"], null="none")})) == [3, 1, 1, 0, 1]
+    letters = pd.DataFrame({"n": pd.Series([1.0, 2.0, "a"], dtype=object)})
+    stata = write(letters, tmp_path / "letters.dta", missing_user_values={"n": ["a"]})
+    assert counted(stata, qf.Schema({"n": qf.Labels([1, 2], null=0)})) == [3, 1, 1, 1]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_moments_and_days(ending: str, tmp_path: Path) -> None:
+    moments = pd.to_datetime(["2024-01-31 23:59:59.5", "1950-06-01 00:00:00", None], format="ISO8601")
+    file = write(pd.DataFrame({"t": moments, "x": [1.0, 2.0, 3.0]}), tmp_path / f"times{ending}")
+    rule = qf.Schema({"t": qf.Dates("hour", "2024-01-31", "2024-02-01", null="none", unknown="other")})
+    found = counted(file, rule)
+    assert (found[24], found[25], found[26]) == (1, 1, 1)
+    assert columns(file)["t"] == "time"
+
+
+def test_dates_that_no_calendar_has_are_unknown(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"d": [1e300, -1e300, 1e14, np.nan, 13926038400.0]})
+    file = write(frame, tmp_path / "dates.sav", variable_format={"d": "DATE11"})
+    rule = qf.Schema({"d": qf.Dates("month", "2024-01-01", "2024-02-01", null="none", unknown="other")})
+    assert columns(file) == {"d": "date"}
+    assert counted(file, rule) == [5, 1, 1, 3]
+
+
+@pytest.mark.parametrize("name", ["people.sav", "people.dta", "people.sas7bdat", "people.xpt", "people.por"])
+def test_a_damaged_file_is_told_in_a_sentence(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / name).write_bytes(b"SECRET" * 1000)
+    with pytest.raises(qf.Error, match="cannot be read") as caught:
+        counted(tmp_path / name, qf.Schema({"a": 2}))
+    assert "SECRET" not in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+    assert "SECRET" not in "".join(capsys.readouterr())
+
+
+def test_a_truncated_file_fails_after_the_charge_without_a_value(tmp_path: Path) -> None:
+    file = write(pd.DataFrame({"a": ["SECRET"] * 5000}), tmp_path / "people.sav")
+    file.write_bytes(file.read_bytes()[:-1000])
+    schema = qf.Schema({"a": ["x"]})
+    with pytest.raises(qf.Error) as caught:
+        counted(file, schema)
+    assert "SECRET" not in str(caught.value)
+
+
+def test_refusals(tmp_path: Path) -> None:
+    with pytest.raises(qf.Error, match="'codes' or 'labels'"):
+        StatFile("a.sav", values="both")  # type: ignore[arg-type]
+    with pytest.raises(qf.Error, match="no file of SPSS"):
+        StatFile("a.csv")
+    with pytest.raises(qf.Error, match="catalogue"):
+        StatFile("a.xpt", values="labels")
+    with pytest.raises(qf.Error, match="there is no file"):
+        columns(tmp_path / "absent.sav")
+
+
+def test_a_missing_column_costs_nothing(tmp_path: Path) -> None:
+    file = write(PEOPLE, tmp_path / "people.sav")
+    ledger = qf.Ledger.create(tmp_path / "budget.db", epsilon=1, unit=Rows(1))
+    schema = qf.Schema({"sex": [1, 2], "income": [0, 1]})
+    for source in (file, StatFile(file)):
+        with pytest.raises(qf.Error, match="income"):
+            qf.release(source, schema, [("sex", "income")], epsilon=1, unit=Rows(1), ledger=ledger)
+    assert ledger.remaining == 1
+
+
+def test_a_look_and_an_old_encoding(tmp_path: Path) -> None:
+    file = write(PEOPLE, tmp_path / "people.sav", missing_ranges={"sex": [9.0]})
+    found = look(file, qf.Schema({"sex": [1, 2]}))[0]
+    assert (found.nulls, found.unknown, found.common) == (2, 1, (("3", 1),))
+    spoken = StatFile(write(pd.DataFrame({"s": ["x"]}), tmp_path / "s.sav"), encoding="latin1")
+    assert counted(spoken, qf.Schema({"s": ["x"]})) == [1, 1]
+
+
+def test_the_command_line_reads_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(write(PEOPLE, tmp_path / "people.sav", variable_value_labels=LABELS))
+    assert main(["schema", file]) == 0
+    assert '"column": "sex"' in capsys.readouterr().out
+    path = tmp_path / "schema.json"
+    qf.Schema({"sex": qf.Labels(["female", "male"], unknown="other", null="none"), "age": qf.Cuts([40])}).save(path)
+    assert main(["check", file, str(path), "--values", "labels"]) == 0
+    assert "'refused' x 1" in capsys.readouterr().out
+    out = str(tmp_path / "people.qfr")
+    said = ["--structure", "chain", "--epsilon", "1000", "--unit", "rows:1", "--no-ledger", "--values", "labels"]
+    assert main(["release", file, "--schema", str(path), *said, "--out", out]) == 0
+    tables = qf.Release.load(out).tables
+    np.testing.assert_allclose(tables["sex", "age"], [[1, 1], [1, 0], [0, 1], [0, 2]], atol=1.1)
