@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from quietfield import structures as structures
     from quietfield.curator.counting.statfiles import StatFile as StatFile
     from quietfield.curator.ledger import Ledger as Ledger
+    from quietfield.curator.private_report import write_private_report as write_private_report
     from quietfield.curator.publish import release as release
     from quietfield.curator.sequences import Sequences as Sequences
     from quietfield.curator.units import Person as Person
@@ -65,6 +66,7 @@ _NAMES = {
     "StatFile": "curator.counting.statfiles",
     "Structure": "structures",
     "structures": "structures",
+    "write_private_report": "curator.private_report",
     "write_report": "report",
 }
 

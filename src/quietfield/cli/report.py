@@ -20,18 +20,40 @@ def report(
     trust: Annotated[
         Path | None, typer.Option(help="A public key (PEM): refuse a release that it did not sign.")
     ] = None,
+    private: Annotated[
+        bool, typer.Option("--private", help="Compare the model with the true records instead: NOT PRIVATE.")
+    ] = False,
+    records: Annotated[str | None, typer.Option(help="With --private: the records that were released.")] = None,
+    schema: Annotated[Path | None, typer.Option(help="With --private: the schema, a JSON file.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a report that is at --out already.")] = False,
 ) -> None:
-    """Write a report as one HTML file that may be published: it needs no network, and nobody's record is in it."""
+    """Write a report as one HTML file that may be published: it needs no network, and nobody's record is in it.
+
+    With --private, write the curator's comparison of model and true records instead. NOT PRIVATE: do not pass it on.
+    """
+    from quietfield import learning
+    from quietfield.errors import Error
     from quietfield.files import check_writable
     from quietfield.model import load
     from quietfield.releases import Release
     from quietfield.report import write_report
 
+    if private != (records is not None) or private != (schema is not None):
+        raise Error(
+            "--private, --records FILE and --schema FILE go together: they compare the model with the true records."
+        )
     check_free(out, force)
     check_writable(out)
     loaded = Release.load(release) if trust is None else Release.load(release, trust=trust)
     known = None if model is None else load(model)
+    if records is not None and schema is not None:
+        from quietfield.curator.private_report import WARNING, write_private_report
+        from quietfield.schema import Schema
+
+        compared = learning.fit(loaded) if known is None else known
+        write_private_report(out, records, Schema.load(schema), loaded, compared, title=title, level=level)
+        typer.echo(f"written     {out}\n{WARNING}")
+        return
     names = (release.name, "model.qfm" if model is None else model.name)
     write_report(out, loaded, known, title=title, level=level, names=names)
     typer.echo(f"written     {out}")

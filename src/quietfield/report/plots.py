@@ -30,13 +30,20 @@ def level(ratio: float) -> int:
     return reached if ratio > 1 else -reached
 
 
-def bar(share: float, low: float | None, high: float | None, top: float) -> Markup:
-    """A bar with its interval, as wide as its column; the numbers stand beside it, so it is hidden from readers."""
+def bar(
+    share: float, low: float | None = None, high: float | None = None, top: float = 1.0, mark: float | None = None
+) -> Markup:
+    """A bar with its interval, or with a mark across it, as wide as its column.
+
+    The numbers stand beside it, so screen readers are spared the picture.
+    """
     scale = 100 / top if top > 0 else 0.0
     parts = [f'<rect width="{share * scale:.2f}" height="10"/>']
     if low is not None and high is not None:
         a, b = max(low, 0.0) * scale, min(high * scale, 100.0)
         parts.append(f'<path d="M{a:.2f} 5H{b:.2f}M{a:.2f} 2V8M{b:.2f} 2V8"/>')
+    if mark is not None:
+        parts.append(f'<path d="M{min(mark * scale, 100.0):.2f} -1V11"/>')
     return Markup(
         '<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true" focusable="false">{}</svg>'
     ).format(Markup("".join(parts)))  # numbers alone
