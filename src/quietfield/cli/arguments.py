@@ -63,7 +63,7 @@ def domain(path: Path) -> Domain:
 
 
 def structure(text: str, domain: Domain) -> Structure:
-    """A structure by name (chain, chain:2, homogeneous, star, star:CENTRE, complete, grid:4) or from a JSON file."""
+    """A structure by name (chain, chain:2, homogeneous, star, star:CENTRE, complete, grid:4), from a file or as JSON."""
     kind, _, rest = text.partition(":")
     if kind == "chain":
         return structures.chain(domain, _whole(rest or "1"))
@@ -75,12 +75,13 @@ def structure(text: str, domain: Domain) -> Structure:
         return structures.complete(domain, _whole(rest or "2"))
     if kind == "grid" and rest:
         return structures.grid(domain, _whole(rest))
-    if not Path(text).is_file():
+    inline = text.lstrip()[:1] in ("[", "{")
+    if not inline and not Path(text).is_file():
         raise Error(
             f"the structure {text!r} is neither a name (chain, chain:2, homogeneous, star, star:CENTRE, complete, "
             "grid:4) nor a JSON file of cliques."
         )
-    content = read_json(text)
+    content = parse_json(text.encode(), "the structure") if inline else read_json(text)
     if isinstance(content, list):
         content = {"cliques": content}
     if not isinstance(content, dict) or set(content) - {"cliques", "ties"} or "cliques" not in content:

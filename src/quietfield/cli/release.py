@@ -8,6 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from quietfield.cli import config as configuration
+
 app = typer.Typer()
 
 EXAMPLE = (
@@ -18,6 +20,7 @@ EXAMPLE = (
 
 @app.command(epilog=EXAMPLE)
 def release(
+    context: typer.Context,
     data: Annotated[Path, typer.Argument(help="The records: a CSV, Parquet, SPSS, Stata or SAS file, or a pattern.")],
     schema: Annotated[Path, typer.Option(help="The schema, a JSON file.")],
     structure: Annotated[
@@ -42,6 +45,16 @@ def release(
     weights: Annotated[Path | None, typer.Option(help='A JSON file of weights, [[["a", "b"], 2], ...].')] = None,
     values: Annotated[str, typer.Option(help="Of SPSS and Stata files, read codes or labels.")] = "codes",
     key: Annotated[Path | None, typer.Option(help="A private key (PEM) that signs the release.")] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            help="A TOML file with any of these settings, such as epsilon = 0.5; what is said here wins.",
+            is_eager=True,
+            callback=configuration.loader(
+                {"data", "schema", "structure", "out", "ledger", "weights", "key"}, {"structure", "unit"}
+            ),
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a release that is at --out already.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be done; read no record, pay nothing.")
@@ -57,6 +70,10 @@ def release(
     from quietfield.keys import load_private
     from quietfield.schema import Schema
 
+    if _said(context, "ledger"):
+        no_ledger = _said(context, "no_ledger")
+    elif _said(context, "no_ledger"):
+        ledger = None
     if (ledger is None) == (not no_ledger):
         raise Error("say who pays: --ledger FILE, or --no-ledger to release without one (and not both).")
     if total not in ("auto", "yes", "no"):
@@ -71,6 +88,7 @@ def release(
         "weights": arguments.weights(weights),
         "noise": noise,
     }
+    records = arguments.records(data, values)
     cliques = arguments.structure(structure, known.domain)
     signer = None if key is None else load_private(key)
     prepared = publish.prepare(known, cliques, **asked)
@@ -83,13 +101,19 @@ def release(
         return
     if out is None:
         raise Error("say where the release goes: --out FILE.")
-    read = [schema, *(path for path in (ledger, key, weights) if path is not None), Path(structure)]
+    read = [schema, *(path for path in (ledger, key, weights, config) if path is not None), Path(structure)]
     _check_out(out, [data, *map(Path, glob(str(data), recursive=True)), *read], force)
-    found = publish.release(arguments.records(data, values), known, cliques, ledger=book, progress=progress, **asked)
+    found = publish.release(records, known, cliques, ledger=book, progress=progress, **asked)
     found.save(out, signer)
     loaded = type(found).load(out)
     facts = [(name, text) for name, text in loaded._facts() if name != "note"]
     _show({"written": str(out), **dict(facts), "notes": "; ".join(loaded.notes)}, as_json)
+
+
+def _said(context: typer.Context, name: str) -> bool:
+    """Whether an option was given on the command line itself, and not by a configuration file."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _check_out(out: Path, read: list[Path], force: bool) -> None:
