@@ -63,7 +63,7 @@ def domain(path: Path) -> Domain:
 
 
 def structure(text: str, domain: Domain) -> Structure:
-    """A structure by name (chain, chain:2, homogeneous, star, star:CENTRE, complete, grid:4), from a file or as JSON."""
+    """A structure by name (chain, chain:2, homogeneous, star, star:CENTRE, complete, grid:4), in a file or as JSON."""
     kind, _, rest = text.partition(":")
     if kind == "chain":
         return structures.chain(domain, _whole(rest or "1"))
