@@ -1,0 +1,53 @@
+"""Cramér's V, mutual information and ratios, and which pairs are looked at."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import array_shapes, arrays
+
+import quietfield as qf
+from quietfield.report import associations
+from tests.report.examples import pair
+
+tables = arrays(
+    float, array_shapes(min_dims=2, max_dims=2, min_side=1, max_side=6), elements=st.floats(0, 1, allow_subnormal=False)
+).filter(lambda t: t.sum() > 1e-3)
+
+
+@given(tables)
+def test_measures_have_their_ranges(table):
+    p = table / table.sum()
+    assert 0 <= associations.cramers_v(p) <= 1
+    assert associations.cramers_v(p) == pytest.approx(associations.cramers_v(p.T), abs=1e-9)
+    assert 0 <= associations.mutual_information(p) <= np.log2(min(p.shape)) + 1e-9
+
+
+@given(tables)
+def test_independence_is_no_association(table):
+    p = associations.independent(table / table.sum())
+    assert associations.cramers_v(p) == pytest.approx(0, abs=1e-6)
+    assert associations.mutual_information(p) == pytest.approx(0, abs=1e-9)
+    ratios = associations.ratios(p)
+    np.testing.assert_allclose(ratios[np.isfinite(ratios)], 1, rtol=1e-6)
+
+
+def test_known_values():
+    p = np.array([[0.30, 0.10], [0.10, 0.50]])
+    # phi of a two by two table: (ad - bc) / sqrt of the product of its margins
+    phi = (0.30 * 0.50 - 0.10 * 0.10) / np.sqrt(0.4 * 0.6 * 0.4 * 0.6)
+    assert associations.cramers_v(p) == pytest.approx(phi)
+    assert associations.cramers_v(np.eye(3) / 3) == pytest.approx(1)
+    assert associations.mutual_information(np.eye(4) / 4) == pytest.approx(2)
+
+
+def test_pairs_that_no_clique_joins_are_inferred_and_the_likeliest_come_first():
+    domain = qf.Domain(dict.fromkeys("abcde", 3))
+    _, model = pair(domain, qf.structures.chain(domain))
+    joined = associations.joined_pairs(model)
+    assert joined == [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")]
+    strength = {("a", "b"): 0.9, ("b", "c"): 0.1, ("c", "d"): 0.5, ("d", "e"): 0.8}
+    assert associations.inferred_pairs(model, strength) == [("c", "e"), ("a", "c"), ("b", "d")]
+    loopy = qf.Model(domain, model.potentials, method="loopy")
+    assert associations.inferred_pairs(loopy, strength) == []
+    assert associations.joint(loopy, ("a", "c")) is None
