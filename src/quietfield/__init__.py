@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from quietfield import inference as inference
     from quietfield import structures as structures
     from quietfield.curator.counting.statfiles import StatFile as StatFile
+    from quietfield.comparison import compare as compare
     from quietfield.curator.ledger import Ledger as Ledger
     from quietfield.curator.private_report import write_private_report as write_private_report
     from quietfield.curator.publish import release as release
@@ -42,6 +43,7 @@ __version__ = "0.1.0"
 
 #: Every public name and the module that defines it; a module that is public itself stands for itself.
 _NAMES = {
+    "compare": "comparison",
     "Cuts": "schema",
     "Dates": "schema",
     "Domain": "domain",

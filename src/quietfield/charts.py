@@ -142,6 +142,27 @@ def curves_text(series: Sequence[Series], *, x: str, y: str, width: int = 58, he
     return "\n".join(lines)
 
 
+def bars_svg(rows: Sequence[tuple[str, float]], *, title: str, width: int = 560) -> str:
+    """Numbers of zero or more as horizontal bars, each with its name and its value."""
+    height, left = 40 + 24 * len(rows), 150
+    top = max((value for _, value in rows), default=0.0) or 1.0
+    parts = []
+    for i, (name, value) in enumerate(rows):
+        y, length = 34 + 24 * i, value / top * (width - left - 70)
+        shown = name if len(name) <= 22 else name[:21] + "…"
+        parts.append(
+            f'<text x="{left - 8}" y="{y + 12}" text-anchor="end">{escape(shown)}<title>{escape(name)}</title></text>'
+            f'<rect x="{left}" y="{y}" width="{length:.1f}" height="16" fill="{COLOURS[0]}"/>'
+            f'<text x="{left + length + 6:.1f}" y="{y + 12}">{value:.3g}</text>'
+        )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+        f'style="max-width:100%;height:auto" role="img" aria-label="{escape(title)}">'
+        f'<rect width="{width}" height="{height}" fill="#fff"/><g font-size="11" font-family="sans-serif" fill="#222">'
+        f'<text x="8" y="18" font-weight="bold">{escape(title)}</text>{"".join(parts)}</g></svg>'
+    )
+
+
 def crossing(x: Sequence[float], y: Sequence[float], level: float) -> float:
     """The smallest x at which a curve, smoothed to one that only falls, reaches a level; infinite if it never does.
 

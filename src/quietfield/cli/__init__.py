@@ -32,6 +32,7 @@ from quietfield.errors import Error
 #: that command; otherwise the app as a whole is the command (one command, or a group such as ``ledger``).
 COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("check", "Show nulls and unknown values by column (NOT PRIVATE)."),
+    "compare": ("compare", "Compare models or methods on the same release."),
     "demo": ("demo", "Show the way from records to a release and a learned model."),
     "export": ("export", "Write the tables of a release as CSV or Parquet."),
     "fit": ("models", "Learn a model from a release alone."),

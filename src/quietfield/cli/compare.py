@@ -1,0 +1,62 @@
+"""``quietfield compare``: models or methods side by side on the same release."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer()
+
+
+@app.command(epilog="Example: quietfield compare visits.qfr --methods map,naive")
+def compare(
+    files: Annotated[list[Path], typer.Argument(help="A release, models, or a release and models of it.")],
+    methods: Annotated[
+        str | None, typer.Option(help="Methods to learn the release by, such as map,naive; all of `fit` will do.")
+    ] = None,
+    inference: Annotated[str, typer.Option(help="exact, loopy or convex.")] = "exact",
+    svg: Annotated[Path | None, typer.Option(help="A file for the distances as a picture.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Write the comparison as JSON.")] = False,
+) -> None:
+    """Compare models or methods on the same release: fit to the noisy tables, divergences, largest differences, time.
+
+    The first model is what the others are compared with.
+    """
+    import sys
+
+    from quietfield import comparison
+    from quietfield.errors import Error
+    from quietfield.files import archive_kind, check_writable, write_atomically
+    from quietfield.model import Model, load
+    from quietfield.releases import Release
+
+    release = None
+    models: dict[str, Model] = {}
+    for path in files:
+        if archive_kind(path) == "release":
+            if release is not None:
+                raise Error("two releases are given; compare on one release at a time.")
+            release = Release.load(path)
+        else:
+            name = path.name if path.name not in models else str(path)
+            if name in models:
+                raise Error(f"{path} is given twice; name each model once.")
+            models[name] = load(path)
+    if svg is not None:
+        check_writable(svg)
+    wanted = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
+    found = comparison.compare(
+        release, methods=wanted, models=models, inference=inference, progress=sys.stderr.isatty()
+    )
+    if svg is not None:
+        write_atomically(svg, found.svg().encode())
+    if as_json:
+        typer.echo(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
+        return
+    for line in found.lines():
+        typer.echo(line)
+    for note in found.notes:
+        typer.echo(f"note: {note}")
+    if svg is not None:
+        typer.echo(f"written: {svg}")

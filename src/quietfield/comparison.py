@@ -1,0 +1,285 @@
+"""Several models, or several methods on one release, side by side. Nothing here sees a record.
+
+How well a model explains a release is told by its log-score, the mean log-density of the noisy cells
+
+    log p(y_i | model),    y_i = n_i + noise,    n_i about normal with mean N m_i and variance N m_i (1 - m_i)
+
+and by its residuals in units of their standard deviation. Both look at tables that the model was learned from: a
+method that follows the noise looks better here than it is, which the root mean square of the residuals gives away.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from quietfield.charts import bars_svg
+from quietfield.domain import Clique, Domain
+from quietfield.errors import Error, names
+from quietfield.model import Model
+from quietfield.planning import in_words
+
+if TYPE_CHECKING:
+    from quietfield.releases import Release
+
+#: What is compared where nothing is said.
+DEFAULT_METHODS = ("map", "naive")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The cell where two models differ most."""
+
+    attributes: Clique
+    labels: tuple[Any, ...]
+    share: float
+    reference: float
+
+    @property
+    def size(self) -> float:
+        return abs(self.share - self.reference)
+
+    def describe(self) -> str:
+        """The cell and both shares, in words."""
+        where = ", ".join(f"{name}={label}" for name, label in zip(self.attributes, self.labels, strict=True))
+        return f"{where}: {self.share:.2%} against {self.reference:.2%}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model: how it was learned, how well it explains the release, how far it is from the first model.
+
+    ``log_score`` is in nats a cell, ``residual`` the root mean square of residuals in standard deviations (near 1 where
+    all is well), ``missed`` the number of tables that noise does not explain. None without a release.
+    ``kl`` is KL(first || this) in nats, None where inference is approximate.
+    """
+
+    name: str
+    method: str
+    converged: bool | None
+    seconds: float | None
+    log_score: float | None
+    residual: float | None
+    missed: int | None
+    kl: float | None
+    distance: float
+    largest: Difference | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """A plain dictionary for JSON."""
+        found = {key: getattr(self, key) for key in self.__dataclass_fields__ if key != "largest"}
+        found["kl"] = _finite(self.kl)
+        if self.largest is None:
+            return {**found, "largest_difference": None}
+        cell = self.largest
+        where = {"attributes": list(cell.attributes), "labels": list(cell.labels)}
+        return {**found, "largest_difference": {**where, "share": cell.share, "first": cell.reference}}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What :func:`compare` found: ``rows`` (one a model, the first is what the others are compared with), ``models``,
+    and ``kl[a][b]``, KL(a || b) between all of them in nats."""
+
+    rows: tuple[Row, ...]
+    models: Mapping[str, Model] = field(repr=False)
+    kl: Mapping[str, Mapping[str, float | None]] = field(repr=False)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def table(self) -> list[dict[str, Any]]:
+        """One plain dictionary a model."""
+        return [row.to_dict() for row in self.rows]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain data for JSON; what is infinite or cannot be computed is None."""
+        kl = {a: {b: _finite(value) for b, value in others.items()} for a, others in self.kl.items()}
+        return {"models": self.table, "kl": kl, "notes": list(self.notes)}
+
+    def lines(self) -> list[str]:
+        """The comparison in words, for a terminal."""
+        width = max(5, *(len(row.name) for row in self.rows))
+        said = [f"{'model':<{width}}  log-score  residuals  missed  seconds  KL from first  distance  converged"]
+        for row in self.rows:
+            said.append(
+                f"{row.name:<{width}}  {_number(row.log_score, '9.4f')}  {_number(row.residual, '9.3f')}  "
+                f"{_number(row.missed, '6d')}  {_number(row.seconds, '7.2f')}  {_number(row.kl, '13.4g')}  "
+                f"{in_words(row.distance):>8}  {'-' if row.converged is None else 'yes' if row.converged else 'no'}"
+            )
+        said += [
+            f"{row.name} differs most from {self.rows[0].name} at {row.largest.describe()}"
+            for row in self.rows[1:]
+            if row.largest is not None and row.largest.size > 0
+        ]
+        return said
+
+    def svg(self) -> str:
+        """How far each model is from the first, as bars."""
+        first = self.rows[0].name
+        bars = [(row.name, 100 * row.distance) for row in self.rows[1:]]
+        return bars_svg(bars, title=f"Distance from {first}: mean total variation of a table, percentage points")
+
+    def __repr__(self) -> str:
+        return "\n".join(["Comparison", *self.lines(), *(f"note: {note}" for note in self.notes)])
+
+    def _repr_html_(self) -> str:
+        heads = ["model", "log-score", "residuals", "missed", "seconds", "KL from first", "distance"]
+        body = ""
+        for row in self.rows:
+            cells = [
+                row.name,
+                *(_number(v, f).strip() for v, f in zip(
+                    (row.log_score, row.residual, row.missed, row.seconds, row.kl), (".4f", ".3f", "d", ".2f", ".4g"),
+                    strict=True)),
+                in_words(row.distance),
+            ]  # fmt: skip
+            body += f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+        head = "".join(f"<th>{escape(text)}</th>" for text in heads)
+        notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
+        picture = self.svg() if len(self.rows) > 1 else ""
+        return f"<div><table><tr>{head}</tr>{body}</table>{picture}<ul>{notes}</ul></div>"
+
+
+def compare(
+    release: "Release | None" = None,
+    *,
+    methods: Sequence[str] | None = None,
+    models: Mapping[str, Model] | None = None,
+    inference: str = "exact",
+    progress: bool = False,
+) -> Comparison:
+    """Compare methods on one release, models with it, or models with each other.
+
+    Models that are given come first, then one is learned from the release by each of ``methods`` ("map" and "naive"
+    where neither is said). The first of all is what the others are compared with.
+
+    >>> import quietfield as qf
+    >>> domain = qf.Domain({"a": 2, "b": 2})
+    >>> tables = {("a", "b"): [[500, 90], [110, 300]]}
+    >>> release = qf.Release.from_tables(domain, tables, noise=qf.Laplace(2.0), total=1000)
+    >>> found = qf.compare(release, methods=["map", "naive"])
+    >>> [row.name for row in found.rows], found.rows[1].kl < 0.01
+    (['map', 'naive'], True)
+    """
+    given = dict(models or {})
+    strange = next((name for name, model in given.items() if not isinstance(model, Model)), None)
+    if strange is not None:
+        raise Error(f"models map names to Models; {strange!r} is a {type(given[strange]).__name__}.")
+    if release is None and methods:
+        raise Error("methods learn from a release; give one, or give models alone.")
+    wanted = tuple(methods) if methods is not None else () if given or release is None else DEFAULT_METHODS
+    double = [name for name in wanted if name in given or wanted.count(name) > 1]
+    if double:
+        raise Error(f"{names(double)} would stand for two models; give each a name of its own.")
+    if release is not None:
+        from quietfield.learning import fit
+
+        for method in wanted:
+            given[method] = fit(release, method, inference=inference, progress=progress)
+    if not given:
+        raise Error("there is nothing to compare; give a release, or models by name.")
+    first = next(iter(given.values()))
+    for name, model in given.items():
+        _check_same(first.domain, model.domain, f"the model {name!r} and the first one")
+    if release is not None:
+        _check_same(release.domain, first.domain, "the release and the models")
+    cliques = tuple(dict.fromkeys(_tables_of(release, given)))
+    rows = tuple(_row(name, model, first, cliques, release) for name, model in given.items())
+    kl = {a: {b: _kl(one, other) for b, other in given.items()} for a, one in given.items()}
+    notes = []
+    if release is not None:
+        notes.append(
+            "log-score and residuals are of the tables that models are learned from: residuals far below 1 mean that "
+            "a model has learned the noise"
+        )
+    return Comparison(rows, given, kl, tuple(notes))
+
+
+def _tables_of(release: "Release | None", models: Mapping[str, Model]) -> list[Clique]:
+    """The tables that differences are looked for in: those of the release, or of every model."""
+    if release is not None:
+        return list(release.structure.cliques)
+    found: dict[frozenset[str], Clique] = {}
+    for model in models.values():
+        for clique in model.cliques:
+            found.setdefault(frozenset(clique), clique)
+    return list(found.values())
+
+
+def _check_same(one: Domain, other: Domain, which: str) -> None:
+    mine, theirs = ({name: domain.labels(name) for name in domain} for domain in (one, other))
+    if mine != theirs:
+        differing = [name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name)]
+        raise Error(f"{which} differ in {names(differing)}: only what has the same attributes and labels is compared.")
+
+
+def _row(name: str, model: Model, first: Model, cliques: Sequence[Clique], release: "Release | None") -> Row:
+    import numpy as np
+
+    largest, distances = None, []
+    for clique in cliques:
+        share, reference = model.marginal(clique), first.marginal(clique)
+        gap = np.abs(share - reference)
+        distances.append(0.5 * float(gap.sum()))
+        cell = tuple(int(i) for i in np.unravel_index(gap.argmax(), gap.shape))
+        if largest is None or gap[cell] > largest.size:
+            labels = tuple(model.domain.labels(a)[i] for a, i in zip(clique, cell, strict=True))
+            largest = Difference(clique, labels, float(share[cell]), float(reference[cell]))
+    report = model.report
+    score = (None, None, None) if release is None else explained(release, model)
+    return Row(
+        name=name,
+        method=model.method if report is None else report.method,
+        converged=None if report is None else report.converged,
+        seconds=None if report is None else report.seconds,
+        log_score=score[0],
+        residual=score[1],
+        missed=score[2],
+        kl=_kl(first, model),
+        distance=float(np.mean(distances)) if distances else 0.0,
+        largest=None if model is first else largest,
+    )
+
+
+def explained(release: "Release", model: Model) -> tuple[float, float, int]:
+    """How well a model explains a release: log-score a cell, root mean square residual, tables beyond their noise."""
+    import jax
+    import numpy as np
+
+    from quietfield.learning.likelihood import log_normal, log_normal_laplace
+    from quietfield.learning.problem import estimate_total
+    from quietfield.noise import Gaussian
+    from quietfield.report.residuals import residuals, worse_than_noise
+
+    total = estimate_total(release)
+    fits = residuals(release, model, total)
+    logs, squares = [], []
+    with jax.enable_x64(True):
+        for part, fit in zip(release.parts, fits, strict=True):
+            counted = np.isfinite(fit.z)
+            expected, noisy = fit.expected[counted], fit.noisy[counted]
+            share = np.clip(expected / total / len(part.cliques), 0.0, 1.0)
+            # A floor far below the noise: the density is not defined without any sampling error.
+            v = total * len(part.cliques) * share * (1 - share) + 1e-4 * part.noise.variance
+            density = log_normal if isinstance(part.noise, Gaussian) else log_normal_laplace
+            b = np.asarray(part.noise.scale)
+            logs.append(np.asarray(density(noisy - expected, v, b)))  # type: ignore[arg-type]
+            squares.append(fit.z[counted] ** 2)
+    missed = sum(worse_than_noise(fit) for fit in fits)
+    return float(np.concatenate(logs).mean()), float(np.sqrt(np.concatenate(squares).mean())), missed
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and isfinite(value) else None
+
+
+def _kl(one: Model, other: Model) -> float | None:
+    if one is other:
+        return 0.0
+    return one.kl(other) if one.method == other.method == "exact" else None
+
+
+def _number(value: float | None, form: str) -> str:
+    width = form.split(".")[0].rstrip("d") or "0"
+    return "-".rjust(int(width)) if value is None else format(value, form)

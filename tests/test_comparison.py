@@ -1,0 +1,121 @@
+"""Models and methods side by side."""
+
+import json
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+import quietfield as qf
+from quietfield.cli import main
+from quietfield.comparison import explained
+
+DOMAIN = qf.Domain({"a": ["no", "yes"], "b": 3})
+
+
+@pytest.fixture(scope="module")
+def truth():
+    return qf.Model(DOMAIN, {("a", "b"): [[1.0, 0.0, -0.5], [-0.3, 0.2, 0.9]]})
+
+
+@pytest.fixture(scope="module")
+def release(truth):
+    noisy = 2000 * truth.marginal(("a", "b")) + np.random.default_rng(3).laplace(0, 20, (2, 3))
+    return qf.Release.from_tables(DOMAIN, {("a", "b"): noisy}, noise=qf.Laplace(20.0), total=2000)
+
+
+@pytest.fixture(scope="module")
+def found(release, truth):
+    return qf.compare(release, methods=["map", "naive"], models={"truth": truth})
+
+
+def test_methods_and_models_stand_side_by_side(found, truth):
+    assert [row.name for row in found.rows] == ["truth", "map", "naive"]
+    first, learned, _ = found.rows
+    assert (first.kl, first.distance, first.largest) == (0.0, 0.0, None)
+    assert learned.kl == pytest.approx(truth.kl(found.models["map"]))
+    assert found.kl["map"]["truth"] == pytest.approx(found.models["map"].kl(truth))
+    gap = np.abs(found.models["map"].marginal(("a", "b")) - truth.marginal(("a", "b")))
+    assert learned.largest.size == pytest.approx(gap.max())
+    assert learned.distance == pytest.approx(gap.sum() / 2)
+    assert learned.converged is True
+    assert first.converged is None
+
+
+def test_a_wrong_model_explains_the_release_worse(release, truth, found):
+    wrong = qf.Model(DOMAIN, {("a", "b"): np.zeros((2, 3))})
+    good, bad = explained(release, truth), explained(release, wrong)
+    assert good[0] > bad[0] + 0.5
+    assert good[2] == 0
+    assert bad[2] == 1
+    assert bad[1] > 3 > good[1]
+
+
+def test_the_log_score_is_the_density_of_the_noisy_cells(release, truth):
+    """Against a numerical convolution of the normal and the Laplace density."""
+    n = np.linspace(-4000, 8000, 240_001)
+    expected = 2000 * truth.marginal(("a", "b")).ravel()
+    logs = []
+    for y, mean in zip(release.tables["a", "b"].ravel(), expected, strict=True):
+        v = mean * (1 - mean / 2000)
+        normal = np.exp(-((n - mean) ** 2) / (2 * v)) / np.sqrt(2 * np.pi * v)
+        logs.append(np.log(np.trapezoid(normal * np.exp(-np.abs(y - n) / 20) / 40, n)))
+    assert explained(release, truth)[0] == pytest.approx(np.mean(logs), abs=1e-3)
+
+
+def test_models_alone(truth):
+    other = qf.Model(DOMAIN, {("a",): [0.0, 0.0], ("b",): [0.0, 0.0, 0.0]})
+    found = qf.compare(models={"truth": truth, "flat": other})
+    assert found.rows[1].log_score is None
+    assert found.rows[1].kl == pytest.approx(truth.kl(other))
+    assert found.rows[1].largest.attributes == ("a", "b")
+    assert "flat differs most from truth at a=" in repr(found)
+    json.dumps(found.to_dict())
+
+
+def test_approximate_models_have_no_divergence(truth):
+    loopy = qf.Model(DOMAIN, dict(truth.potentials), method="loopy")
+    found = qf.compare(models={"truth": truth, "loopy": loopy})
+    assert found.rows[1].kl is None
+    assert found.rows[1].distance < 1e-6
+
+
+def test_pictures(found):
+    assert ET.fromstring(found.svg()).get("role") == "img"
+    shown = found._repr_html_()
+    assert shown.count("<tr>") == 4
+    assert "truth" in shown
+
+
+def test_mistakes(release, truth):
+    other = qf.Model(qf.Domain({"a": 2, "b": 3}), {("a", "b"): np.zeros((2, 3))})
+    for asked, message in (
+        ({}, "nothing to compare"),
+        ({"methods": ["map"]}, "learn from a release"),
+        ({"models": {"x": 3}}, "'x' is a int"),
+        ({"models": {"x": truth, "y": other}}, "'y' and the first one differ in 'a'"),
+        ({"release": release, "models": {"y": other}}, "the release and the models differ in 'a'"),
+        ({"release": release, "methods": ["map", "map"]}, "two models"),
+        ({"release": release, "methods": ["magic"]}, "not a learning method"),
+    ):
+        with pytest.raises(qf.Error, match=message):
+            qf.compare(**asked)
+
+
+def test_the_command(release, truth, tmp_path, capsys):
+    release.save(tmp_path / "r.qfr")
+    truth.save(tmp_path / "truth.qfm")
+    asked = ["compare", str(tmp_path / "r.qfr"), str(tmp_path / "truth.qfm"), "--methods", "map"]
+    assert main([*asked, "--svg", str(tmp_path / "d.svg")]) == 0
+    shown = capsys.readouterr().out
+    assert "truth.qfm" in shown
+    assert "map differs most from truth.qfm" in shown
+    assert ET.parse(tmp_path / "d.svg").getroot().tag.endswith("svg")
+    assert main([*asked, "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert [row["name"] for row in content["models"]] == ["truth.qfm", "map"]
+    capsys.readouterr()
+    assert main([*asked, str(tmp_path / "r.qfr")]) == 1
+    assert "two releases" in capsys.readouterr().err
+    assert main(["compare", str(tmp_path / "absent.qfm")]) == 1
+    assert "cannot read" in capsys.readouterr().err
