@@ -23,8 +23,14 @@ def _naive(**options: Any) -> Any:
     return Naive(**options)
 
 
+def _nlbp(**options: Any) -> Any:
+    from quietfield.learning.nlbp import Nlbp
+
+    return Nlbp(**options)
+
+
 #: Every learner, by the name that users type.
-METHODS: dict[str, Callable[..., Any]] = {"map": _map, "naive": _naive}
+METHODS: dict[str, Callable[..., Any]] = {"map": _map, "naive": _naive, "cgm-nlbp": _nlbp}
 
 
 @overload
