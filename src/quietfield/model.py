@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from quietfield.frames import Frame
     from quietfield.inference.elimination import Factor
+    from quietfield.learning.covariance import Covariance
     from quietfield.learning.reports import FitReport
     from quietfield.sampling import GibbsReport, GibbsSample
     from quietfield.uncertainty import Uncertainty
@@ -130,6 +131,34 @@ class Model:
                 known[codes] = 0.0
                 factors = [*factors, ((v,), known)]
         return self._normalised(factors, wanted, f"the given values {dict(given)!r} have probability 0 in this model.")
+
+    def interval(
+        self,
+        query: "str | Iterable[str] | Mapping[Any, ArrayLike]",
+        level: float = 0.9,
+        given: Mapping[str, Label | Sequence[Label]] | None = None,
+        of: str = "source",
+    ) -> tuple[Any, Any]:
+        """(low, high) around an answer, for a model learned by ``map``; conditional on its structure.
+
+        ``query`` names attributes (their joint distribution; arrays with axes as given), or maps attributes to weights
+        (the sum of weights times probabilities; two numbers). With ``given``, both are conditional. The intervals
+        account for privacy noise, the sample of people and the estimation, an estimated number of records included.
+        What they cannot know is whether the structure holds: they are right if the truth is such a field.
+
+        ``of="source"`` is about the distribution that the records came from, ``of="records"`` about the records.
+
+        >>> import quietfield as qf
+        >>> domain = qf.Domain({"a": 2, "b": 2})
+        >>> tables = {("a", "b"): [[500, 90], [110, 300]]}
+        >>> model = qf.fit(qf.Release.from_tables(domain, tables, noise=qf.Laplace(2.0), total=1000))
+        >>> low, high = model.interval("a", 0.9)
+        >>> bool(low[0] < 0.59 < high[0] < 0.64)
+        True
+        """
+        from quietfield.uncertainty import interval
+
+        return interval(self, query, level, given, of)
 
     def log_prob(self, records: Any) -> "np.ndarray":
         """The log-probability of each record: an array of codes, or any frame or mapping of columns with labels."""
@@ -269,6 +298,13 @@ class Model:
         if not known.intersection(wanted):
             return np.full(self.domain.table_shape(wanted), 1.0 / self.domain.cells(wanted))
         return None
+
+    @cached_property
+    def _covariance(self) -> "Covariance":
+        """The errors of the parameters; factorised once."""
+        from quietfield.uncertainty import covariance_of
+
+        return covariance_of(self)
 
     @cached_property
     def _factors(self) -> "list[Factor]":

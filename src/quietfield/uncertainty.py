@@ -1,21 +1,32 @@
-"""Error bars: how far a model's answers may be from the population's, given its structure.
+"""Error bars: how far a model's answers may be from the truth, given its structure.
 
 Three things make a learned answer wrong: the privacy noise, the sample of people, and the estimation itself, which
 pulls what the tables do not determine towards the prior. :class:`Uncertainty` keeps what is needed to weigh them;
-``learning/covariance.py`` does so.
+``learning/covariance.py`` does so. Here a question becomes a gradient, and an error an interval:
+
+* the spread is that of noise, sample and prior together (normal, to first order);
+* the prior's pull as the fit shows it is a bias of known direction: it is added on the side that it hides;
+* answers near an end of their range (shares near 0) have a skewed error: on the far side, steps are even on the scale
+  of the cube root, which makes counts about normal (Wilson and Hilferty).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from quietfield.domain import Clique
-from quietfield.errors import Error
+from quietfield.domain import Clique, Domain, Label
+from quietfield.errors import Error, names
 from quietfield.noise import Gaussian, Noise, noise_from_json
 from quietfield.releases import Release
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from quietfield.learning.covariance import Covariance
+    from quietfield.model import Model
+
+OF = ("source", "records")
+MOST_CELLS = 20_000  # of one question
 
 
 @dataclass(frozen=True)
@@ -95,5 +106,202 @@ def of_fit(release: Release, total: float, variances: "np.ndarray") -> Uncertain
     )
 
 
-def gaussian(noise: Noise) -> bool:
-    return isinstance(noise, Gaussian)
+def interval(
+    model: "Model",
+    query: "str | Iterable[str] | Mapping[Any, Any]",
+    level: float = 0.9,
+    given: Mapping[str, Label | Sequence[Label]] | None = None,
+    of: str = "source",
+) -> "tuple[Any, Any]":
+    """(low, high) of a question; see :meth:`quietfield.model.Model.interval`."""
+    import numpy as np
+    from scipy.special import ndtri
+
+    if not isinstance(level, int | float) or not 0 < level < 1:
+        raise Error(f"the level of an interval lies between 0 and 1, for instance 0.9; it is not {level!r}.")
+    if of not in OF:
+        raise Error(f"an interval is of the 'source' of the records or of the 'records' themselves, not of {of!r}.")
+    if model.uncertainty is None:
+        raise Error(
+            "this model has no record of its errors, so it gives no intervals: only models learned by method 'map' "
+            "(the default of qf.fit) do. Learn it again from the release with qf.fit(release)."
+        )
+    weights, shape = _weights(model.domain, query)
+    answer = _answer(model, weights, given or {})
+    errors = model._covariance.errors(answer.gradients)
+    variance = errors.noise + errors.sampling + errors.prior + errors.total
+    if of == "records":
+        variance = variance + answer.sample_variance - 2 * errors.shared
+    step = ndtri(0.5 + level / 2) * np.sqrt(np.maximum(variance, 0))
+    ranges = [(float(array.min()), float(array.max())) for array in weights.values()]
+    # The cells of a table are shares; weighed, an answer lies between the sums of the least and largest weights.
+    least, most = (0.0, 1.0) if shape is not None else (sum(r[0] for r in ranges), sum(r[1] for r in ranges))
+    low, high = _ends(answer.values, step, errors.pull, least, most)
+    return (float(low[0]), float(high[0])) if shape is None else (low.reshape(shape), high.reshape(shape))
+
+
+def _weights(domain: Domain, query: Any) -> "tuple[dict[Clique, np.ndarray], tuple[int, ...] | None]":
+    """Weights of the cells of some tables: one row a number that is asked for; the shape of a table of answers."""
+    import numpy as np
+
+    if not isinstance(query, Mapping):
+        wanted = domain.clique(query)
+        cells = domain.cells(wanted)
+        if cells > MOST_CELLS:
+            raise Error(f"{names(wanted)} have {cells:,} combinations; ask for intervals of at most {MOST_CELLS:,}.")
+        return {wanted: np.eye(cells)}, domain.table_shape(wanted)
+    if not query:
+        raise Error("a weighted question maps attributes to weights, for instance {'age': [0, 0, 1]}; it is empty.")
+    weights: dict[Clique, np.ndarray] = {}
+    for attributes, given in query.items():
+        wanted = domain.clique(attributes)
+        try:
+            table = np.array(given, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise Error(f"the weights of {names(wanted)} are not an array of numbers.") from None
+        if table.shape != domain.table_shape(wanted):
+            raise Error(
+                f"the weights of {names(wanted)} have shape {table.shape}; expected {domain.table_shape(wanted)}, one "
+                "weight a combination."
+            )
+        if not np.isfinite(table).all():
+            raise Error(f"the weights of {names(wanted)} hold NaN or infinite values; they must be finite.")
+        if wanted in weights:
+            raise Error(f"{names(wanted)} is weighed twice; add its weights up and give it once.")
+        weights[wanted] = table.reshape(1, -1)
+    return weights, None
+
+
+@dataclass(frozen=True)
+class _Answer:
+    values: "np.ndarray"
+    gradients: "np.ndarray"  # by the parameters of the fit
+    sample_variance: "np.ndarray"  # of the same number among the records
+
+
+def _answer(model: "Model", weights: "Mapping[Clique, np.ndarray]", given: Mapping[str, Any]) -> _Answer:
+    """Answers and gradients. The derivative of E[f] by a log-potential is Cov(f, its cell): one pass of inference in
+    the direction f, in the model with the evidence and with a (zero) potential wherever f needs one."""
+    import numpy as np
+
+    from quietfield import inference
+    from quietfield.inference.layout import IMPOSSIBLE
+    from quietfield.learning.covariance import spread
+
+    known = _evidence(model.domain, weights, given)
+    if known:
+        model._need_exact("an interval of a conditional distribution")
+    homes = {wanted: _home(model, wanted) for wanted in weights}
+    added = [wanted for wanted, home in homes.items() if home == wanted and wanted not in model.cliques]
+    added += [(name,) for name in known if (name,) not in model.cliques and (name,) not in added]
+    if added:
+        model._need_exact(f"an interval of the joint distribution of {names(added[0])} (no clique holds them together)")
+    cliques = (*model.cliques, *added)
+    engine = inference.engine(model.domain, cliques, model.method, **model.options)
+    if model.method == "exact":
+        engine.plan.check_memory()
+    theta = {c: model.potentials[c] if c in model.cliques else np.zeros(model.domain.table_shape(c)) for c in cliques}
+    for name, possible in known.items():
+        theta[name,] = np.where(possible, theta[name,], IMPOSSIBLE)
+    parts = {wanted: _at_home(model.domain, w, wanted, homes[wanted]) for wanted, w in weights.items()}
+    rows = len(next(iter(weights.values())))
+    blank = {c: np.zeros((rows, *model.domain.table_shape(c))) for c in cliques}
+    for wanted, part in parts.items():
+        blank[homes[wanted]] = blank[homes[wanted]] + part
+    directions = engine.layout.pack(blank, batch=True)
+    mu, log_z, moved = spread(engine, engine.layout.pack(theta), directions)
+    if not np.isfinite(mu).all() or not np.isfinite(moved).all():
+        raise Error(f"the given values {dict(given)!r} have probability 0 in this model.")
+    covariance = model._covariance
+    back = covariance.shape.engine.layout
+    tables = engine.layout.unpack(moved)
+    gradients = covariance.to_parameters(back.pack({c: tables[c] for c in back.cliques}, batch=True))
+    chance = 1.0
+    if known:
+        model.log_partition()
+        chance = float(np.exp(log_z - model.log_partition()))
+    variance = np.einsum("ij,ij->i", directions, moved) / (covariance.total * chance)
+    return _Answer(directions @ mu, gradients, variance)
+
+
+def _evidence(domain: Domain, weights: Iterable[Clique], given: Any) -> "dict[str, np.ndarray]":
+    import numpy as np
+
+    if not isinstance(given, Mapping):
+        raise Error(f'given maps attributes to labels, for instance {{"sex": "f"}}; it is not {given!r}.')
+    known = {}
+    for name, value in given.items():
+        if any(name in wanted for wanted in weights):
+            raise Error(f"{name!r} is both asked for and given; name each attribute once.")
+        possible = np.zeros(domain.shape[domain.position(name)], dtype=bool)
+        possible[domain.codes(name, value)] = True
+        known[name] = possible
+    return known
+
+
+def _home(model: "Model", wanted: Clique) -> Clique:
+    """The smallest clique that holds some attributes, or they themselves."""
+    holders = [clique for clique in model.cliques if set(wanted) <= set(clique)]
+    return min(holders, key=model.domain.cells) if holders else wanted
+
+
+def _at_home(domain: Domain, weights: "np.ndarray", wanted: Clique, home: Clique) -> "np.ndarray":
+    """Weights of the cells of a table as weights of the cells of a larger one, axes in that one's order."""
+    import numpy as np
+
+    table = weights.reshape(-1, *domain.table_shape(wanted))
+    order = [name for name in home if name in wanted]
+    table = table.transpose(0, *(1 + wanted.index(name) for name in order))
+    sizes = [domain.shape[domain.position(name)] if name in wanted else 1 for name in home]
+    return np.broadcast_to(table.reshape(-1, *sizes), (len(table), *domain.table_shape(home)))
+
+
+def _ends(
+    values: "np.ndarray", step: "np.ndarray", pull: "np.ndarray", least: float, most: float
+) -> "tuple[np.ndarray, np.ndarray]":
+    import numpy as np
+
+    if not least < most:
+        return values, values
+    width = most - least
+    share = np.clip((values - least) / width, 0, 1)
+    up, down = (step + np.maximum(pull, 0)) / width, (step + np.maximum(-pull, 0)) / width
+
+    def far(share: "np.ndarray", step: "np.ndarray") -> "np.ndarray":
+        """A step away from the near end, even on the scale of the cube root."""
+        near = (share > 0) & (share < 0.5)
+        safe = np.where(near, share, 1.0)
+        return np.where(near, safe * (1 + step / (3 * safe)) ** 3, share + step)
+
+    low, high = 1 - far(1 - share, down), far(share, up)
+    return least + width * np.clip(low, 0, 1), least + width * np.clip(high, 0, 1)
+
+
+def covariance_of(model: "Model") -> "Covariance":
+    """The errors of a model's parameters, from what it keeps of its fit."""
+    import numpy as np
+
+    from quietfield.learning.covariance import Covariance
+    from quietfield.learning.problem import shape_of
+
+    kept = model.uncertainty
+    assert kept is not None
+    shape = shape_of(
+        model.domain,
+        model.cliques,
+        kept.groups,
+        tuple(isinstance(noise, Gaussian) for noise in kept.noise),
+        kept.excluded,
+        model.method,
+        tuple(sorted(model.options.items())),
+    )
+    return Covariance(
+        shape,
+        np.concatenate([model.potentials[group[0]].ravel() for group in kept.groups]),
+        shape.per_cell(noise.scale for noise in kept.noise),
+        shape.per_cell(noise.variance for noise in kept.noise),
+        kept.total,
+        kept.total_variance,
+        shape.per_cell(kept.total_weights),
+        np.array(kept.variances),
+    )

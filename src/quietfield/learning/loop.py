@@ -107,7 +107,8 @@ def compiled(learner: Learner, shape: Shape, many: bool) -> Callable[[Data, Stat
 def _model(release: Release, learner: Learner, shape: Shape, data: Data, state: State, report: FitReport) -> Model:
     if not np.isfinite(state.theta).all():
         raise Error("the fit broke down: the release's tables cannot be fitted in floating point; check their scale.")
-    return Model(release.domain, shape.tables(state.theta), method=report.inference, report=report)
+    errors = learner.uncertainty(release, data, state)
+    return Model(release.domain, shape.tables(state.theta), method=report.inference, report=report, uncertainty=errors)
 
 
 def _at_once(shape: Shape) -> int:

@@ -1,0 +1,249 @@
+"""How far the answers of a fit by ``map`` may be off: the error of the estimate, to first order, and its parts.
+
+At the fit, with S the inverse of the curvature N^2 J W J + P (W information of the cells, P precision of the prior),
+
+    theta_hat - theta  =  S (N J psi  -  P theta),        psi the score of the cells' errors
+
+so an answer q with gradient g errs by g.S.(N J psi - P theta). With a = N J S g, its variance has three parts:
+
+    noise       sum a_i^2 (W_i - W_i^2 v_i) r_i           what the score owes to the noise
+    sampling    (W a) . N J (W a)                         what it owes to the sample; the cells' full covariance
+    prior       (S g) . P (S g)                           what the prior cannot know, theta being a draw from it
+
+W is the expected information, right where many cells speak of one parameter. A cell that speaks alone is fitted
+exactly, and its Laplace noise of variance 2 b^2 counts in full, not the 1/W = b^2 of an average: r_i goes from 1 to
+that ratio with the cell's leverage N^2 W_i (J S J)_ii. An estimated N adds its own error and its part in psi.
+
+The prior's pull on an answer as far as the fit itself shows it, ``pull`` = g.S.P.theta_hat, is no spread but a bias.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from quietfield.learning.likelihood import information
+from quietfield.learning.map import sampling_variance
+from quietfield.learning.newton import solve
+from quietfield.learning.problem import Data, Shape
+
+DENSE = 4000  # parameters: up to here a factorised matrix is faster than iterations, and takes at most 0.3 GB
+_ROOM = 2**27  # bytes for inference in many directions at once
+_PROBES = 48
+
+
+class Errors(NamedTuple):
+    """The parts of an answer's error, one entry an answer."""
+
+    noise: np.ndarray  # variances
+    sampling: np.ndarray
+    prior: np.ndarray
+    total: np.ndarray  # of an estimated number of records, with its part in the noise; may be negative
+    shared: np.ndarray  # covariance with the share among the people that were counted
+    pull: np.ndarray  # of the prior, as the fit shows it
+
+
+@dataclass(frozen=True, eq=False)
+class Covariance:
+    """The fit's errors around one set of parameters. ``total_weights`` has one entry a cell."""
+
+    shape: Shape
+    theta: np.ndarray
+    b: np.ndarray
+    noise_variance: np.ndarray
+    total: float
+    total_variance: float
+    total_weights: np.ndarray
+    variances: np.ndarray
+
+    @cached_property
+    def shares(self) -> np.ndarray:
+        """m at the fit."""
+        with jax.enable_x64(True):
+            return np.asarray(jax.jit(self.shape.shares)(self.theta))
+
+    @cached_property
+    def _cells(self) -> tuple[np.ndarray, np.ndarray]:
+        """(v, W): sampling variance and information of each cell; none where nothing was counted."""
+        gaussian = self.shape.per_cell(self.shape.gaussian)
+        with jax.enable_x64(True):
+            data = Data(np.zeros_like(self.b), self.b, self.total)
+            v = sampling_variance(self.shape, data, jnp.asarray(self.shares))
+            w = information(v, jnp.asarray(self.b), gaussian) * self.shape.counted
+            return np.asarray(v), np.asarray(w)
+
+    @cached_property
+    def dense(self) -> bool:
+        return self.shape.size <= DENSE
+
+    @cached_property
+    def jacobian(self) -> np.ndarray:
+        """J as a matrix."""
+        rows = [
+            spread(self.shape.engine, self._engine_theta, self._to_engine(part))[2] for part in _parts(self.shape.size)
+        ]
+        found = np.concatenate([self.to_parameters(part) for part in rows])
+        return 0.5 * (found + found.T)
+
+    @cached_property
+    def _engine_theta(self) -> np.ndarray:
+        return self.theta[self.places]
+
+    @cached_property
+    def places(self) -> np.ndarray:
+        """For each cell of the engine's vector, its parameter."""
+        tables = self.shape.tables(np.arange(self.shape.size))
+        return self.shape.engine.layout.pack(tables, np.int64)
+
+    def _to_engine(self, rows: np.ndarray) -> np.ndarray:
+        return np.eye(self.shape.size)[rows][:, self.places]
+
+    def to_parameters(self, rows: np.ndarray) -> np.ndarray:
+        """Derivatives by cells of the engine as derivatives by parameters: tied cliques add up."""
+        if self.shape.size == rows.shape[1]:
+            return rows[:, np.argsort(self.places)]
+        found = np.zeros((len(rows), self.shape.size))
+        np.add.at(found.T, self.places, rows.T)
+        return found
+
+    @cached_property
+    def _prior(self) -> Any:
+        """P as a function of columns."""
+        with jax.enable_x64(True):
+            call = jax.jit(jax.vmap(self.shape.interactions))
+
+        def apply(x: np.ndarray) -> np.ndarray:
+            with jax.enable_x64(True):
+                part = np.asarray(call(x.T)).T
+            return part / self.variances[0] + (x - part) / self.variances[1]
+
+        return apply
+
+    @cached_property
+    def _factor(self) -> Any:
+        from scipy.linalg import cho_factor
+
+        _, w = self._cells
+        half = self.jacobian * (self.total * np.sqrt(w))  # J is symmetric: columns scaled are rows scaled
+        return cho_factor(half @ half.T + self._prior(np.eye(self.shape.size)), lower=True, overwrite_a=True)
+
+    def _solve(self, g: np.ndarray) -> np.ndarray:
+        """S g for columns g."""
+        if self.dense:
+            from scipy.linalg import cho_solve
+
+            return cho_solve(self._factor, g)
+        _, w = self._cells
+        call = _iterative(self.shape)
+        with jax.enable_x64(True):
+            found = [
+                call(self.theta, self.total**2 * w, self.variances, g[:, part].T)
+                for part in _parts(g.shape[1], batch(self.shape.engine))
+            ]
+        return np.concatenate([np.asarray(part) for part in found]).T
+
+    def _apply(self, x: np.ndarray) -> np.ndarray:
+        """J x for columns x."""
+        if self.dense:
+            return self.jacobian @ x
+        found = spread(self.shape.engine, self._engine_theta, x.T[:, self.places])[2]
+        return self.to_parameters(found).T
+
+    @cached_property
+    def _inflation(self) -> np.ndarray:
+        """r: how much more of the noise counts in each cell than an average of many would show."""
+        v, w = self._cells
+        if self.dense:
+            from scipy.linalg import solve_triangular
+
+            half = solve_triangular(self._factor[0], self.jacobian, lower=True)
+            inside = np.einsum("ij,ij->j", half, half)
+        else:
+            # The diagonal from random signs, the same in every call.
+            signs = np.random.default_rng(0).choice([-1.0, 1.0], (self.shape.size, _PROBES))
+            inside = (signs * self._apply(self._solve(self._apply(signs)))).mean(1)
+        leverage = np.clip(self.total**2 * w * inside, 0, 1)
+        known = w > 0
+        ratio = np.ones_like(w)
+        ratio[known] = np.maximum(self.noise_variance[known] / (1 / w[known] - v[known]), 1)
+        return 1 + leverage * (ratio - 1)
+
+    def errors(self, gradients: np.ndarray) -> Errors:
+        """The errors of answers with these gradients, one a row."""
+        g = gradients.T
+        v, w = self._cells
+        x = self._solve(g)
+        px = self._prior(x)
+        a = self.total * self._apply(x)
+        wa = w[:, None] * a
+        noise = np.einsum("ij,i,ij->j", a, (w - w * w * v) * self._inflation, a)
+        # An N that is off by d moves the expected counts by m d; the noise that moved N is in the cells too.
+        moved = wa.T @ self.shares
+        both = a.T @ (self.total_weights * (1 - v * w) * (w > 0))
+        return Errors(
+            noise,
+            np.maximum(self.total * np.einsum("ij,ij->j", wa, self._apply(wa)), 0),
+            np.einsum("ij,ij->j", x, px),
+            moved**2 * self.total_variance - 2 * moved * both,
+            np.einsum("ij,ij->j", wa, g),
+            px.T @ self.theta,
+        )
+
+
+def spread(engine: Any, theta: np.ndarray, directions: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
+    """(mu, A, J d for each row d of directions) of an engine's flat vector; J is the covariance of all cells."""
+    call = _tangents(engine)
+    rows = batch(engine)
+    found: list[np.ndarray] = []
+    with jax.enable_x64(True):
+        theta = np.asarray(theta, dtype=np.float64)
+        for part in _parts(len(directions), rows):
+            # Few directions at a time, always as many, so that one compiled call serves all.
+            block = np.zeros((rows, len(theta)))
+            block[: len(part)] = directions[part]
+            mu, log_z, moved = call(theta, block)
+            found.append(np.asarray(moved)[: len(part)])
+    return np.asarray(mu), float(log_z), np.concatenate(found)
+
+
+def batch(engine: Any) -> int:
+    """How many directions to follow at once."""
+    plan = getattr(engine, "plan", None)
+    size = plan.memory() if plan is not None else 64 * engine.layout.size
+    return int(np.clip(_ROOM // max(size, 1), 1, 128))
+
+
+def _parts(size: int, rows: int = 512) -> list[np.ndarray]:
+    return [np.arange(start, min(start + rows, size)) for start in range(0, size, rows)]
+
+
+@lru_cache(maxsize=32)
+def _tangents(engine: Any) -> Callable[..., Any]:
+    def call(theta: jax.Array, directions: jax.Array) -> Any:
+        (mu, log_z), along = jax.linearize(engine.marginals_and_log_partition, theta)
+        return mu, log_z, jax.vmap(lambda d: along(d)[0])(directions)
+
+    return jax.jit(call)
+
+
+@lru_cache(maxsize=32)
+def _iterative(shape: Shape) -> Callable[..., Any]:
+    """S g by conjugate gradients, for rows g."""
+
+    def call(theta: jax.Array, w: jax.Array, variances: jax.Array, rows: jax.Array) -> jax.Array:
+        m, jacobian = jax.linearize(shape.shares, theta)
+
+        def curvature(p: jax.Array) -> jax.Array:
+            part = shape.interactions(p)
+            prior = part / variances[0] + (p - part) / variances[1]
+            twice = jax.lax.fori_loop(0, 2, lambda i, x: jnp.where(i == 0, w, 1.0) * jacobian(x), p)
+            return twice + prior
+
+        diagonal = w * m * m + 1 / variances.max()
+        return jax.vmap(lambda g: solve(curvature, g, diagonal, 1e-5, 1000))(rows)
+
+    return jax.jit(call)
