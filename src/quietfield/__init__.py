@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from quietfield.errors import Error as Error
     from quietfield.frames import Frame as Frame
     from quietfield.learning import fit as fit
+    from quietfield.learning.references import fit_random_tables as fit_random_tables
+    from quietfield.learning.references import fit_true_tables as fit_true_tables
     from quietfield.model import Model as Model
     from quietfield.model import load as load
     from quietfield.noise import Gaussian as Gaussian
@@ -49,6 +51,8 @@ _NAMES = {
     "Domain": "domain",
     "Error": "errors",
     "fit": "learning",
+    "fit_random_tables": "learning.references",
+    "fit_true_tables": "learning.references",
     "Frame": "frames",
     "Gaussian": "noise",
     "inference": "inference",
