@@ -17,6 +17,12 @@ def _map(**options: Any) -> Any:
     return Map(**options)
 
 
+def _cgm(**options: Any) -> Any:
+    from quietfield.learning.cgm import Cgm
+
+    return Cgm(**options)
+
+
 def _naive(**options: Any) -> Any:
     from quietfield.learning.naive import Naive
 
@@ -30,7 +36,7 @@ def _nlbp(**options: Any) -> Any:
 
 
 #: Every learner, by the name that users type.
-METHODS: dict[str, Callable[..., Any]] = {"map": _map, "naive": _naive, "cgm-nlbp": _nlbp}
+METHODS: dict[str, Callable[..., Any]] = {"map": _map, "cgm": _cgm, "naive": _naive, "cgm-nlbp": _nlbp}
 
 
 @overload

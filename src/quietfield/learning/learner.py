@@ -18,7 +18,12 @@ class Learner:
     name: ClassVar[str]
     rounds: int
 
-    def init(self, shape: Shape, data: Data) -> State:
+    @property
+    def reference(self) -> "Learner | None":
+        """A fit to make first and to hand to ``init``, for a method that needs one."""
+        return None
+
+    def init(self, shape: Shape, data: Data, reference: State | None = None) -> State:
         """Where a fit of one release starts; on the host."""
         raise NotImplementedError
 

@@ -58,7 +58,11 @@ def _fit_side_by_side(
     """Rounds until all are done, the last allowed one is over, or someone interrupts."""
     started = time.perf_counter()
     many = len(data) > 1
-    state: Any = [learner.init(shape, each) for each in data]
+    if learner.reference is None:
+        state: Any = [learner.init(shape, each) for each in data]
+    else:
+        beside = _fit_side_by_side(learner.reference, shape, data, inference, look)
+        state = [learner.init(shape, each, found) for each, (found, _) in zip(data, beside, strict=True)]
     state = jax.tree.map(lambda *parts: np.stack(parts), *state) if many else jax.tree.map(np.asarray, state[0])
     numbers: Any = jax.tree.map(lambda *parts: np.stack(parts), *data) if many else data[0]
     step = compiled(learner, shape, many)

@@ -25,6 +25,8 @@ from quietfield.learning.learner import Learner
 from quietfield.learning.likelihood import information, log_normal, log_normal_laplace
 from quietfield.learning.newton import Local, Operator, Progress, ascend, solve
 from quietfield.learning.problem import Data, Shape, State
+from quietfield.releases import Release
+from quietfield.uncertainty import Uncertainty, of_fit
 
 _LEAST_SHARE = 1e-6  # of b^2: keeps the sampling variance of an empty cell above zero
 _SCALES = (1e-3, 1e3)  # bounds of tau: a release of pure noise would shrink it to 0, one without noise let it grow
@@ -43,6 +45,7 @@ class Map(Learner):
     """Noise-aware maximum a posteriori with learned prior scales."""
 
     rounds: int = 8  # each climbs and then updates the prior; at most
+    first: int = 20  # Newton steps to the start, at most
     steps: int = 15  # Newton steps a round, at most
     gain: float = 0.05  # nats: a climb ends when a step promises less
     settled: float = 0.03  # relative change of the scales that ends the fit
@@ -52,70 +55,74 @@ class Map(Learner):
 
     name = "map"
 
-    def init(self, shape: Shape, data: Data) -> State:
+    def init(self, shape: Shape, data: Data, reference: State | None = None) -> State:
         return State(np.zeros(shape.size), -np.inf, 0, False, Extra(np.ones(2), 0, False))
 
     def step(self, shape: Shape, data: Data, state: State) -> State:
         """Climb under the prior as it stands, then learn the prior from where that ended."""
         variances, round, settled = state.extra
-        # Normal errors of the same spread first: smooth, so that Newton's method gets close fast.
-        smooth = round == 0
-        most = jnp.where(state.done, 0, jnp.where(smooth, 12, self.steps))
-        gain = jnp.where(smooth, 1.0, self.gain)
-        found = self._climb(shape, data, state.theta, variances, smooth, most, gain)
+        first = round == 0
+        most = jnp.where(state.done, 0, jnp.where(first, self.first, self.steps))
+        gain = jnp.where(first, 1.0, self.gain)
+        found = self._climb(shape, data, state.theta, variances, first, most, gain)
         done = settled & (found.gain <= self.gain)
         fresh = jax.lax.cond(
-            smooth | done, lambda: variances, lambda: self._evidence(shape, data, found.theta, variances)
+            first | done, lambda: variances, lambda: self._evidence(shape, data, found.theta, variances)
         )
         change = jnp.max(jnp.abs(jnp.log(fresh / variances))) / 2
-        near = ~smooth & (change < self.settled) & (found.gain <= self.gain)
+        near = ~first & (change < self.settled) & (found.gain <= self.gain)
         return State(found.theta, found.value, state.steps + found.steps, done, Extra(fresh, round + 1, near))
 
+    def uncertainty(self, release: Release, data: Data, state: State) -> Uncertainty:
+        """What intervals need: see :mod:`quietfield.uncertainty`."""
+        return of_fit(release, float(data.total), np.asarray(state.extra.variances))
+
     def _climb(
-        self, shape: Shape, data: Data, theta: Any, variances: Any, smooth: Any, steps: Any, gain: Any
+        self, shape: Shape, data: Data, theta: Any, variances: Any, first: Any, steps: Any, gain: Any
     ) -> Progress:
+        """Up to the most probable parameters; or, in the ``first`` round, to a start.
+
+        The start is naive maximum likelihood, y.theta - N A(theta), kept from following noise by a penalty of
+        b theta^2 / 4 a cell. It is concave and its curvature, N J, has the square root of the other's condition: Newton's
+        method gets there from anywhere. Both share one compiled inference.
+        """
+        penalty = 0.5 * data.b * shape.counted + 1e-6 * data.b
+
+        def pull(theta: jax.Array) -> jax.Array:
+            return jnp.where(first, penalty * theta, _prior(shape, theta, variances))
+
+        def height(theta: jax.Array, m: jax.Array, log_partition: jax.Array) -> jax.Array:
+            naive = jnp.vdot(shape.counted * data.y, theta) - data.total * log_partition
+            fit = jnp.where(first, naive, _log_likelihood(shape, data, m))
+            return fit - 0.5 * jnp.vdot(theta, pull(theta))
+
         def value(theta: jax.Array) -> jax.Array:
-            prior = _prior(shape, theta, variances)
-            return self._fit(shape, data, shape.shares(theta), smooth) - 0.5 * jnp.vdot(theta, prior)
+            return height(theta, *shape.shares_and_log_partition(theta))
 
         def local(theta: jax.Array) -> Local:
-            m, jacobian = jax.linearize(shape.shares, theta)
-            height, slope = jax.value_and_grad(lambda m: self._fit(shape, data, m, smooth))(m)
-            prior = _prior(shape, theta, variances)
-            w = self._weights(shape, data, m, smooth)
+            m, jacobian, log_partition = jax.linearize(shape.shares_and_log_partition, theta, has_aux=True)
+            slope = jax.grad(lambda m: _log_likelihood(shape, data, m))(m)
+            w = _weights(shape, data, m)
+            naive = shape.counted * (data.y - data.total * m)
+            bend = jnp.where(first, data.total * m + penalty, w * m * m + 1 / variances.max())
             return Local(
-                height - 0.5 * jnp.vdot(theta, prior),
-                jacobian(slope) - prior,
-                lambda p: _twice(jacobian, w, p) + _prior(shape, p, variances),
-                w * m * m + 1 / variances.max(),
+                height(theta, m, log_partition),
+                jnp.where(first, naive, jacobian(slope)) - pull(theta),
+                lambda p: _curve(jacobian, jnp.where(first, data.total, w), p, first) + pull(p),
+                bend,
             )
 
         return ascend(local, value, theta, steps=steps, gain=gain, conjugate=self.conjugate, tolerance=self.tolerance)
 
-    def _fit(self, shape: Shape, data: Data, m: jax.Array, smooth: Any) -> jax.Array:
-        """The log-likelihood of all counted cells, one by one; with normal errors of the same spread if ``smooth``."""
-        gaussian = shape.per_cell(shape.gaussian)
-        z, v = data.y - data.total * m, sampling_variance(shape, data, m)
-        spread = jnp.where(gaussian, data.b, jnp.sqrt(2.0) * data.b)
-        logs = jnp.where(smooth | gaussian, log_normal(z, v, spread), log_normal_laplace(z, v, data.b))
-        return jnp.sum(shape.counted * logs)
-
-    def _weights(self, shape: Shape, data: Data, m: jax.Array, smooth: Any) -> jax.Array:
-        """N^2 times the information of each cell about its mean."""
-        gaussian = shape.per_cell(shape.gaussian)
-        v = sampling_variance(shape, data, m)
-        rough = 1 / (v + jnp.where(gaussian, 1.0, 2.0) * data.b**2)
-        return data.total**2 * shape.counted * jnp.where(smooth, rough, information(v, data.b, gaussian))
-
     def _evidence(self, shape: Shape, data: Data, theta: jax.Array, variances: jax.Array) -> jax.Array:
         """tau_k^2 = |P_k theta|^2 / (dim_k - tr(P_k S) / tau_k^2)."""
         m, jacobian = jax.linearize(shape.shares, theta)
-        w = self._weights(shape, data, m, False)
+        w = _weights(shape, data, m)
         # The same probes in every fit: the same release gives the same model.
         probes = jax.random.rademacher(jax.random.key(0), (self.probes, shape.size), dtype=theta.dtype)
 
         def curvature(p: jax.Array) -> jax.Array:
-            return _twice(jacobian, w, p) + _prior(shape, p, variances)
+            return _curve(jacobian, w, p) + _prior(shape, p, variances)
 
         diagonal = w * m * m + 1 / variances.max()
         solved = jax.vmap(lambda z: solve(curvature, z, diagonal, 0.03, 80))(probes)
@@ -134,9 +141,23 @@ def sampling_variance(shape: Shape, data: Data, m: jax.Array) -> jax.Array:
     return data.total * m * (1 - m / shape.copies) + _LEAST_SHARE * data.b**2
 
 
-def _twice(jacobian: Operator, w: jax.Array, p: jax.Array) -> jax.Array:
-    """J W J p, as a loop of two, so that the linearised inference is compiled once and not twice."""
-    return jax.lax.fori_loop(0, 2, lambda i, x: jnp.where(i == 0, w, 1.0) * jacobian(x), p)
+def _log_likelihood(shape: Shape, data: Data, m: jax.Array) -> jax.Array:
+    """The log-likelihood of all counted cells, one by one."""
+    z, v = data.y - data.total * m, sampling_variance(shape, data, m)
+    gaussian = shape.per_cell(shape.gaussian)
+    logs = jnp.where(gaussian, log_normal(z, v, data.b), log_normal_laplace(z, v, data.b))
+    return jnp.sum(shape.counted * logs)
+
+
+def _weights(shape: Shape, data: Data, m: jax.Array) -> jax.Array:
+    """N^2 times the information of each cell about its mean."""
+    v = sampling_variance(shape, data, m)
+    return data.total**2 * shape.counted * information(v, data.b, shape.per_cell(shape.gaussian))
+
+
+def _curve(jacobian: Operator, w: jax.Array, p: jax.Array, once: Any = False) -> jax.Array:
+    """J W J p (or W J p), as a loop, so that the linearised inference is compiled once and not twice."""
+    return jax.lax.fori_loop(0, jnp.where(once, 1, 2), lambda i, x: jnp.where(i == 0, w, 1.0) * jacobian(x), p)
 
 
 def _prior(shape: Shape, theta: jax.Array, variances: jax.Array) -> jax.Array:

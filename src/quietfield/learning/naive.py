@@ -37,7 +37,7 @@ class Naive(Learner):
         if not 0 < self.regularisation < float("inf"):
             raise Error(f"the regularisation must be positive and finite, not {self.regularisation}.")
 
-    def init(self, shape: Shape, data: Data) -> State:
+    def init(self, shape: Shape, data: Data, reference: State | None = None) -> State:
         target = data.y / data.total
         if self.project:
             target = project(shape, target)

@@ -72,7 +72,8 @@ def ascend(
 
         def more(trial: Any) -> jax.Array:
             _, _, best, tries = trial
-            return (tries < 2) | (~(best[1] >= here.value + 1e-4 * best[0] * slope) & (tries < 20))
+            climbed = (best[0] > 0) & (best[1] >= here.value + 1e-4 * best[0] * slope)
+            return (tries < 2) | (~climbed & (tries < 20))
 
         def attempt(trial: Any) -> Any:
             # The full step, then the top of the parabola through what is known (the curvature is expected, not

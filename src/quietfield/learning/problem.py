@@ -116,8 +116,12 @@ class Shape:
 
     def shares(self, theta: jax.Array) -> jax.Array:
         """m(theta): the expected share of each cell; its Jacobian is symmetric."""
-        mu = self.engine.marginals_and_log_partition(theta[self._gather])[0]
-        return jnp.zeros_like(theta).at[self._gather].add(mu) if self._tied else mu[np.argsort(self._gather)]
+        return self.shares_and_log_partition(theta)[0]
+
+    def shares_and_log_partition(self, theta: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """(m, A) of theta, in one call."""
+        mu, log_z = self.engine.marginals_and_log_partition(theta[self._gather])
+        return jnp.zeros_like(theta).at[self._gather].add(mu) if self._tied else mu[np.argsort(self._gather)], log_z
 
     def log_partition(self, theta: jax.Array) -> jax.Array:
         """A(theta)."""
