@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from quietfield.noise import Gaussian as Gaussian
     from quietfield.noise import Laplace as Laplace
     from quietfield.previews import preview as preview
+    from quietfield.publication import people_tables as people_tables
     from quietfield.releases import Release as Release
     from quietfield.report import write_report as write_report
     from quietfield.schema import Cuts as Cuts
@@ -61,6 +62,7 @@ _NAMES = {
     "Ledger": "curator.ledger",
     "load": "model",
     "Model": "model",
+    "people_tables": "publication",
     "Person": "curator.units",
     "preview": "previews",
     "Release": "releases",

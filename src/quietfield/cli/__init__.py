@@ -34,7 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("check", "Show nulls and unknown values by column (NOT PRIVATE)."),
     "compare": ("compare", "Compare models or methods on the same release."),
     "demo": ("demo", "Show the way from records to a release and a learned model."),
-    "export": ("export", "Write the tables of a release as CSV or Parquet."),
+    "export": ("export", "Write tables: those of a release, or a model's for people."),
     "fit": ("models", "Learn a model from a release alone."),
     "key": ("key", "Make the keys that sign releases."),
     "ledger": ("ledger", "Make and show ledgers: what may be spent, and what is."),

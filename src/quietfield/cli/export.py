@@ -17,19 +17,49 @@ app = typer.Typer()
 COLUMNS = ["file", "cliques", "noise", "scale", "std", "not_counted"]
 
 
-@app.command(epilog="Example: quietfield export visits.qfr --out tables --format csv")
+@app.command(
+    epilog="Example: quietfield export visits.qfr --out tables --format csv\n\n"
+    "Example: quietfield export visits.qfm --table age,smokes --table visits --out tables.xlsx --format xlsx"
+)
 def export(
-    path: Annotated[Path, typer.Argument(help="The release.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder for the tables; it is made if need be.")],
-    format: Annotated[str, typer.Option(help="csv or parquet.")] = "csv",
+    path: Annotated[Path, typer.Argument(help="The release, or a model.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="The folder for the tables, made if need be; of xlsx, the file.")
+    ],
+    format: Annotated[str, typer.Option(help="csv or parquet; from a model also xlsx.")] = "csv",
+    source: Annotated[
+        str, typer.Option("--from", help="What PATH is: auto (as the file says), release or model.")
+    ] = "auto",
+    table: Annotated[
+        list[str] | None,
+        typer.Option(help="From a model: attributes, separated by commas; one option a table. Default: all tables."),
+    ] = None,
+    level: Annotated[float, typer.Option(help="From a model: the confidence of the margins of error.")] = 0.9,
+    total: Annotated[
+        float | None, typer.Option(help="From a model: the number of records that counts add up to.")
+    ] = None,
+    release_file: Annotated[
+        Path | None, typer.Option("--release", help="From a model: its release, for the statement on privacy.")
+    ] = None,
 ) -> None:
-    """Write each table, with its labels, as a CSV or Parquet file, and an index.csv that says which is which."""
+    """Write tables with their labels: the noisy ones of a release, or a model's for people, with margins of error.
+
+    A release gives a file for each noisy table and an index.csv. A model gives consistent tables that are never
+    negative, a data dictionary and a statement on privacy; tables that the model inferred are marked.
+    """
     from quietfield.errors import Error, FileError, names
-    from quietfield.files import write_atomically
+    from quietfield.files import archive_kind, write_atomically
     from quietfield.releases import Release
 
+    if source not in ("auto", "release", "model"):
+        raise Error(f"--from is auto, release or model, not {source!r}.")
+    if source == "model" or (source == "auto" and archive_kind(path) == "model"):
+        _for_people(path, out, format, table, level, total, release_file)
+        return
+    if table or total is not None or release_file is not None:
+        raise Error("--table, --total and --release are for a model; a release's tables are written as they are.")
     if format not in ("csv", "parquet"):
-        raise Error(f"--format is csv or parquet, not {format!r}.")
+        raise Error(f"--format is csv or parquet, not {format!r}; xlsx is for tables from a model.")
     release = Release.load(path)
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -59,6 +89,31 @@ def export(
     typer.echo(f"{len(release.parts)} tables and index.csv written to {out}")
     for remark in remarks:
         typer.echo(remark)
+
+
+def _for_people(
+    path: Path,
+    out: Path,
+    format: str,
+    tables: list[str] | None,
+    level: float,
+    total: float | None,
+    release_file: Path | None,
+) -> None:
+    from quietfield.model import load
+    from quietfield.publication import people_tables
+    from quietfield.releases import Release
+
+    wanted = None if tables is None else [[name.strip() for name in text.split(",")] for text in tables]
+    release = None if release_file is None else Release.load(release_file)
+    made = people_tables(load(path), wanted, level=level, total=total, release=release)
+    made.save(out, format)
+    inferred = sum(one.inferred for one in made.tables)
+    typer.echo(f"{len(made.tables)} tables for people written to {out}")
+    if inferred:
+        typer.echo(f"{inferred} of them join attributes that no clique joins: the model's inference, and marked so")
+    for text in made.statement[1:]:
+        typer.echo(f"\n{text}")
 
 
 def _remarks(release: "Release") -> list[str]:

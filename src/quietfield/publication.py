@@ -1,0 +1,308 @@
+"""Tables for people: what a model says about any attributes, consistent and never negative, with margins of error.
+
+All tables come from one model, so whatever two of them both hold agrees. A table of attributes that no clique joins was
+never counted: it is the model's inference from other tables, and marked so wherever it is written. The tables go with a
+data dictionary and a statement on privacy to paste beside them.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from quietfield.domain import Clique, Domain
+from quietfield.errors import Error, FileError, names
+from quietfield.spreadsheets import Sheet, workbook
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from quietfield.model import Model
+    from quietfield.releases import Release
+
+FORMATS = ("csv", "parquet", "xlsx")
+#: The most cells of one table: people do not read more, and an inferred table may be astronomical.
+MOST_CELLS = 1_000_000
+INFERRED = "the model's inference: no published table joins these attributes"
+COUNTED = "learned from published noisy tables of these attributes"
+
+
+@dataclass(frozen=True)
+class PeopleTable:
+    """One table: attributes, columns by name (labels first), whether the model inferred it, whether it has margins."""
+
+    attributes: Clique
+    inferred: bool
+    margins: bool
+    columns: dict[str, list[Any]] = field(repr=False)
+
+    @property
+    def note(self) -> str:
+        return INFERRED if self.inferred else COUNTED
+
+
+@dataclass(frozen=True)
+class Publication:
+    """Tables for people, and what goes with them. Get one from :func:`people_tables`; :meth:`save` writes it."""
+
+    domain: Domain
+    tables: tuple[PeopleTable, ...]
+    statement: tuple[str, ...]
+    level: float
+    counts: bool
+
+    @property
+    def margins(self) -> bool:
+        """Whether some table has margins of error."""
+        return any(table.margins for table in self.tables)
+
+    @property
+    def dictionary(self) -> list[tuple[str, str, str]]:
+        """Each attribute with its labels, and each other column with its meaning."""
+        used = dict.fromkeys(name for table in self.tables for name in table.attributes)
+        rows = [(name, str(label), "a value of the attribute") for name in used for label in self.domain.labels(name)]
+        return rows + [(name, "", text) for name, text in self._meanings.items()]
+
+    @property
+    def _meanings(self) -> dict[str, str]:
+        found = {"share": "estimated share of all records in this cell; the shares of a table add up to 1"}
+        if self.margins:
+            found["share_low, share_high"] = f"margin of error: with {self.level:.0%} confidence the share lies between"
+        if self.counts:
+            found["count"] = "share times the estimated number of records; not rounded, so that sums agree"
+        if self.margins and self.counts:
+            found["count_low, count_high"] = "the margin of error of the share, times the estimated number of records"
+        found["basis"] = f"either {COUNTED!r}, or {INFERRED!r}"
+        return found
+
+    def save(self, out: str | Path, format: str = "csv") -> list[Path]:
+        """Write a folder of CSV or Parquet files, or one workbook (``format="xlsx"``, ``out`` is the file).
+
+        In a folder: ``table-0001.csv`` and so on, ``index.csv`` (which file holds what), ``dictionary.csv`` and
+        ``privacy.txt``. Files of other origin are not replaced.
+        """
+        from quietfield.files import check_writable, write_atomically
+
+        if format not in FORMATS:
+            raise Error(f"the format is one of {names(FORMATS)}, not {format!r}.")
+        out = Path(out)
+        if format == "xlsx":
+            if out.suffix.lower() != ".xlsx":
+                raise Error(f"a workbook is one file whose name ends in .xlsx, not {out}.")
+            if out.exists():
+                raise FileError(f"{out} exists; choose another path.")
+            check_writable(out)
+            write_atomically(out, workbook(self._sheets()))
+            return [out]
+        files = self._files(format)
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FileError(f"cannot make the folder {out}: {error.strerror}; choose another.") from None
+        there = [name for name in files if (out / name).exists()]
+        if there and not _ours(out):
+            raise FileError(f"{out} holds {names(there)}, which quietfield did not write; choose another folder.")
+        for name, data in files.items():
+            write_atomically(out / name, data)
+        return [out / name for name in files]
+
+    def _files(self, format: str) -> dict[str, bytes]:
+        encode = _csv if format == "csv" else _parquet
+        files, index = {}, [INDEX]
+        for number, table in enumerate(self.tables, 1):
+            name = f"table-{number:04d}.{format}"  # numbered: attribute names may hold anything
+            files[name] = encode(table.columns)
+            index.append((name, " × ".join(table.attributes), table.note))
+        files["dictionary.csv"] = _rows([("column", "value", "meaning"), *self.dictionary])
+        files["privacy.txt"] = ("\n\n".join(self.statement) + "\n").encode()
+        files["index.csv"] = _rows(index)  # last: it says that the rest is there
+        return files
+
+    def _sheets(self) -> list[Sheet]:
+        contents = [(f"Table {i}", " × ".join(t.attributes), t.note) for i, t in enumerate(self.tables, 1)]
+        about = [*((text,) for text in self.statement), ("",), ("sheet", "attributes", "basis"), *contents]
+        sheets = [
+            Sheet("About", (), about, (100, 40, 60)),
+            Sheet("Dictionary", ("column", "value", "meaning"), self.dictionary, (28, 24, 80)),
+        ]
+        for number, table in enumerate(self.tables, 1):
+            rows = list(zip(*table.columns.values(), strict=True))
+            sheets.append(Sheet(f"Table {number}", tuple(table.columns), rows, (16,) * len(table.columns)))
+        return sheets
+
+
+INDEX = ("file", "attributes", "basis")
+
+
+def people_tables(
+    model: "Model",
+    tables: "Iterable[str | Sequence[str]] | None" = None,
+    *,
+    level: float = 0.9,
+    total: float | None = None,
+    release: "Release | None" = None,
+) -> Publication:
+    """Tables of any attributes from a model, for people.
+
+    ``tables`` names attributes, one name or several for each table; without it, every attribute and every clique.
+    ``level`` is the confidence of the margins of error. ``total`` is the number of records that counts add up to; by
+    default that of the model's fit, and without either there are shares alone. A ``release`` lets the statement on
+    privacy say what was promised.
+
+    >>> import quietfield as qf
+    >>> model = qf.Model(qf.Domain({"sex": ["f", "m"], "smokes": ["no", "yes"]}), {("sex", "smokes"): [[1, 0], [0, 0]]})
+    >>> found = people_tables(model, ["sex"], total=1000)
+    >>> [round(count) for count in found.tables[0].columns["count"]]
+    [650, 350]
+    """
+    if not isinstance(level, int | float) or isinstance(level, bool) or not 0 < level < 1:
+        raise Error(f"the level of margins of error lies between 0 and 1, not at {level!r}; 0.9 is usual.")
+    wanted = _wanted(model, tables)
+    if total is None and model.report is not None:
+        total = model.report.total
+    if total is not None and not 0 < total < float("inf"):
+        raise Error(f"the number of records is a positive number, not {total!r}.")
+    missing = ""
+    made = []
+    for attributes in wanted:
+        cells = model.domain.cells(attributes)
+        if cells > MOST_CELLS:
+            raise Error(
+                f"the table of {names(attributes)} has {cells:,} cells, more than the {MOST_CELLS:,} that are written "
+                "for people; name fewer attributes."
+            )
+        ends, why = _interval(model, attributes, level)
+        missing = missing or why
+        inferred = len(attributes) > 1 and not any(set(attributes) <= set(clique) for clique in model.cliques)
+        columns = _columns(model, attributes, ends, total, inferred)
+        made.append(PeopleTable(attributes, inferred, ends is not None, columns))
+    said = _statement(release, made, level, missing)
+    return Publication(model.domain, tuple(made), tuple(said), level, total is not None)
+
+
+def _wanted(model: "Model", tables: "Iterable[str | Sequence[str]] | None") -> list[Clique]:
+    if tables is None:
+        singles: list[Clique] = [(name,) for name in model.domain]
+        return singles + [clique for clique in model.cliques if len(clique) > 1]
+    found = [model.domain.clique(table) for table in tables]
+    if not found or not all(found):
+        raise Error("name at least one attribute for each table.")
+    return found
+
+
+def _interval(model: "Model", attributes: Clique, level: float) -> "tuple[tuple[np.ndarray, np.ndarray] | None, str]":
+    """The ends of the margins, or None and why there are none."""
+    ask = getattr(model, "interval", None)
+    if ask is None:
+        return None, "this model has none"
+    try:
+        low, high = ask(attributes, level)
+    except Error as error:
+        return None, str(error)
+    return (low, high), ""
+
+
+def _columns(
+    model: "Model", attributes: Clique, ends: "tuple[Any, Any] | None", total: float | None, inferred: bool
+) -> dict[str, list[Any]]:
+    import numpy as np
+
+    shares = model.marginal(attributes)
+    numbers = {"share": shares}
+    if ends is not None:
+        numbers["share_low"], numbers["share_high"] = (np.clip(end, 0.0, 1.0) for end in ends)
+    if total is not None:
+        numbers["count"] = shares * total
+        if ends is not None:
+            numbers["count_low"], numbers["count_high"] = numbers["share_low"] * total, numbers["share_high"] * total
+    labels = zip(*product(*(model.domain.labels(name) for name in attributes)), strict=True)
+    columns: dict[str, list[Any]] = {name: list(values) for name, values in zip(attributes, labels, strict=True)}
+    for name, values in numbers.items():
+        columns[_free(name, attributes)] = np.round(values.ravel(), 8 if name.startswith("share") else 3).tolist()
+    columns[_free("basis", attributes)] = [INFERRED if inferred else COUNTED] * shares.size
+    return columns
+
+
+def _statement(release: "Release | None", tables: Sequence[PeopleTable], level: float, missing: str) -> list[str]:
+    """A statement on privacy and accuracy, to paste beside the tables."""
+    said = ["About these tables"]
+    if release is not None and release.claim is not None:
+        from quietfield.accounting import shown
+        from quietfield.report.words import meaning, sentence, warnings
+
+        delta = "" if release.claim.delta is None else f" and delta = {shown(release.claim.delta)}"
+        said += [f"WARNING: {text}" for text in warnings(release)]
+        said.append(
+            f"These tables were made with differential privacy, with epsilon = {shown(release.claim.epsilon)}{delta}. "
+            f"Protected is {release.claim.protects}. {sentence(meaning(release))}."
+        )
+        signed = f"signed by the key {release.signer}" if release.signed else "not signed"
+        said.append(f"They come from the release {release.id}, {signed}; whoever has its file can check all this.")
+    elif release is not None:
+        said.append(
+            "No promise of privacy is made here: the tables behind them were noised elsewhere, and whether they "
+            "protect anyone is for whoever noised them to say."
+        )
+    else:
+        said.append(
+            "They were computed from a model alone, not from records. The model's privacy is that of the release that "
+            "it was learned from: quote the promise of that release here."
+        )
+    said.append(
+        "Random noise was added before anything was published, and a model was fitted to the noisy tables. The numbers "
+        "below are estimates from that model: consistent with each other and never negative, but not exact counts."
+    )
+    if any(table.margins for table in tables):
+        said.append(
+            f"The margins of error are at a confidence of {level:.0%} for each cell. They cover the added noise and "
+            "chance in who was sampled, provided that the model's structure is right."
+        )
+    if missing:
+        which = "There are no margins of error" if not any(t.margins for t in tables) else "Some tables have none"
+        said.append(f"{which}: {missing.rstrip('.')}.")
+    if any(table.inferred for table in tables):
+        said.append(
+            "Tables marked as the model's inference join attributes that were not published together. They follow from "
+            "other tables and the assumption that nothing else connects the attributes; treat them with care."
+        )
+    return said
+
+
+def _free(name: str, taken: Clique) -> str:
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _ours(folder: Path) -> bool:
+    """Whether a folder holds earlier tables for people, which may be replaced."""
+    try:
+        with open(folder / "index.csv", encoding="utf-8") as file:
+            return file.readline(200).rstrip("\n") == ",".join(INDEX)
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _rows(rows: Iterable[Sequence[Any]]) -> bytes:
+    import csv
+    import io
+
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode()
+
+
+def _csv(columns: dict[str, list[Any]]) -> bytes:
+    return _rows([list(columns), *zip(*columns.values(), strict=True)])
+
+
+def _parquet(columns: dict[str, list[Any]]) -> bytes:
+    import io
+
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    sink = io.BytesIO()
+    parquet.write_table(pa.table(columns), sink)
+    return sink.getvalue()
