@@ -50,6 +50,14 @@ class Estimator:
     call: Callable[[Sequence[Request]], "Sequence[Model | None]"]
     by_cell: bool = False
     apart: bool = False
+    #: The same from releases alone, for figures whose data are not simulated; None for what needs more.
+    from_releases: "Callable[[Sequence[Release]], Sequence[Model]] | None" = None
+
+    def learn(self, releases: "Sequence[Release]") -> "Sequence[Model]":
+        """Models from releases."""
+        if self.from_releases is None:
+            raise Error(f"the estimator {self.name!r} needs more than a release; leave it out here.")
+        return self.from_releases(releases)
 
 
 #: Every estimator, by the name that users type.
@@ -73,31 +81,47 @@ def estimator(
         raise Error(f"an estimator's name is a word without commas, not {name!r}.")
 
     def add(function: Any) -> Any:
-        def call(requests: Sequence[Request]) -> "Sequence[Model | None]":
-            releases = [request.release for request in requests]
-            found = list(function(releases)) if batched else [function(release) for release in releases]
-            if len(found) != len(requests):
-                raise Error(f"the estimator {name!r} gave {len(found)} models for {len(requests)} releases.")
+        def learn(releases: "Sequence[Release]") -> "Sequence[Model]":
+            found = list(function(list(releases))) if batched else [function(release) for release in releases]
+            if len(found) != len(releases):
+                raise Error(f"the estimator {name!r} gave {len(found)} models for {len(releases)} releases.")
             return found
 
         _load()
         if name in _built_in:
             raise Error(f"an estimator called {name!r} is built in; choose another name.")
-        ESTIMATORS[name] = Estimator(name, label or name, "release", call, apart=apart)
+        ESTIMATORS[name] = of_releases(name, label or name, learn, apart=apart)
         return function
 
     return add
 
 
+def of_releases(
+    name: str, label: str, learn: "Callable[[Sequence[Release]], Sequence[Model]]", *, apart: bool = False
+) -> Estimator:
+    """An estimator that sees releases and nothing else."""
+
+    def call(requests: Sequence[Request]) -> "Sequence[Model | None]":
+        return learn([request.release for request in requests])
+
+    return Estimator(name, label, "release", call, apart=apart, from_releases=learn)
+
+
 def get(name: str) -> Estimator:
     """The estimator of this name, built in or added."""
-    _load()
-    if name not in ESTIMATORS:
+    one = find(name)
+    if one is None:
         raise Error(
             f"no estimator is called {name!r}; expected one of {names(ESTIMATORS, 30)}. "
             "To add one of your own, load its module with --with."
         )
-    return ESTIMATORS[name]
+    return one
+
+
+def find(name: str) -> Estimator | None:
+    """The estimator of this name, or None."""
+    _load()
+    return ESTIMATORS.get(name)
 
 
 def added() -> tuple[str, ...]:

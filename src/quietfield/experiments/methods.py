@@ -8,23 +8,23 @@ which is therefore shown apart.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from quietfield.experiments.estimators import NAIVE_LAMBDA, Estimator, Request
+from quietfield.experiments.estimators import NAIVE_LAMBDA, Estimator, Request, of_releases
 from quietfield.learning import fit
 from quietfield.model import Model
-from quietfield.noise import Laplace
 from quietfield.releases import Release
 
-#: lambda of the non-private estimate, which exists without any only where no cell is empty.
-REFERENCE_LAMBDA = 1e-6
+#: lambda of the non-private estimate, divided by N: a weak prior, since without any it exists only where no cell is
+#: empty. (As a Gaussian prior of log-potentials its variance is 5, whatever N.)
+REFERENCE_PRIOR = 0.1
 
 
-def _fitted(method: str, **options: Any) -> Callable[[Sequence[Request]], list[Model]]:
+def _fitted(method: str, **options: Any) -> Callable[[Sequence[Release]], list[Model]]:
     """All releases in one call: those of one structure are learned side by side."""
 
-    def call(requests: Sequence[Request]) -> list[Model]:
-        return fit([request.release for request in requests], method, **options)
+    def learn(releases: Sequence[Release]) -> list[Model]:
+        return fit(list(releases), method, **options)
 
-    return call
+    return learn
 
 
 def _naive(requests: Sequence[Request]) -> list[Model]:
@@ -41,30 +41,30 @@ def _gaussian(requests: Sequence[Request]) -> list[Model]:
     return fit(releases)
 
 
-def without_noise(request: Request) -> Release:
-    """The true tables in the form of a release."""
-    study = request.simulation
-    return Release.from_tables(study.model.domain, study.tables, noise=Laplace(1e-9), total=study.records)
-
-
 def _reference(requests: Sequence[Request]) -> list[Model]:
-    return fit([without_noise(r) for r in requests], "naive", regularisation=_lambda(requests, REFERENCE_LAMBDA))
+    from quietfield.learning.references import fit_true_tables
+
+    studies = [request.simulation for request in requests]
+    return [
+        fit_true_tables(
+            study.model.domain, study.tables, regularisation=_lambda(requests, REFERENCE_PRIOR / study.records)
+        )
+        for study in studies
+    ]
 
 
 def _random(requests: Sequence[Request]) -> list[Model]:
-    """Random marginals, each table one draw from a Dirichlet distribution, and the regularised estimate from them."""
-    import numpy as np
+    from quietfield.learning.references import fit_random_tables
 
-    made = []
-    for request in requests:
-        domain = request.simulation.model.domain
-        random = np.random.default_rng([request.trial.population, request.trial.replication, 7])
-        tables = {
-            c: random.dirichlet(np.ones(domain.cells(c))).reshape(domain.table_shape(c))
-            for c in request.simulation.model.cliques
-        }
-        made.append(Release.from_tables(domain, tables, noise=Laplace(1e-9), total=1))
-    return fit(made, "naive", regularisation=NAIVE_LAMBDA)
+    return [
+        fit_random_tables(
+            request.simulation.model.domain,
+            request.simulation.model.structure,
+            seed=1000 * request.trial.population + request.trial.replication,
+            regularisation=NAIVE_LAMBDA,
+        )
+        for request in requests
+    ]
 
 
 def _psgd(**options: Any) -> Callable[[Sequence[Request]], Sequence[Model | None]]:
@@ -86,15 +86,14 @@ BUILT_IN = (
     Estimator("random", "random", "nothing", _random),
     Estimator("nonprivate", "non-private MLE", "tables", _reference),
     Estimator("naive", "naive MLE", "release", _naive),
-    Estimator(
+    of_releases(
         "naive-unprojected",
         "naive MLE, not projected",
-        "release",
         _fitted("naive", regularisation=NAIVE_LAMBDA, project=False),
     ),
-    Estimator("cgm", "CGM", "release", _fitted("cgm")),
-    Estimator("cgm-nlbp", "CGM by NLBP, as published", "release", _fitted("cgm-nlbp")),
-    Estimator("map", "quietfield", "release", _fitted("map")),
+    of_releases("cgm", "CGM", _fitted("cgm")),
+    of_releases("cgm-nlbp", "CGM by NLBP, as published", _fitted("cgm-nlbp")),
+    of_releases("map", "quietfield", _fitted("map")),
     Estimator("map-gaussian", "quietfield, Gaussian noise, δ = 1/N", "release", _gaussian, apart=True),
     Estimator("psgd", "PSGD, δ = 1/N", "records", _psgd(), by_cell=True),
     Estimator("psgd-small", "PSGD (small grid), δ = 1/N", "records", _psgd(small=True), by_cell=True),

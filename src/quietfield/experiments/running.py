@@ -15,7 +15,7 @@ from importlib import import_module
 from multiprocessing import get_context
 from typing import Any
 
-from quietfield.experiments.estimators import Request, get, load_module
+from quietfield.experiments.estimators import Request, find, get, load_module
 from quietfield.experiments.storage import Store
 from quietfield.experiments.trials import Row, Trial, simulation_of
 
@@ -39,18 +39,22 @@ def grouped(trials: Sequence[Trial], batch: int) -> Groups:
     """
     found: dict[tuple[Any, ...], list[Trial]] = {}
     for trial in trials:
-        one = get(trial.method)
-        cell = (trial.records, trial.epsilon) if one.by_cell else ()
+        cell = (trial.records, trial.epsilon) if _by_cell(trial) else ()
         key = (trial.figure, trial.structure, trial.states, trial.model, trial.method, trial.setting, *cell)
         found.setdefault(key, []).append(trial)
     groups = []
     for members in found.values():
-        if get(members[0].method).by_cell:
+        if _by_cell(members[0]):
             groups.append(members)
             continue
         members.sort(key=lambda t: (t.records * t.epsilon, t))
         groups += [members[at : at + batch] for at in range(0, len(members), batch)]
     return groups
+
+
+def _by_cell(trial: Trial) -> bool:
+    one = find(trial.method)
+    return one is not None and one.by_cell
 
 
 def learned(trials: Sequence[Trial]) -> Iterator[tuple[Trial, Any, Any, float]]:
