@@ -1,4 +1,4 @@
-"""The demonstration runs, shows commands that work, and refuses a folder with something in it."""
+"""The demonstration tells the whole story by commands that work, and refuses a folder with something in it."""
 
 import re
 import shlex
@@ -6,36 +6,70 @@ from pathlib import Path
 
 import pytest
 
-from quietfield import Release
-from quietfield.cli import main
+import quietfield as qf
+from quietfield.cli import demo, main
 
 
-def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "a folder"
-    assert main(["demo", "--rows", "300", "--folder", str(folder)]) == 0
-    shown = capsys.readouterr().out
-    assert {path.name for path in folder.iterdir()} >= {"visits.csv", "schema.json", "budget.db", "visits.qfr"}
-    release = Release.load(folder / "visits.qfr")
-    assert release.epsilon == 1
-    assert list(release.tables) == [("age", "smokes"), ("smokes", "visits")]
-    rows = re.findall(r"^ +(no|yes) +(\d) +(-?\d+) +(\d+)$", shown, re.MULTILINE)
-    assert [float(noisy) for _, _, noisy, _ in rows] == release.tables["smokes", "visits"].ravel().tolist()
-    assert sum(int(true) for *_, true in rows) == 300
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder and the words of one demonstration."""
+    folder = tmp_path_factory.mktemp("demo") / "a folder"
+    with pytest.MonkeyPatch.context() as patch:
+        said: list[str] = []
+        patch.setattr("typer.echo", lambda text="", **_: said.append(str(text)))
+        patch.setattr("typer.secho", lambda text="", **_: said.append(str(text)))
+        assert main(["demo", "--rows", "1000", "--folder", str(folder)]) == 0
+    return folder, "\n".join(said)
+
+
+def test_it_shows_commands_that_work(told: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
+    folder, shown = told
     commands = [shlex.split(line)[2:] for line in shown.splitlines() if line.startswith("$ quietfield")]
-    assert [words[0] for words in commands] == ["ledger", "release", "verify"]
-    assert main(commands[-1]) == 0
+    verbs = [words[0] for words in commands]
+    fits = ["fit"] * len(demo.methods())
+    assert verbs == ["key", "ledger", "release", "ledger", "verify", *fits, "sample", "report"]
+    assert main(commands[verbs.index("verify")]) == 0
     assert main(["ledger", "show", str(folder / "budget.db")]) == 0
     assert "epsilon 1 of 4 is spent" in capsys.readouterr().out
 
 
-def test_made_up_records_follow_the_seed_and_the_noise_does_not(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        assert main(["demo", "--rows", "50", "--seed", "7", "--folder", str(tmp_path / name)]) == 0
-    assert main(["demo", "--rows", "50", "--seed", "8", "--folder", str(tmp_path / "c")]) == 0
-    records = [(tmp_path / name / "visits.csv").read_bytes() for name in "abc"]
+def test_what_it_shows_is_what_it_made(told: tuple[Path, str]) -> None:
+    folder, shown = told
+    release = qf.Release.load(folder / "survey.qfr", trust=folder / "curator.pub.pem")
+    assert release.epsilon == 1
+    assert list(release.tables) == demo.CLIQUES
+    rows = re.findall(r"^ +(no|yes) +(\w+) +(-?\d+) +(\d+)$", shown, re.MULTILINE)
+    assert [float(noisy) for _, _, noisy, _ in rows] == release.tables["smokes", "health"].ravel().tolist()
+    assert sum(int(true) for *_, true in rows) == 1000
+    truth = qf.load(folder / "truth.qfm")
+    for name in demo.methods():
+        divergence = truth.kl(qf.load(folder / f"{name}.qfm"))
+        assert re.search(rf"^ +{name} +{divergence:.4f} ", shown, re.MULTILINE)
+    learned = qf.load(folder / "map.qfm")
+    for label, share in zip(truth.domain.labels("visits"), learned.conditional("visits", demo.GIVEN), strict=True):
+        assert re.search(rf"^ +{label} +{share:.1%} +[\d.]+% to +[\d.]+% .*(inside|OUTSIDE)$", shown, re.MULTILINE)
+    assert "Health survey" in (folder / "report.html").read_text()
+    assert f"The report is {folder / 'report.html'}" in shown
+    assert len((folder / "people.csv").read_text().splitlines()) == 1001
+
+
+def test_made_up_records_follow_the_seed(tmp_path: Path) -> None:
+    model = demo.known_model()
+    for name, seed in (("a", 7), ("b", 7), ("c", 8)):
+        demo.make_up(model, tmp_path / name, 50, seed)
+    records = [(tmp_path / name).read_bytes() for name in "abc"]
     assert records[0] == records[1] != records[2]
-    noisy = [Release.load(tmp_path / name / "visits.qfr").tables for name in "ab"]
-    # All 16 cells agree by chance with probability below (1/4)**16: each of two Laplace draws of scale 2.
+
+
+def test_the_noise_follows_no_seed(tmp_path: Path) -> None:
+    demo.make_up(demo.known_model(), tmp_path / "survey.csv", 50, 7)
+    demo.known_schema().save(tmp_path / "schema.json")
+    noisy = []
+    for _ in range(2):
+        noisy.append(qf.Release.load(demo.publish(tmp_path)).tables)
+        for name in ("survey.qfr", "budget.db", "curator.pem", "curator.pub.pem"):
+            (tmp_path / name).unlink()
+    # All 59 cells agree by chance with probability below (1/10)**59: each of two Laplace draws of scale 7.
     assert any((noisy[0][clique] != noisy[1][clique]).any() for clique in noisy[0])
 
 
@@ -53,4 +87,5 @@ def test_it_ends_where_a_command_fails(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("quietfield.curator.publish.release", fails)
     folder = tmp_path / "demo"
     assert main(["demo", "--folder", str(folder)]) == 1
-    assert not (folder / "visits.qfr").exists()
+    assert not (folder / "survey.qfr").exists()
+    assert not (folder / "map.qfm").exists()

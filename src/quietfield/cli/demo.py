@@ -1,22 +1,39 @@
-"""``quietfield demo``: a known model, records drawn from it, and their way to a release, by the commands that do it."""
+"""``quietfield demo``: the whole story on made-up people, by the commands that do it, with the truth beside it."""
 
 import csv
 import io
 import random
 import shlex
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from quietfield.model import Model
+    from quietfield.releases import Release
+    from quietfield.schema import Schema
 
 app = typer.Typer()
 
-AGES, SMOKES, VISITS = (18, 40, 65), ["no", "yes"], [0, 1, 2, 3]
+AGES = (18, 40, 65)
 ENDS = (5, *AGES, 95)  # of the made-up ages
+LABELS: "dict[str, list[str] | list[int]]" = {
+    "smokes": ["no", "yes"],
+    "exercise": ["rarely", "weekly", "daily"],
+    "health": ["poor", "fair", "good"],
+    "visits": [0, 1, 2, 3],
+}
+CLIQUES = [("age", "smokes"), ("age", "exercise"), ("age", "health"), ("smokes", "health"), ("exercise", "health"),
+           ("health", "visits")]  # fmt: skip
+ASKED, GIVEN = "visits", {"age": "65+", "smokes": "yes"}
+#: The methods that are shown where they exist, the default first.
+SHOWN = ("map", "cgm", "cgm-nlbp", "naive")
+LEVEL = 0.9
 
 
 @app.command(epilog="Example: quietfield demo --rows 2000 --folder demo")
@@ -26,110 +43,176 @@ def demo(
         Path | None, typer.Option(help="Where the files go, a new or empty folder; a temporary one unless said.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Draws the made-up records. The noise takes no seed.")] = 0,
+    open_report: Annotated[bool, typer.Option("--open", help="Open the report in a browser at the end.")] = False,
 ) -> None:
-    """Show the way from records to a release and a learned model."""
-    from quietfield import drawing
+    """Show the way from records to a release, learned models, error bars and a report."""
     from quietfield.errors import FileError
     from quietfield.model import load
+    from quietfield.releases import Release
 
     if folder is None:
         folder = Path(tempfile.mkdtemp(prefix="quietfield-demo-"))
     elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise FileError(f"{folder} is there and not empty; name a new folder.")
     folder.mkdir(parents=True, exist_ok=True)
-    records, schema, ledger, out = (folder / name for name in ("visits.csv", "schema.json", "budget.db", "visits.qfr"))
-    known_model().save(folder / "truth.qfm")
-    model = load(folder / "truth.qfm")
-    typer.echo(f"# A known model, saved and loaded again: {folder / 'truth.qfm'}\n#   {model!r}")
-    typer.echo("# Its visits, in all and of smokers over 65:\n")
-    typer.echo(drawing.bars(VISITS, model.marginal("visits")) + "\n")
-    typer.echo(drawing.bars(VISITS, model.conditional("visits", given={"age": "65+", "smokes": "yes"})) + "\n")
-    truth = make_up(model, records, rows, seed)
-    typer.echo(f"# Drew {rows} made-up people from it: {records}")
-    write_schema(schema)
-    typer.echo(f"# Wrote down, without looking at them, what can occur: {schema}")
-    typer.echo("# The curator opens an account for these records, counts, pays, adds noise and publishes:")
-    run("ledger", "create", str(ledger), "--epsilon", "4", "--unit", "rows:1")
-    options = ["--schema", str(schema), "--structure", "chain", "--epsilon", "1", "--unit", "rows:1"]
-    run("release", str(records), *options, "--ledger", str(ledger), "--out", str(out))
-    typer.echo("\n# Anyone can check and read what was published:")
-    run("verify", str(out))
-    compare(out, truth)
-    learn(out, model)
-    typer.echo(f"\n# All files are in {folder}; `quietfield --help` lists what else can be done with them.")
+    truth = known_model()
+    truth.save(folder / "truth.qfm")
+    made = make_up(truth, folder / "survey.csv", rows, seed)
+    known_schema().save(folder / "schema.json")
+    say("A survey with a known truth")
+    typer.echo(f"{rows:,} people were made up from a known model, {truth!r}.")
+    typer.echo("Only because they are made up can this demonstration show how far each answer is from the truth.")
+    out, names = publish(folder), {name: folder / f"{name}.qfm" for name in methods()}
+    release = Release.load(out)
+    compare(release, made)
+    say("The analyst has the release alone, and learns models from it")
+    for name, path in names.items():
+        run("fit", str(out), "--method", name, "--out", str(path))
+    learned = {name: load(path) for name, path in names.items()}
+    say("How far each is from the truth, which no analyst can know")
+    judge(learned, release, truth)
+    say("What the default promises about its own errors, beside its true ones")
+    promise(learned[SHOWN[0]], truth)
+    say("Made-up people from the learned model, and a report that may be published")
+    run("sample", str(names[SHOWN[0]]), "--rows", "1000", "--seed", "0", "--out", str(folder / "people.csv"))
+    report = folder / "report.html"
+    run("report", str(out), "--model", str(names[SHOWN[0]]), "--title", "Health survey", "--out", str(report))
+    typer.echo(f"\nThe report is {report}; all files are in {folder}.")
+    typer.echo("`quietfield --help` lists what else can be done with them.")
+    if open_report:
+        typer.launch(report.resolve().as_uri())
+
+
+def known_schema() -> "Schema":
+    """What can occur in the survey, written down without looking at it."""
+    from quietfield.schema import Cuts, Schema
+
+    return Schema({"age": Cuts(AGES), **LABELS})
 
 
 def known_model() -> "Model":
-    """Who smokes, by age, and how often they see a doctor; a child with three visits is declared impossible."""
-    from quietfield.domain import Domain
+    """Who smokes, moves, is well and sees a doctor how often."""
     from quietfield.model import Model
-    from quietfield.schema import Cuts, Schema
 
-    domain = Schema({"age": Cuts(AGES), "smokes": SMOKES, "visits": VISITS}).domain
-    return Model(
-        Domain(domain, impossible=[{"age": "<18", "visits": 3}]),
-        {
-            ("age", "smokes"): [[0.0, -4.0], [0.7, -0.2], [0.7, -0.1], [0.2, -1.5]],
-            ("smokes", "visits"): [[0.6, 0.6, -0.4, -2.0], [-0.6, 0.2, 0.5, 0.1]],
-        },
-    )
+    tables = [
+        [[0.4, -3.6], [0.4, -0.3], [0.4, -0.2], [0.2, -1.5]],
+        [[-0.8, 0.2, 0.9], [-0.1, 0.4, 0.0], [0.3, 0.3, -0.4], [0.8, 0.1, -0.9]],
+        [[-1.6, -0.3, 0.9], [-0.9, 0.0, 0.7], [0.1, 0.3, 0.1], [0.8, 0.4, -0.6]],
+        [[-0.4, 0.0, 0.4], [0.5, 0.1, -0.5]],
+        [[0.5, 0.1, -0.6], [0.0, 0.1, 0.0], [-0.5, -0.1, 0.6]],
+        [[-1.2, -0.2, 0.6, 1.0], [-0.3, 0.5, 0.3, -0.4], [0.9, 0.5, -0.5, -1.6]],
+    ]
+    return Model(known_schema().domain, dict(zip(CLIQUES, tables, strict=True)))
 
 
-def make_up(model: "Model", path: Path, rows: int, seed: int) -> dict[tuple[str, int], int]:
-    """Write records from the model; the true number by smoking and visits, which only a demonstration may show."""
+def make_up(model: "Model", path: Path, rows: int, seed: int) -> "np.ndarray":
+    """Write records from the model as a file that a curator might hold; their codes."""
     from quietfield.files import write_atomically
 
     draw = random.Random(seed)
     frame = model.sample(rows, seed=seed)
-    truth = {(smokes, visits): 0 for smokes in SMOKES for visits in VISITS}
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow(["age", "smokes", "visits"])
-    for age, smokes, visits in frame.codes.tolist():
-        years = draw.randrange(ENDS[age], ENDS[age + 1])
-        writer.writerow([years, SMOKES[smokes], VISITS[visits]])
-        truth[SMOKES[smokes], VISITS[visits]] += 1
+    writer.writerow(["age", *LABELS])
+    for age, *rest in frame.codes.tolist():
+        values = [labels[code] for labels, code in zip(LABELS.values(), rest, strict=True)]
+        writer.writerow([draw.randrange(ENDS[age], ENDS[age + 1]), *values])
     write_atomically(path, text.getvalue().encode())
-    return truth
+    return frame.codes
 
 
-def write_schema(path: Path) -> None:
-    """The schema of the made-up records."""
-    from quietfield.schema import Cuts, Schema
+def methods() -> list[str]:
+    """The methods of learning to show."""
+    from quietfield.learning import METHODS
 
-    Schema({"age": Cuts(AGES), "smokes": SMOKES, "visits": VISITS}).save(path)
+    return [name for name in SHOWN if name in METHODS][:3]
+
+
+def publish(folder: Path) -> Path:
+    """What the curator does: a key, an account, a release. And what anyone can do: check it."""
+    from quietfield.files import write_atomically
+
+    key, ledger, out = folder / "curator.pem", folder / "budget.db", folder / "survey.qfr"
+    cliques = folder / "cliques.json"
+    write_atomically(cliques, (str([list(c) for c in CLIQUES]).replace("'", '"') + "\n").encode())
+    say("The curator opens an account for these records, counts, pays, adds noise, signs and publishes")
+    run("key", "create", str(key))
+    run("ledger", "create", str(ledger), "--epsilon", "4", "--unit", "rows:1")
+    options = ["--schema", str(folder / "schema.json"), "--structure", str(cliques), "--epsilon", "1"]
+    options += ["--unit", "rows:1", "--ledger", str(ledger), "--key", str(key), "--out", str(out)]
+    run("release", str(folder / "survey.csv"), *options)
+    run("ledger", "show", str(ledger))
+    say("Anyone can check what was published")
+    run("verify", str(out), "--trust", str(key.with_suffix(".pub.pem")))
+    return out
+
+
+def say(text: str) -> None:
+    """A heading."""
+    typer.secho(f"\n# {text}\n", bold=True)
 
 
 def run(*words: str) -> None:
     """Show a command and run it; the demonstration ends where one fails."""
     from quietfield.cli import main
 
-    typer.echo(f"\n$ quietfield {shlex.join(words)}")
+    typer.echo(f"$ quietfield {shlex.join(words)}")
     if code := main(words):
         raise typer.Exit(code)
+    typer.echo()
 
 
-def compare(path: Path, truth: dict[tuple[str, int], int]) -> None:
-    """The published table next to the true one. Only made-up records may be shown like this."""
-    from quietfield.releases import Release
+def compare(release: "Release", codes: "np.ndarray") -> None:
+    """A published table next to the true one. Only made-up records may be shown like this."""
+    import numpy as np
 
-    table = Release.load(path).tables["smokes", "visits"]
-    typer.echo("\n# The noisy table of smokes and visits, next to the true one (the records are made up):")
-    typer.echo(f"{'smokes':>8} {'visits':>8} {'noisy':>8} {'true':>8}")
-    for (smokes, visits), noisy in zip(truth, table.ravel(), strict=True):
-        typer.echo(f"{smokes:>8} {visits:>8} {noisy:>8g} {truth[smokes, visits]:>8}")
+    clique = ("smokes", "health")
+    table, places = release.tables[clique], [release.domain.position(name) for name in clique]
+    true = np.zeros(table.shape, dtype=int)
+    np.add.at(true, tuple(codes[:, place] for place in places), 1)
+    typer.echo("A published table next to the true one:\n")
+    typer.echo(f"{'smokes':>8} {'health':>8} {'noisy':>8} {'true':>8}")
+    for cell in np.ndindex(table.shape):
+        labels = [release.domain.labels(name)[i] for name, i in zip(clique, cell, strict=True)]
+        typer.echo(f"{labels[0]:>8} {labels[1]:>8} {table[cell]:>8g} {true[cell]:>8}")
 
 
-def learn(path: Path, truth: "Model") -> None:
-    """Learn a model from the release alone, and show its answer beside the known one."""
-    from quietfield import drawing
-    from quietfield.learning import fit
-    from quietfield.releases import Release
+def judge(learned: "dict[str, Model]", release: "Release", truth: "Model") -> None:
+    """Each model's divergence from the truth, and the share of its tables that lies in the wrong cell."""
+    import numpy as np
 
-    learned = fit(Release.load(path))
-    learned.save(path.with_name("learned.qfm"))
-    asked = {"age": "65+", "smokes": "yes"}
-    typer.echo("\n# The analyst learns a model from the release alone. Visits of smokers over 65, learned and known:\n")
-    typer.echo(drawing.bars(VISITS, learned.conditional("visits", given=asked)) + "\n")
-    typer.echo(drawing.bars(VISITS, truth.conditional("visits", given=asked)))
-    typer.echo(f"\n# Divergence of the learned model from the known one: {truth.kl(learned):.4f} nats")
+    def wrong(tables: "Mapping[tuple[str, str], np.ndarray]") -> float:
+        gaps = [0.5 * float(np.abs(tables[c] - truth.marginal(c)).sum()) for c in CLIQUES]
+        return sum(gaps) / len(gaps)
+
+    noisy = {c: np.maximum(release.tables[c], 0) / max(float(np.maximum(release.tables[c], 0).sum()), 1.0)
+             for c in CLIQUES}  # fmt: skip
+    typer.echo(f"{'':>14} {'KL (nats)':>10} {'in wrong cell':>14}")
+    typer.echo(f"{'noisy tables':>14} {'':>10} {wrong(noisy):>14.2%}")
+    for name, model in learned.items():
+        typer.echo(f"{name:>14} {truth.kl(model):>10.4f} {wrong({c: model.marginal(c) for c in CLIQUES}):>14.2%}")
+
+
+def promise(model: "Model", truth: "Model") -> None:
+    """Answers with their intervals beside the truth, and how many of all cells of all tables lie inside theirs."""
+    import numpy as np
+
+    answer, true = model.conditional(ASKED, given=GIVEN), truth.conditional(ASKED, given=GIVEN)
+    low, high = model.interval(ASKED, LEVEL, given=GIVEN)
+    typer.echo(f"Doctor's visits of smokers over 65: learned, its {LEVEL:.0%} interval, and the truth")
+    for i, label in enumerate(truth.domain.labels(ASKED)):
+        mark = "inside" if low[i] <= true[i] <= high[i] else "OUTSIDE"
+        typer.echo(f"{label:>8} {answer[i]:>8.1%}   {low[i]:>6.1%} to {high[i]:>6.1%} {true[i]:>8.1%}  {mark}")
+    inside, half, error = [], [], []
+    for clique in CLIQUES:
+        low, high = model.interval(clique, LEVEL)
+        share = truth.marginal(clique)
+        inside.append(((low <= share) & (share <= high)).ravel())
+        half.append(((high - low) / 2).ravel())
+        error.append(np.abs(model.marginal(clique) - share).ravel())
+    typer.echo(
+        f"\nOf all {sum(map(len, inside))} cells of the tables, {np.concatenate(inside).mean():.0%} lie inside their "
+        f"{LEVEL:.0%} intervals.\nPromised: errors of about {np.concatenate(half).mean():.2%} at most, nine times of "
+        f"ten. True: {np.concatenate(error).mean():.2%} on average, {np.quantile(np.concatenate(error), LEVEL):.2%} at "
+        "most, nine times of ten.\n(The cells of one survey err together, so one run may lie well off the level.)"
+    )

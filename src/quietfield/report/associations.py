@@ -55,6 +55,42 @@ def cramers_v(p: "np.ndarray") -> float:
     return min(1.0, float(np.sqrt(chi / (min(rows, columns) - 1))))
 
 
+def slopes(p: "np.ndarray") -> "np.ndarray":
+    """The derivative of Cramér's V by each cell of p, its margins moving along; 0 where V is.
+
+    With f the sum of p^2 / (p_a p_b) and k = min(r, c) - 1, V^2 = (f - 1) / k where p sums to 1.
+    """
+    import numpy as np
+
+    v = cramers_v(p)
+    most = min(int((p.sum(1) > 0).sum()), int((p.sum(0) > 0).sum())) - 1
+    if v <= 0 or most < 1:
+        return np.zeros_like(p)
+    q = independent(p)
+    t = np.divide(p * p, q, out=np.zeros_like(p), where=q > 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        own = np.where(q > 0, 2 * p / q, 0.0)
+        rows = np.where(p.sum(1) > 0, t.sum(1) / p.sum(1), 0.0)
+        columns = np.where(p.sum(0) > 0, t.sum(0) / p.sum(0), 0.0)
+    return (own - rows[:, None] - columns[None, :]) / (2 * v * most)
+
+
+def v_interval(p: "np.ndarray", half: float, spreads: "np.ndarray") -> tuple[float, float]:
+    """An interval of Cramér's V from that of its linear approximation (half as wide as ``half`` on each side).
+
+    V cannot be negative, so errors of the cells, with standard deviations ``spreads``, push it away from 0 by a known
+    amount: V^2 grows by about sum spread^2 / (q k). A noisy estimate has that much too much, and one that was shrunk
+    towards independence may have as much too little; the interval allows for either.
+    """
+    import numpy as np
+
+    v, q = cramers_v(p), independent(p)
+    most = max(min(p.shape) - 1, 1)
+    grown = float(np.divide(spreads**2, q, out=np.zeros_like(p), where=q > 0).sum()) / most
+    low = float(np.sqrt(max(v * v - grown, 0.0))) - half
+    return max(low, 0.0), min(float(np.sqrt(v * v + grown)) + half, 1.0)
+
+
 def mutual_information(p: "np.ndarray") -> float:
     """Mutual information in bits."""
     import numpy as np

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 MOST_ROWS = 24  # labels of one attribute that are shown
 MOST_MAPS = 12  # pairs with a heat map
 MOST_PAIRS = 60  # pairs in the list
+MOST_CELLS = 400  # of a pair's table, for intervals of its cells
+MOST_APART = 6  # pairs that no clique joins, with intervals
 MOST_TABLES = 60  # tables in the list of fits
 
 
@@ -154,6 +156,20 @@ class Intervals:
             return None
         return low, high
 
+    def association(
+        self, pair: tuple[str, str], p: "np.ndarray"
+    ) -> "tuple[tuple[float, float], tuple[np.ndarray, np.ndarray]] | None":
+        """The interval of a pair's Cramér's V, and those of the cells of its table."""
+        from scipy.special import ndtri
+
+        cells = self.of(pair)
+        if cells is None:
+            return None
+        slopes = associations.slopes(p)
+        low, high = self.model.interval({pair: slopes}, self.level)
+        spreads = (cells[1] - cells[0]) / (2 * float(ndtri(0.5 + self.level / 2)))
+        return associations.v_interval(p, (high - low) / 2, spreads), cells
+
 
 def _attribute(model: "Model", name: str, intervals: Intervals) -> Attribute:
     shares = model.marginal(name)
@@ -189,14 +205,17 @@ def _pairs(
         if p is not None:
             joints[pair], strength[pair] = p, associations.cramers_v(p)
     order = sorted(joints, key=lambda pair: -strength[pair])
-    found = []
+    found, apart = [], 0
     for i, pair in enumerate(order[:MOST_PAIRS]):
         p, v = joints[pair], strength[pair]
-        low, high = None, None
-        drawn = None
-        if i < MOST_MAPS and min(p.shape) > 1:
-            ends = intervals.of(pair) if intervals.there else None
-            drawn = heat(release, fits, pair, p, ends)
+        low, high, ends = None, None, None
+        # An interval of a pair that no clique joins needs an inference of its own, compiled for it alone.
+        apart += pair not in joined
+        if intervals.there and (pair in joined or apart <= MOST_APART) and p.size <= MOST_CELLS:
+            known = intervals.association(pair, p)
+            if known is not None:
+                (low, high), ends = known
+        drawn = heat(release, fits, pair, p, ends) if i < MOST_MAPS and min(p.shape) > 1 else None
         bits = associations.mutual_information(p)
         bar = plots.bar(v, low, high, 1.0)
         found.append(Pair(*pair, v, low, high, bits, pair in joined, associations.word(v), bar, drawn))
