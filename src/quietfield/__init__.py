@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from quietfield import structures as structures
     from quietfield.curator.counting.statfiles import StatFile as StatFile
     from quietfield.comparison import compare as compare
+    from quietfield.curator.evaluate import evaluate as evaluate
+    from quietfield.curator.evaluate import private_score as private_score
     from quietfield.curator.ledger import Ledger as Ledger
     from quietfield.curator.private_report import write_private_report as write_private_report
     from quietfield.curator.publish import release as release
@@ -51,6 +53,7 @@ _NAMES = {
     "Dates": "schema",
     "Domain": "domain",
     "Error": "errors",
+    "evaluate": "curator.evaluate",
     "fit": "learning",
     "fit_random_tables": "learning.references",
     "fit_true_tables": "learning.references",
@@ -65,6 +68,7 @@ _NAMES = {
     "people_tables": "publication",
     "Person": "curator.units",
     "preview": "previews",
+    "private_score": "curator.evaluate",
     "Release": "releases",
     "release": "curator.publish",
     "Rows": "curator.units",

@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "check": ("check", "Show nulls and unknown values by column (NOT PRIVATE)."),
     "compare": ("compare", "Compare models or methods on the same release."),
     "demo": ("demo", "Show the way from records to a release and a learned model."),
+    "evaluate": ("evaluate", "Evaluate a model against a truth, a release or records."),
     "export": ("export", "Write tables: those of a release, or a model's for people."),
     "fit": ("models", "Learn a model from a release alone."),
     "key": ("key", "Make the keys that sign releases."),

@@ -1,0 +1,298 @@
+"""A model against records: NOT PRIVATE, for the curator's eyes alone; or one noisy score, paid from a ledger.
+
+The mean log-likelihood of records needs no more than their tables:  sum over cliques of theta_C . n_C / n  -  A(theta).
+
+The private score is a sum over records of their log-probability, clipped to a public interval [low, high] and set on
+a grid of :data:`~quietfield.units.GRID` steps; one row adds at most GRID steps to it, and one to the number of rows,
+which is released beside it. Both get exact noise through the same mechanism as tables do.
+"""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from math import inf, isfinite, sqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from quietfield import accounting
+from quietfield.curator import mechanism
+from quietfield.curator.counting import count, engine
+from quietfield.curator.ledger import Ledger, now
+from quietfield.curator.units import GRID, Counted, Rows, Statistics, Unit, statistics
+from quietfield.domain import Clique
+from quietfield.errors import Error, names
+from quietfield.model import Model
+from quietfield.schema import Schema
+from quietfield.structures import Structure
+
+WARNING = "NOT PRIVATE: computed from the records without noise. For the curator's eyes only; do not pass it on."
+
+
+@dataclass(frozen=True)
+class TableError:
+    """One table of the model beside the records' own. NOT PRIVATE.
+
+    ``distance`` is the total variation, ``expected`` what chance alone makes of it in so many records, were the model
+    right; ``largest`` is the largest difference of a share and ``labels`` its cell.
+    """
+
+    attributes: Clique
+    distance: float
+    expected: float
+    largest: float
+    labels: tuple[Any, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class Evaluation:
+    """A model against records. NOT PRIVATE.
+
+    ``mean_log_likelihood`` is in nats a record, minus infinity if records have a combination that the model rules out
+    (``impossible`` counts them).
+    """
+
+    records: int
+    mean_log_likelihood: float
+    impossible: int
+    mean_error: float
+    p95_error: float
+    tables: tuple[TableError, ...] = field(default=())
+
+    def to_dict(self) -> dict[str, Any]:
+        """A plain dictionary for JSON, with the warning first."""
+        return {
+            "warning": WARNING,
+            "records": self.records,
+            "mean_log_likelihood": self.mean_log_likelihood if isfinite(self.mean_log_likelihood) else None,
+            "impossible": self.impossible,
+            "mean_error": self.mean_error,
+            "p95_error": self.p95_error,
+            "tables": [
+                {
+                    "attributes": list(table.attributes),
+                    "distance": table.distance,
+                    "expected_by_chance": table.expected,
+                    "largest_error": table.largest,
+                    "labels": list(table.labels),
+                }
+                for table in self.tables
+            ],
+        }
+
+    def lines(self) -> list[str]:
+        """In words, for the curator's terminal."""
+        said = [
+            WARNING,
+            f"records        {self.records:,}",
+            f"log-likelihood {self.mean_log_likelihood:.4f} nats a record"
+            + (f" ({self.impossible:,} records are impossible under the model)" if self.impossible else ""),
+            f"error          {self.mean_error:.3%} on average, {self.p95_error:.3%} is above 19 of 20 cells",
+        ]
+        for table in sorted(self.tables, key=lambda table: -table.distance)[:10]:
+            cell = ", ".join(map(str, table.labels))
+            said.append(
+                f"{' × '.join(table.attributes)}: distance {table.distance:.2%} (by chance {table.expected:.2%}), "
+                f"most at {cell}: {table.largest:.2%}"
+            )
+        return [*said, WARNING]
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines())
+
+
+def evaluate(model: Model, source: Any, schema: Schema) -> Evaluation:
+    """Compare a model with records, held out or those that it was learned from. NOT PRIVATE: no noise is added.
+
+    ``source`` is whatever :func:`quietfield.release` takes. Records that the schema drops are not counted.
+
+    >>> import quietfield as qf
+    >>> schema = qf.Schema({"a": [0, 1], "b": [0, 1]})
+    >>> model = qf.Model(schema.domain, {("a", "b"): [[0.0, 0.0], [0.0, 0.0]]})
+    >>> found = evaluate(model, {"a": [0, 1, 1, 0], "b": [0, 1, 1, 1]}, schema)
+    >>> found.records, round(found.mean_log_likelihood, 3)
+    (4, -1.386)
+    """
+    _check(model, schema)
+    cliques = _counted_cliques(model)
+    wanted = statistics(Structure(tuple(cliques)), schema.domain, Rows(1), "add_remove", True)
+    counts = count(source, schema, wanted, Rows(1))
+    n = int(counts.total or 0)
+    if n == 0:
+        raise Error("no record is left to evaluate on: the schema drops all of them, or there are none.")
+    tables = dict(zip(cliques, counts.tables, strict=True))
+    gaps, found = [], []
+    for clique, table in tables.items():
+        share = model.marginal(clique)
+        gap = np.abs(table / n - share)
+        cell = np.unravel_index(gap.argmax(), gap.shape)
+        labels = tuple(model.domain.labels(name)[int(i)] for name, i in zip(clique, cell, strict=True))
+        chance = 0.5 * float(np.sqrt(2 / np.pi * share * (1 - share) / n).sum())
+        found.append(TableError(clique, 0.5 * float(gap.sum()), chance, float(gap.max()), labels))
+        gaps.append(gap.ravel())
+    impossible = 0
+    for clique, mask in model.domain.masks:
+        stored = next(c for c in cliques if set(c) == set(clique))
+        table = tables[stored].transpose([stored.index(name) for name in clique])
+        impossible = max(impossible, int(table[~mask].sum()))
+    score = sum(float((theta * tables[clique]).sum()) for clique, theta in model.potentials.items()) / n
+    cells = np.concatenate(gaps)
+    return Evaluation(
+        records=n,
+        mean_log_likelihood=-inf if impossible else score - model.log_partition(),
+        impossible=impossible,
+        mean_error=float(cells.mean()),
+        p95_error=float(np.quantile(cells, 0.95)),
+        tables=tuple(found),
+    )
+
+
+@dataclass(frozen=True)
+class PrivateScore:
+    """A noisy mean log-likelihood, which may be published: what it cost, and how far noise moves it.
+
+    ``mean_log_likelihood`` is of log-probabilities clipped to [``low``, ``high``]; ``std`` is the standard deviation
+    that the noise gives it; ``records`` is the noisy number of records.
+    """
+
+    mean_log_likelihood: float
+    std: float
+    records: float
+    low: float
+    high: float
+    epsilon: Fraction
+    delta: Fraction | None
+    protects: str
+    ledger: str | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """A plain dictionary for JSON."""
+        return {
+            "mean_log_likelihood": self.mean_log_likelihood,
+            "noise_std": self.std,
+            "records": self.records,
+            "clipped_to": [self.low, self.high],
+            "epsilon": float(self.epsilon),
+            "delta": None if self.delta is None else float(self.delta),
+            "protects": self.protects,
+            "ledger": self.ledger,
+        }
+
+
+def private_score(
+    model: Model,
+    source: Any,
+    schema: Schema,
+    *,
+    epsilon: accounting.Number,
+    delta: accounting.Number | None = None,
+    unit: Unit,
+    ledger: "Ledger | str | Path | None",
+    noise: mechanism.NoiseKind = "laplace",
+    clip: tuple[float, float] | None = None,
+) -> PrivateScore:
+    """The mean log-likelihood of records under a model, with differential privacy, paid from a ledger.
+
+    ``clip`` is the interval that log-probabilities are cut to; it must be chosen without a look at the records. By
+    default it is where the log-probabilities of 4,000 samples of the model itself lie. ``unit`` is ``Rows(k)``.
+
+    >>> import quietfield as qf
+    >>> schema = qf.Schema({"a": [0, 1]})
+    >>> model = qf.Model(schema.domain, {("a",): [0.0, 1.0]})
+    >>> people = {"a": [0, 1, 1] * 2000}
+    >>> found = private_score(model, people, schema, epsilon=1, unit=qf.Rows(1), ledger=None)
+    >>> abs(found.mean_log_likelihood + 0.646) < 0.1
+    True
+    """
+    _check(model, schema)
+    if not isinstance(unit, Rows):
+        raise Error(f"a private score protects rows: give the unit Rows(k), not {unit!r}.")
+    low, high = _clip(model, clip)
+    plan = mechanism.plan(_summed(unit.rows), epsilon=epsilon, delta=delta, noise=noise)
+    book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
+    if book is not None and not isinstance(book, Ledger):
+        raise Error(f"ledger is a path, a Ledger or None, not a {type(book).__name__}.")
+    _check_columns(source, schema)
+    name, started = secrets.token_hex(16), now()
+    if book is not None:  # before any record is read: whether that fails may depend on one
+        price: dict[str, Any] = {"epsilon": plan.epsilon, "delta": plan.delta, "rho": plan.rho, "unit": unit}
+        book.charge(name, **price, neighbours="add_remove", what="score of a model on records", time=started)
+    codes = _codes(source, schema)[:, [schema.domain.position(name) for name in model.domain]]
+    clipped = np.clip(model.log_prob(codes), low, high)
+    steps = np.clip(np.floor((clipped - low) / (high - low) * GRID), 0, GRID).astype(np.int64)
+    (summed,), total = mechanism.draw(plan, [steps.sum(keepdims=True, dtype=np.int64)], len(codes) * GRID)
+    assert total is not None
+    if total <= 0:
+        raise Error("the noise is larger than the number of records, so there is no mean; pay a larger epsilon.")
+    share = float(summed[0]) / total
+    spread = [one.std for one in plan.noises]
+    std = (high - low) * sqrt(spread[0] ** 2 + (share * spread[1]) ** 2) / (total / GRID)
+    mean = low + (high - low) * min(max(share, 0.0), 1.0)
+    paid = None if book is None else book.id
+    return PrivateScore(mean, std, total / GRID, low, high, plan.epsilon, plan.delta, unit.describe(), paid)
+
+
+def _counted_cliques(model: Model) -> list[Clique]:
+    """The model's cliques, those that rule combinations out, and attributes that stand alone."""
+    found = {frozenset(clique): clique for clique in model.cliques}
+    for clique in [*(clique for clique, _ in model.domain.masks), *((name,) for name in model.domain)]:
+        if not any(set(clique) == known if len(clique) > 1 else set(clique) <= known for known in found):
+            found[frozenset(clique)] = clique
+    return list(found.values())
+
+
+def _summed(rows: int) -> Statistics:
+    """One number that a row changes by at most 1 (in steps of 1/GRID), and the number of rows."""
+    most = Fraction(rows)
+    number = Counted(((),), (1,), None, most, most**2)
+    return Statistics((number,), True, False, GRID, "add_remove", 2 * most, 2 * most**2, most)
+
+
+def _clip(model: Model, clip: tuple[float, float] | None) -> tuple[float, float]:
+    if clip is None:
+        drawn = model.log_prob(model.sample(4000, seed=0).codes)
+        low, high = float(np.quantile(drawn, 0.001)), float(drawn.max())
+        return (low, high) if high - low > 1e-6 else (low - 1.0, high)
+    try:
+        low, high = (float(end) for end in clip)
+    except (TypeError, ValueError):
+        low, high = 0.0, 0.0
+    if not (-inf < low < high <= 0):
+        raise Error(f"clip is an interval of log-probabilities such as (-20, 0), not {clip!r}.")
+    return low, high
+
+
+def _check(model: Model, schema: Schema) -> None:
+    if not isinstance(model, Model):
+        raise Error(f"what is evaluated is a Model, not a {type(model).__name__}.")
+    if not isinstance(schema, Schema):
+        raise Error(f"records are read by a Schema, not by a {type(schema).__name__}.")
+    known: Mapping[str, Any] = {name: schema.domain.labels(name) for name in schema.domain}
+    differing = [name for name in model.domain if known.get(name) != model.domain.labels(name)]
+    if differing:
+        raise Error(
+            f"schema and model differ in {names(differing)}: each attribute of the model must be in the schema, with "
+            "the same labels in the same order."
+        )
+
+
+def _check_columns(source: Any, schema: Schema) -> None:
+    """Refuse a file without the columns asked for, from its header alone, before the charge."""
+    if isinstance(source, str | Path):
+        columns = engine(source).source.columns  # type: ignore[attr-defined]  # a path is for DuckDB's engine
+        missing = [schema.column(name) for name in schema if schema.column(name) not in columns]
+        if missing:
+            raise Error(f"the data has no column {names(missing)}; check the schema and the first line.")
+
+
+def _codes(source: Any, schema: Schema) -> np.ndarray:
+    """The records that the schema keeps, as codes. Private."""
+    if isinstance(source, np.ndarray):
+        if source.ndim != 2 or source.dtype.kind not in "iub" or source.shape[1] != len(schema):
+            raise Error("an array of codes has a column of whole numbers for each attribute, in the schema's order.")
+        return source[((source >= 0) & (source < np.array(schema.domain.shape))).all(axis=1)].astype(np.int64)
+    from quietfield.curator.counting.embedded import DuckEngine
+
+    return DuckEngine(source).codes(schema)

@@ -1,0 +1,178 @@
+"""A model against records: exact and marked, or noisy and paid for."""
+
+import json
+
+import numpy as np
+import pytest
+
+import quietfield as qf
+from quietfield.cli import main
+from quietfield.curator import evaluate as evaluation
+from quietfield.units import GRID
+
+pytest.importorskip("duckdb")
+pytest.importorskip("opendp")
+
+SCHEMA = qf.Schema({"a": ["x", "y"], "b": [0, 1, 2], "c": [0, 1]})
+MODEL = qf.Model(
+    SCHEMA.domain, {("b", "a"): [[1.0, 0.0], [0.3, 0.2], [-1.0, 0.5]], ("b", "c"): [[0, 1], [1, 0], [0, 0]]}
+)
+
+
+@pytest.fixture(scope="module")
+def people():
+    return MODEL.sample(3000, seed=4)
+
+
+@pytest.fixture
+def files(tmp_path, people):
+    people.save(tmp_path / "people.csv")
+    SCHEMA.save(tmp_path / "schema.json")
+    MODEL.save(tmp_path / "model.qfm")
+    return tmp_path
+
+
+def test_the_log_likelihood_is_the_mean_over_records(people):
+    for source in (people.codes, {name: people[name] for name in people.columns}):
+        found = evaluation.evaluate(MODEL, source, SCHEMA)
+        assert found.records == 3000
+        assert found.mean_log_likelihood == pytest.approx(MODEL.log_prob(people.codes).mean(), abs=1e-9)
+
+
+def test_a_right_model_is_off_by_chance_alone_and_a_wrong_one_by_more(people):
+    right = evaluation.evaluate(MODEL, people.codes, SCHEMA)
+    wrong = evaluation.evaluate(qf.Model(SCHEMA.domain, {("a", "b"): np.zeros((2, 3))}), people.codes, SCHEMA)
+    for table in right.tables:
+        assert table.distance < 3 * table.expected
+    assert {table.attributes for table in wrong.tables} == {("a", "b"), ("c",)}
+    assert max(table.distance / table.expected for table in wrong.tables) > 5
+    assert wrong.mean_log_likelihood < right.mean_log_likelihood
+    assert wrong.mean_error > right.mean_error
+
+
+def test_it_is_marked_wherever_it_is_shown(people):
+    found = evaluation.evaluate(MODEL, people.codes, SCHEMA)
+    assert repr(found).count("NOT PRIVATE") == 2
+    assert "NOT PRIVATE" in found.to_dict()["warning"]
+
+
+def test_impossible_combinations_are_counted():
+    domain = qf.Domain({"a": ["x", "y"], "b": [0, 1, 2], "c": [0, 1]}, impossible=[{"c": 1, "a": "y"}])
+    strict = qf.Model(domain, {("a", "b"): np.zeros((2, 3))})
+    codes = np.array([[0, 1, 0], [1, 2, 1], [1, 0, 1]])
+    found = evaluation.evaluate(strict, codes, SCHEMA)
+    assert found.impossible == 2
+    assert found.mean_log_likelihood == -np.inf
+    assert json.loads(json.dumps(found.to_dict()))["mean_log_likelihood"] is None
+
+
+def test_a_private_score_is_right_on_average_and_as_spread_as_it_says(people):
+    scores = [
+        evaluation.private_score(MODEL, people.codes, SCHEMA, epsilon=0.5, unit=qf.Rows(2), ledger=None, clip=(-6, 0))
+        for _ in range(300)
+    ]
+    truth = np.clip(MODEL.log_prob(people.codes), -6, 0).mean()
+    means = np.array([score.mean_log_likelihood for score in scores])
+    std = np.mean([score.std for score in scores])
+    assert abs(means.mean() - truth) < 4 * std / np.sqrt(300)
+    assert 0.85 < means.std() / std < 1.15
+    totals = np.array([score.records for score in scores])
+    # Two numbers of sensitivity 2 each at epsilon 0.5: Laplace noise of scale 8.
+    assert totals.std() == pytest.approx(8 * np.sqrt(2), rel=0.2)
+
+
+def test_one_row_changes_the_sum_by_no_more_than_is_planned_for(monkeypatch, people):
+    """What goes into the mechanism, for every possible row added: at most GRID steps and one row."""
+    seen = []
+
+    def look(plan, tables, total):
+        seen.append((int(tables[0][0]), total))
+        return [tables[0]], total
+
+    monkeypatch.setattr(evaluation.mechanism, "draw", look)
+    few = people.codes[:20]
+    rows = [np.array([[a, b, c]]) for a in range(2) for b in range(3) for c in range(2)]
+    for data in [few, *(np.concatenate([few, row]) for row in rows)]:
+        evaluation.private_score(MODEL, data, SCHEMA, epsilon=1, unit=qf.Rows(1), ledger=None, clip=(-2, -1.5))
+    for summed, total in seen[1:]:
+        assert 0 <= summed - seen[0][0] <= GRID
+        assert total - seen[0][1] == GRID
+    planned = evaluation._summed(3)
+    assert (planned.l1, planned.l2_squared, planned.denominator) == (6, 18, GRID)
+
+
+def test_the_default_clip_knows_nothing_of_the_records(people):
+    first = evaluation.private_score(MODEL, people.codes, SCHEMA, epsilon=5, unit=qf.Rows(1), ledger=None)
+    second = evaluation.private_score(MODEL, people.codes[:100], SCHEMA, epsilon=5, unit=qf.Rows(1), ledger=None)
+    assert (first.low, first.high) == (second.low, second.high)
+    assert first.low < first.mean_log_likelihood < first.high
+
+
+def test_the_ledger_pays_first_and_mistakes_cost_nothing(files, people):
+    ledger = qf.Ledger.create(files / "b.db", epsilon=1, unit=qf.Rows(1))
+    (files / "short.csv").write_text("a,b\nx,0\n")
+    asked = {"epsilon": "0.4", "unit": qf.Rows(1), "ledger": ledger}
+    for source, more, message in (
+        (files / "short.csv", {}, "no column 'c'"),
+        (people.codes, {"clip": (0, 1)}, "clip is an interval"),
+        (people.codes, {"unit": qf.Person("a", rows=1)}, "protects rows"),
+        (people.codes, {"epsilon": 0}, "greater than 0"),
+        (people.codes, {"noise": "gaussian"}, "needs a delta"),
+    ):
+        with pytest.raises(qf.Error, match=message):
+            evaluation.private_score(MODEL, source, SCHEMA, **{**asked, **more})
+    assert ledger.spent == 0
+    found = evaluation.private_score(MODEL, files / "people.csv", SCHEMA, **asked)
+    assert found.ledger == ledger.id
+    assert float(ledger.spent) == pytest.approx(0.4)
+    evaluation.private_score(MODEL, files / "people.csv", SCHEMA, **asked)
+    with pytest.raises(qf.Error, match=r"[Bb]udget|remain|left"):
+        evaluation.private_score(MODEL, files / "people.csv", SCHEMA, **asked)
+    assert len(ledger.charges) == 2
+
+
+def test_gaussian_scores_are_charged_by_rho(people, tmp_path):
+    ledger = qf.Ledger.create(tmp_path / "b.db", epsilon=2, delta=1e-6, unit=qf.Rows(1), accounting_by="zcdp")
+    found = evaluation.private_score(
+        MODEL, people.codes, SCHEMA, epsilon=1, delta=1e-6, noise="gaussian", unit=qf.Rows(1), ledger=ledger
+    )
+    assert found.delta is not None
+    assert 0 < ledger.spent < ledger.total
+
+
+def test_a_schema_of_other_labels_is_refused(people):
+    with pytest.raises(qf.Error, match="differ in 'a'"):
+        evaluation.evaluate(MODEL, people.codes, qf.Schema({"a": ["y", "x"], "b": [0, 1, 2], "c": [0, 1]}))
+
+
+def test_the_command(files, capsys):
+    model, schema, data = (str(files / name) for name in ("model.qfm", "schema.json", "people.csv"))
+    before = sorted(path.name for path in files.iterdir())
+    assert main(["evaluate", model, "--records", data, "--schema", schema, "--not-private"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("NOT PRIVATE")
+    assert shown.rstrip().endswith("do not pass it on.")
+    assert sorted(path.name for path in files.iterdir()) == before
+    assert main(["evaluate", model, "--records", data, "--schema", schema, "--not-private", "--json"]) == 0
+    assert "NOT PRIVATE" in json.loads(capsys.readouterr().out)["warning"]
+    paid = ["evaluate", model, "--records", data, "--schema", schema, "--epsilon", "1", "--no-ledger"]
+    assert main(paid) == 0
+    assert "NOT PRIVATE" not in capsys.readouterr().out
+    assert main([*paid, "--clip=-6,0", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["clipped_to"] == [-6, 0]
+    assert main(["evaluate", model, "--truth", model]) == 0
+    assert "0 nats" in capsys.readouterr().out
+    tables = {c: 500 * MODEL.marginal(c) for c in MODEL.cliques}
+    qf.Release.from_tables(MODEL.domain, tables, noise=qf.Laplace(2.0), total=500).save(files / "r.qfr")
+    assert main(["evaluate", model, "--release", str(files / "r.qfr"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["missed_tables"] == 0
+    for words, message in (
+        ([], "exactly one of --truth"),
+        (["--records", data], "records need --schema"),
+        (["--records", data, "--schema", schema], "say how"),
+        (["--records", data, "--schema", schema, "--not-private", "--epsilon", "1"], "say how"),
+        (["--records", data, "--schema", schema, "--epsilon", "1"], "say who pays"),
+        (["--truth", model, "--epsilon", "1"], "go with --records"),
+    ):
+        assert main(["evaluate", model, *words]) == 1
+        assert message in capsys.readouterr().err
