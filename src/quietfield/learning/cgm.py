@@ -6,15 +6,16 @@ noise it has the smooth dual
     u = argmin over |u_i| <= 1/b_i  of  N A(theta + u) - u.y ,      n = N m(theta + u)
 
 (write -|z|/b as the minimum of u z over |u| <= 1/b and swap; the inner maximum is N A), and the M-step is then free:
-theta + u is the maximum-likelihood estimate of n. So one iteration of EM climbs y.theta - N A(theta) within a box around
-where it stands. For Gaussian noise the box becomes the penalty b^2 u^2 / 2. A cell that was not counted does not move.
+theta + u is the maximum-likelihood estimate of n. So one iteration of EM climbs y.theta - N A(theta) within a box
+around where it stands. For Gaussian noise the box becomes the penalty b^2 u^2 / 2. A cell that was not counted does not
+move.
 
 Run to the end, EM fits the noise: where it stops is part of the estimator. We stop where a new record is most probable,
 
     maximise over iterations t   m . theta_t - A(theta_t)        (the expected log-likelihood of one more record)
 
-with the shares m of the noise-aware fit (:mod:`quietfield.learning.map`) in place of the unknown true ones: its prior is
-learned from the release, so nothing else is used and nothing is tuned.
+with the shares m of the noise-aware fit (:mod:`quietfield.learning.map`) in place of the unknown true ones: its prior
+is learned from the release, so nothing else is used and nothing is tuned.
 """
 
 from dataclasses import dataclass

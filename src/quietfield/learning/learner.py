@@ -23,6 +23,10 @@ class Learner:
         """A fit to make first and to hand to ``init``, for a method that needs one."""
         return None
 
+    def shared(self) -> "Learner":
+        """The learner without the settings that travel in the state: equal ones share what is compiled."""
+        return self
+
     def init(self, shape: Shape, data: Data, reference: State | None = None) -> State:
         """Where a fit of one release starts; on the host."""
         raise NotImplementedError

@@ -65,7 +65,7 @@ def _fit_side_by_side(
         state = [learner.init(shape, each, found) for each, (found, _) in zip(data, beside, strict=True)]
     state = jax.tree.map(lambda *parts: np.stack(parts), *state) if many else jax.tree.map(np.asarray, state[0])
     numbers: Any = jax.tree.map(lambda *parts: np.stack(parts), *data) if many else data[0]
-    step = compiled(learner, shape, many)
+    step = compiled(learner.shared(), shape, many)
     rounds = np.zeros(len(data), int)
     advice = ""
 

@@ -8,7 +8,7 @@ per record. The projection creates zeros, which no finite theta matches, so lamb
 badly (the paper's figure 1c), and the best one depends on the data. The default of 1e-3 is a middle course.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import jax
@@ -37,30 +37,33 @@ class Naive(Learner):
         if not 0 < self.regularisation < float("inf"):
             raise Error(f"the regularisation must be positive and finite, not {self.regularisation}.")
 
+    def shared(self) -> Learner:
+        return replace(self, regularisation=1.0, project=True)
+
     def init(self, shape: Shape, data: Data, reference: State | None = None) -> State:
         target = data.y / data.total
         if self.project:
             target = project(shape, target)
-        return State(np.zeros(shape.size), -np.inf, 0, False, target * shape.counted)
+        return State(np.zeros(shape.size), -np.inf, 0, False, (target * shape.counted, self.regularisation))
 
     def step(self, shape: Shape, data: Data, state: State) -> State:
-        target = state.extra
+        target, strength = state.extra
 
         def value(theta: jax.Array) -> jax.Array:
-            penalty = self.regularisation * jnp.vdot(theta, theta)
+            penalty = strength * jnp.vdot(theta, theta)
             return jnp.vdot(target, theta) - shape.log_partition(theta) - penalty
 
         def local(theta: jax.Array) -> Local:
             m, jacobian = jax.linearize(shape.shares, theta)
             return Local(
                 value(theta),
-                target - m - 2 * self.regularisation * theta,
-                lambda p: jacobian(p) + 2 * self.regularisation * p,
-                m + 2 * self.regularisation,
+                target - m - 2 * strength * theta,
+                lambda p: jacobian(p) + 2 * strength * p,
+                m + 2 * strength,
             )
 
         found = ascend(local, value, state.theta, steps=jnp.where(state.done, 0, self.steps), gain=self.gain)
-        return State(found.theta, found.value, state.steps + found.steps, found.gain <= self.gain, target)
+        return State(found.theta, found.value, state.steps + found.steps, found.gain <= self.gain, state.extra)
 
 
 def project(shape: Shape, values: np.ndarray) -> np.ndarray:
