@@ -19,8 +19,8 @@ dual N A(theta + u) - u.n + log p(y | n), convex in u, so a step that climbs is 
 speeds it up.
 
 EM overfits if it runs on. It stops when an iteration moves the average cell by less than ``settled`` records. On
-chains of order 3, random graphs, trees and grids, with 10^3 to 10^6 records and epsilon from 0.1 to 1, two populations
-each, stopping at 0.35 gave divergences within 7% of the best on the path.
+chains of order 3, random graphs, trees and grids, with 10^3 to 10^6 records and epsilon from 0.1 to 1, stopping at 0.35
+gave divergences 3% above the best on the path on average, and at most 8% (20 releases).
 
 Glossary: y noisy tables, b noise scale, N total, theta parameters, m shares, n true tables (all as in problem.py).
 """
