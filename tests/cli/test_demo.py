@@ -22,6 +22,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder, "\n".join(said)
 
 
+@pytest.mark.heavy
 def test_it_shows_commands_that_work(told: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
     folder, shown = told
     commands = [shlex.split(line)[2:] for line in shown.splitlines() if line.startswith("$ quietfield")]
@@ -33,6 +34,7 @@ def test_it_shows_commands_that_work(told: tuple[Path, str], capsys: pytest.Capt
     assert "epsilon 1 of 4 is spent" in capsys.readouterr().out
 
 
+@pytest.mark.heavy
 def test_what_it_shows_is_what_it_made(told: tuple[Path, str]) -> None:
     folder, shown = told
     release = qf.Release.load(folder / "survey.qfr", trust=folder / "curator.pub.pem")
@@ -51,6 +53,17 @@ def test_what_it_shows_is_what_it_made(told: tuple[Path, str]) -> None:
     assert "Health survey" in (folder / "report.html").read_text()
     assert f"The report is {folder / 'report.html'}" in shown
     assert len((folder / "people.csv").read_text().splitlines()) == 1001
+
+
+def test_a_perfect_model_is_judged_to_be_one(capsys: pytest.CaptureFixture[str]) -> None:
+    truth = demo.known_model()
+    exact = {clique: 5000 * truth.marginal(clique) for clique in demo.CLIQUES}
+    release = qf.Release.from_tables(truth.domain, exact, noise=qf.Laplace(1.0), total=5000)
+    uniform = qf.Model(truth.domain, {clique: 0 * truth.potentials[clique] for clique in demo.CLIQUES})
+    demo.judge({"map": truth, "flat": uniform}, release, truth)
+    found = re.findall(r"^ +([a-z ]+?) +([\d.]*) +([\d.]+)%$", capsys.readouterr().out, re.MULTILINE)
+    assert found[:2] == [("noisy tables", "", "0.00"), ("map", "0.0000", "0.00")]
+    assert found[2][:2] == ("flat", f"{truth.kl(uniform):.4f}")
 
 
 def test_made_up_records_follow_the_seed(tmp_path: Path) -> None:

@@ -41,6 +41,28 @@ def test_known_values():
     assert associations.mutual_information(np.eye(4) / 4) == pytest.approx(2)
 
 
+@given(tables.filter(lambda t: min(t.shape) > 1 and t.min() > 0.01))
+def test_slopes_are_those_of_v(table):
+    p = table / table.sum()
+    if associations.cramers_v(p) < 0.05:
+        return  # V has a kink at 0
+    slopes = associations.slopes(p)
+    move = np.random.default_rng(0).normal(size=p.shape) * p
+    move -= p * move.sum()  # stays a distribution, to first order
+    step = 1e-6
+    ahead, behind = p + step * move, p - step * move
+    rise = (associations.cramers_v(ahead / ahead.sum()) - associations.cramers_v(behind / behind.sum())) / (2 * step)
+    assert float((slopes * move).sum()) == pytest.approx(rise, rel=1e-3, abs=1e-6)
+
+
+def test_an_interval_of_v_holds_it_and_reaches_0_where_noise_explains_it():
+    p = np.array([[0.30, 0.20], [0.18, 0.32]])
+    v = associations.cramers_v(p)
+    low, high = associations.v_interval(p, 0.05, np.full(p.shape, 0.01))
+    assert 0 < low < v < high < 1
+    assert associations.v_interval(p, 0.05, np.full(p.shape, 0.1))[0] == 0
+
+
 def test_pairs_that_no_clique_joins_are_inferred_and_the_likeliest_come_first():
     domain = qf.Domain(dict.fromkeys("abcde", 3))
     _, model = pair(domain, qf.structures.chain(domain))

@@ -226,10 +226,43 @@ def test_promises_and_their_absence_are_told(small):
     assert "but for a chance of about 1e-06" in read(report_html(gaussian, model)).text
 
 
-def test_without_a_model_one_is_learned(small, tmp_path):
+@pytest.fixture(scope="module")
+def learned(small, tmp_path_factory) -> tuple[qf.Release, qf.Model]:
+    """A release and a model that was learned from it, read back from its file."""
     release, _ = small
+    path = tmp_path_factory.mktemp("learned") / "model.qfm"
+    qf.fit(release).save(path)
+    return release, qf.load(path)
+
+
+def test_intervals_are_those_of_the_model(learned):
+    page = read(report_html(*learned, level=0.8))
+    low, high = learned[1].interval("visits", 0.8)
+    table = next(t for t in page.classed("shares") if t.all("caption")[0].text == "visits")
+    found = [row.all("td")[2].text for row in table.all("tbody")[0].all("tr")]
+    assert found == [f"{a:.1%}–{b:.1%}" for a, b in zip(low, high, strict=True)]
+    rows = page.classed("list")[0].all("tbody")[0].all("tr")
+    assert len(rows) == 3
+    for row in rows:
+        v = float(row.all("td")[1].text)
+        ends = [float(end) for end in row.all("td")[2].text.split("–")]
+        assert ends[0] <= v <= ends[1]
+    assert "80% intervals" in page.text
+    assert "no intervals" not in page.text
+    assert "learned by the method map" in page.text
+
+
+def test_a_model_without_intervals_says_so(page):
+    assert "This model has no intervals" in page.text
+
+
+def test_without_a_model_one_is_learned(learned, tmp_path):
+    release, model = learned
     qf.write_report(tmp_path / "report.html", release)
-    assert "learned by the method map" in read((tmp_path / "report.html").read_text()).text
+    without = read((tmp_path / "report.html").read_text())
+    assert [table.text for table in without.classed("shares")] == [
+        table.text for table in read(report_html(release, model)).classed("shares")
+    ]
 
 
 def test_a_model_of_something_else_is_refused(small, tmp_path):

@@ -24,7 +24,7 @@ MOST_ROWS = 24  # labels of one attribute that are shown
 MOST_MAPS = 12  # pairs with a heat map
 MOST_PAIRS = 60  # pairs in the list
 MOST_CELLS = 400  # of a pair's table, for intervals of its cells
-MOST_APART = 6  # pairs that no clique joins, with intervals
+MOST_APART = 4  # pairs that no clique joins, with intervals
 MOST_TABLES = 60  # tables in the list of fits
 
 
