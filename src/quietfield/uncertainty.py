@@ -6,8 +6,9 @@ pulls what the tables do not determine towards the prior. :class:`Uncertainty` k
 
 * the spread is that of noise, sample and prior together (normal, to first order);
 * the prior's pull as the fit shows it is a bias of known direction: it is added on the side that it hides;
-* answers near an end of their range (shares near 0) have a skewed error: on the far side, steps are even on the scale
-  of the cube root, which makes counts about normal (Wilson and Hilferty).
+* answers near an end of their range (shares near 0) have a skewed error: away from that end, steps are even on the
+  scale of the square root where data decide, as for counts, and of the logarithm where the prior does, which is normal
+  there; in between, on a Box-Cox scale of power (1 - f)^2 / 2, with f the prior's part of the variance.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -136,7 +137,8 @@ def interval(
     ranges = [(float(array.min()), float(array.max())) for array in weights.values()]
     # The cells of a table are shares; weighed, an answer lies between the sums of the least and largest weights.
     least, most = (0.0, 1.0) if shape is not None else (sum(r[0] for r in ranges), sum(r[1] for r in ranges))
-    low, high = _ends(answer.values, step, errors.pull, least, most)
+    prior = errors.prior / np.maximum(errors.noise + errors.sampling + errors.prior, 1e-300)
+    low, high = _ends(answer.values, step, errors.pull, (1 - prior) ** 2 / 2, least, most)
     return (float(low[0]), float(high[0])) if shape is None else (low.reshape(shape), high.reshape(shape))
 
 
@@ -257,7 +259,7 @@ def _at_home(domain: Domain, weights: "np.ndarray", wanted: Clique, home: Clique
 
 
 def _ends(
-    values: "np.ndarray", step: "np.ndarray", pull: "np.ndarray", least: float, most: float
+    values: "np.ndarray", step: "np.ndarray", pull: "np.ndarray", power: "np.ndarray", least: float, most: float
 ) -> "tuple[np.ndarray, np.ndarray]":
     import numpy as np
 
@@ -265,15 +267,16 @@ def _ends(
         return values, values
     width = most - least
     share = np.clip((values - least) / width, 0, 1)
-    up, down = (step + np.maximum(pull, 0)) / width, (step + np.maximum(-pull, 0)) / width
+    power = np.maximum(power, 1e-3)
 
-    def far(share: "np.ndarray", step: "np.ndarray") -> "np.ndarray":
-        """A step away from the near end, even on the scale of the cube root."""
+    def away(share: "np.ndarray", step: "np.ndarray") -> "np.ndarray":
+        """A step away from 0: even on the Box-Cox scale in the lower half of the range, plain in the upper."""
         near = (share > 0) & (share < 0.5)
         safe = np.where(near, share, 1.0)
-        return np.where(near, safe * (1 + step / (3 * safe)) ** 3, share + step)
+        return np.where(near, safe * np.exp(np.minimum(np.log1p(power * step / safe) / power, 700)), share + step)
 
-    low, high = 1 - far(1 - share, down), far(share, up)
+    high = away(share, (step + np.maximum(pull, 0)) / width)
+    low = 1 - away(1 - share, (step + np.maximum(-pull, 0)) / width)
     return least + width * np.clip(low, 0, 1), least + width * np.clip(high, 0, 1)
 
 

@@ -14,7 +14,8 @@ W is the expected information, right where many cells speak of one parameter. A 
 exactly, and its Laplace noise of variance 2 b^2 counts in full, not the 1/W = b^2 of an average: r_i goes from 1 to
 that ratio with the cell's leverage N^2 W_i (J S J)_ii. An estimated N adds its own error and its part in psi.
 
-The prior's pull on an answer as far as the fit itself shows it, ``pull`` = g.S.P.theta_hat, is no spread but a bias.
+The prior's pull on an answer as far as the fit itself shows it is no spread but a bias: g.S.P.theta_hat, to first
+order. As theta_hat was pulled itself, ``pull`` takes the second order too: g.S.P.(theta_hat + S.P.theta_hat).
 """
 
 from collections.abc import Callable
@@ -64,7 +65,7 @@ class Covariance:
     def shares(self) -> np.ndarray:
         """m at the fit."""
         with jax.enable_x64(True):
-            return np.asarray(jax.jit(self.shape.shares)(self.theta))
+            return np.asarray(_compiled(self.shape)[0](self.theta))
 
     @cached_property
     def _cells(self) -> tuple[np.ndarray, np.ndarray]:
@@ -110,18 +111,11 @@ class Covariance:
         np.add.at(found.T, self.places, rows.T)
         return found
 
-    @cached_property
-    def _prior(self) -> Any:
-        """P as a function of columns."""
+    def _prior(self, x: np.ndarray) -> np.ndarray:
+        """P x for columns x."""
         with jax.enable_x64(True):
-            call = jax.jit(jax.vmap(self.shape.interactions))
-
-        def apply(x: np.ndarray) -> np.ndarray:
-            with jax.enable_x64(True):
-                part = np.asarray(call(x.T)).T
-            return part / self.variances[0] + (x - part) / self.variances[1]
-
-        return apply
+            part = np.asarray(_compiled(self.shape)[1](x.T)).T
+        return part / self.variances[0] + (x - part) / self.variances[1]
 
     @cached_property
     def _factor(self) -> Any:
@@ -190,8 +184,13 @@ class Covariance:
             np.einsum("ij,ij->j", x, px),
             moved**2 * self.total_variance - 2 * moved * both,
             np.einsum("ij,ij->j", wa, g),
-            px.T @ self.theta,
+            px.T @ self._unpulled,
         )
+
+    @cached_property
+    def _unpulled(self) -> np.ndarray:
+        """The parameters with the prior's pull taken back, to first order."""
+        return self.theta + self._solve(self._prior(self.theta[:, None]))[:, 0]
 
 
 def spread(engine: Any, theta: np.ndarray, directions: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
@@ -219,6 +218,11 @@ def batch(engine: Any) -> int:
 
 def _parts(size: int, rows: int = 512) -> list[np.ndarray]:
     return [np.arange(start, min(start + rows, size)) for start in range(0, size, rows)]
+
+
+@lru_cache(maxsize=32)
+def _compiled(shape: Shape) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    return jax.jit(shape.shares), jax.jit(jax.vmap(shape.interactions))
 
 
 @lru_cache(maxsize=32)
