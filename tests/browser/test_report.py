@@ -1,0 +1,204 @@
+"""The reports in a real browser: nothing overflows or is covered, nothing is logged, nothing leaves the page, and each
+printed sheet of the private one says what it is."""
+
+import io
+import json
+import os
+import shutil
+from base64 import b64decode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import quietfield as qf
+from tests.report.examples import hostile, large, pair
+
+pytestmark = pytest.mark.heavy
+
+WIDTHS = (360, 820, 1280)
+FLAGS = [
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
+    "--disable-sync", "--no-first-run", "--disable-dev-shm-usage",
+]  # fmt: skip
+
+# Elements that stick out of the page, other than inside something that scrolls.
+STICKS_OUT = """
+const wide = document.documentElement.clientWidth;
+const scrolls = e => { for (let p = e.parentElement; p; p = p.parentElement)
+  if (['auto', 'scroll', 'hidden', 'clip'].includes(getComputedStyle(p).overflowX)) return true; return false; };
+return [...document.querySelectorAll('body *')].filter(e => {
+  const box = e.getBoundingClientRect(), style = getComputedStyle(e);
+  return box.width > 1 && (box.right > wide + 1 || box.left < -1) && !scrolls(e) && !e.closest('.skip, .hidden, svg')
+    && style.display !== 'none';
+}).slice(0, 5).map(e => e.outerHTML.slice(0, 200));
+"""
+# Text whose box is cut off or that lies on other text of the same table row.
+OVERLAPS = """
+const found = [];
+for (const row of document.querySelectorAll('tr')) {
+  const boxes = [...row.children].map(c => { const r = document.createRange(); r.selectNodeContents(c);
+    return [c, r.getBoundingClientRect()]; }).filter(([c, b]) => b.width > 1 && !c.querySelector('.hidden'));
+  for (let i = 1; i < boxes.length; i++)
+    if (boxes[i - 1][1].right > boxes[i][1].left + 1.5 && boxes[i - 1][1].left < boxes[i][1].left)
+      found.push(row.innerText.slice(0, 100));
+}
+return found.slice(0, 5);
+"""
+# Names that are squeezed into a column of single letters.
+SQUEEZED = """
+return [...document.querySelectorAll('bdi, th, td, caption, figcaption')].filter(e => {
+  if (e.children.length || e.innerText.length < 3) return false;
+  const r = document.createRange(); r.selectNodeContents(e);
+  const lines = new Set([...r.getClientRects()].map(b => Math.round(b.top)));
+  return lines.size > 1 && e.innerText.length / lines.size < 4;
+}).slice(0, 5).map(e => e.innerText);
+"""
+# Scrollable places that the keyboard cannot reach.
+UNREACHABLE = """
+return [...document.querySelectorAll('body *')].filter(e => e.scrollWidth > e.clientWidth + 1 &&
+  ['auto', 'scroll'].includes(getComputedStyle(e).overflowX) && e.tabIndex < 0).map(e => e.outerHTML.slice(0, 200));
+"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    webdriver = pytest.importorskip("selenium.webdriver")
+    binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if binary is None or driver is None:
+        pytest.skip("no Chromium or no chromedriver on this machine; .ci/run installs them")
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('chromium')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    found = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    yield found
+    found.quit()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The pages to look at."""
+    folder = tmp_path_factory.mktemp("pages")
+    domain = qf.Domain({"age": ["<18", "18-40", "40-65", "65+"], "smokes": ["no", "yes"], "visits": 4, "region": 12})
+    release, _ = pair(domain, [("age", "smokes"), ("smokes", "visits"), ("age", "region")])
+    qf.write_report(folder / "learned.html", release, title="A survey")  # with intervals
+    qf.write_report(folder / "hostile.html", *hostile(), title="<script>console.error(1)</script> שלום")
+    qf.write_report(folder / "large.html", *large())
+    schema = qf.Schema({f"attribute {i}": [f"label {j}" for j in range(12)] for i in range(24)})
+    people = np.random.default_rng(0).integers(0, 12, size=(500, 24))
+    structure = qf.structures.chain(schema.domain)
+    made = qf.release(people, schema, structure, epsilon=1, unit=qf.Rows(1), ledger=None)
+    model = qf.Model(schema.domain, {c: np.zeros((12, 12)) for c in structure})
+    qf.write_private_report(folder / "private.html", people, schema, made, model)
+    return {path.stem: path for path in folder.iterdir()}
+
+
+NAMES = ("learned", "hostile", "large", "private")
+
+
+def visit(browser: Any, page: Path, width: int, scheme: str = "light") -> None:
+    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
+    browser.get(page.as_uri())
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", NAMES)
+def test_it_renders_at_every_width(browser: Any, pages: dict[str, Path], name: str, width: int, tmp_path: Path) -> None:
+    browser.get_log("performance")  # what earlier pages asked for
+    visit(browser, pages[name], width)
+    wide, high = browser.execute_script(
+        "const e = document.documentElement, b = document.body;"
+        "return [Math.max(e.scrollWidth, b.scrollWidth), e.scrollHeight]"
+    )
+    assert wide <= width
+    assert high > 900
+    assert browser.execute_script(STICKS_OUT) == []
+    assert browser.execute_script(OVERLAPS) == []
+    assert browser.execute_script(SQUEEZED) == []
+    assert browser.execute_script(UNREACHABLE) == []
+    assert browser.execute_script("return document.querySelector('main').innerText.length") > 300
+    assert browser.get_log("browser") == []
+    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    asked = {e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"}
+    assert {url for url in asked if not url.startswith("data:")} == {pages[name].as_uri()}
+    folder = Path(os.environ.get("QUIETFIELD_SCREENSHOTS") or tmp_path)
+    clip = {"x": 0, "y": 0, "width": width, "height": min(high, 8000), "scale": 1}
+    shot = browser.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True, "clip": clip})
+    picture = folder / f"{name}-{width}.png"
+    picture.write_bytes(b64decode(shot["data"]))
+    assert picture.stat().st_size > 20_000  # not an empty sheet
+
+
+def test_what_the_checks_look_for_would_be_seen(browser: Any, tmp_path: Path) -> None:
+    wrong = tmp_path / "wrong.html"
+    wrong.write_text(
+        "<!doctype html><meta charset=utf-8><body style='margin:0'><div style='width:2000px'>wide</div>"
+        "<div style='overflow-x:auto;width:100px'><p style='width:300px'>unreachable</p></div>"
+        "<table style='table-layout:fixed;width:80px'><tr><td style='white-space:nowrap'>very long text</td>"
+        "<td>other</td></tr></table><bdi style='display:block;width:1ch;overflow-wrap:anywhere'>letters</bdi><img src='http://127.0.0.1:9/x.png'><script>console.error('heard')</script>"
+    )
+    browser.get_log("performance")
+    browser.get_log("browser")
+    visit(browser, wrong, 360)
+    assert browser.execute_script("return document.documentElement.scrollWidth") > 360
+    assert len(browser.execute_script(STICKS_OUT)) >= 1
+    assert len(browser.execute_script(OVERLAPS)) == 1
+    assert browser.execute_script(SQUEEZED) == ["letters"]
+    # Chromium lets the keyboard scroll what holds nothing focusable, but other browsers do not: tabindex is asked for.
+    assert len(browser.execute_script(UNREACHABLE)) == 1
+    assert any("heard" in entry["message"] for entry in browser.get_log("browser"))
+    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    asked = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+    assert "http://127.0.0.1:9/x.png" in asked
+
+
+def test_dark_mode_is_dark_and_print_is_not(browser: Any, pages: dict[str, Path]) -> None:
+    def back() -> list[int]:
+        colour = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+        return [int(part) for part in colour.removeprefix("rgb(").removesuffix(")").split(",")]
+
+    visit(browser, pages["learned"], 820, "dark")
+    assert max(back()) < 60
+    features = [{"name": "prefers-color-scheme", "value": "dark"}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": features})
+    assert back() == [255, 255, 255]
+    visit(browser, pages["learned"], 820, "light")
+    assert min(back()) > 240
+
+
+def test_the_keyboard_reaches_links_and_what_scrolls(browser: Any, pages: dict[str, Path]) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    visit(browser, pages["learned"], 360)
+    left = "return document.querySelector('.skip').getBoundingClientRect().left"
+    assert browser.execute_script(left) < 0
+    ActionChains(browser).send_keys(Keys.TAB).perform()
+    assert browser.execute_script(left) >= 0  # it shows itself when it is reached
+    reached = [browser.execute_script("return document.activeElement.className")]
+    for _ in range(60):
+        ActionChains(browser).send_keys(Keys.TAB).perform()
+        reached.append(browser.execute_script("const e = document.activeElement; return e.className || e.tagName"))
+    assert reached[0] == "skip"
+    count = browser.execute_script("return document.querySelectorAll('.scroll').length")
+    assert reached.count("scroll") >= count > 2
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_print(browser: Any, pages: dict[str, Path], name: str) -> None:
+    pypdf = pytest.importorskip("pypdf")
+    visit(browser, pages[name], 820)
+    done = browser.execute_cdp_cmd("Page.printToPDF", {"printBackground": True, "preferCSSPageSize": True})
+    sheets = pypdf.PdfReader(io.BytesIO(b64decode(done["data"]))).pages
+    texts = ["".join(sheet.extract_text().split()) for sheet in sheets]
+    assert len(texts) >= 2
+    assert all(texts), "an empty sheet"
+    marked = ["NOTPRIVATE" in text for text in texts]
+    assert all(marked) if name == "private" else not any(marked)
