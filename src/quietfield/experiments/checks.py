@@ -65,7 +65,7 @@ def marginals_and_likelihood(trial: Trial) -> dict[str, float]:
 
 
 def sensitivity(trial: Trial) -> dict[str, float]:
-    """The L1 change of all tables by one record more, for random data sets and records of one random structure, over |C|."""
+    """The L1 change of all tables by one record more, for random data sets and records, over |C|."""
     from quietfield.units import Rows, statistics
 
     changes, planned = [], []

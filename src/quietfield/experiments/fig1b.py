@@ -21,7 +21,7 @@ _FULL = Plan(
 PLANS: dict[Any, Plan] = {
     "full": _FULL,
     "quick": _FULL.chosen(states=(10,), sizes=(1000, 10_000, 100_000, 1_000_000), populations=2, replications=1),
-    "tiny": _FULL.chosen(structures=("random-4",), states=(3,), sizes=(100, 10_000), populations=2, replications=1),
+    "tiny": _FULL.chosen(structures=("chain-4",), states=(3,), sizes=(100, 10_000), populations=2, replications=1),
 }
 
 

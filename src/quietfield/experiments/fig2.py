@@ -29,7 +29,7 @@ _FULL = Plan(
 PLANS: dict[Any, Plan] = {
     "full": _FULL,
     "quick": _FULL.chosen(
-        states=(5,),
+        states=(10,),
         sizes=(1000, 10_000, 100_000),
         epsilons=(0.1, 1.0),
         methods=(*_METHODS, "psgd-small"),

@@ -24,9 +24,7 @@ _FULL = Plan(
 PLANS: dict[Any, Plan] = {
     "full": _FULL,
     "quick": _FULL.chosen(states=(10,), methods=("nonprivate", "naive", "cgm", "map", "psgd-small")),
-    "tiny": _FULL.chosen(
-        structures=("random-4",), states=(3,), sizes=(10_000,), methods=("nonprivate", "naive", "map")
-    ),
+    "tiny": _FULL.chosen(structures=("chain-4",), states=(3,), sizes=(10_000,), methods=("nonprivate", "naive", "map")),
 }
 FLOOR = 1e-9  # marginals below are drawn here
 
@@ -75,7 +73,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
                "learned marginal" if ax is axes[0][0] else "")  # fmt: skip
     trial = rows[0].trial
     noisy = next(row.trial for row in rows if row.trial.method != "nonprivate")
-    figure.suptitle(f"random graph, s = {trial.states}, N = {trial.records:,}, ε = {noisy.epsilon:g}", fontsize=9)
+    figure.suptitle(f"{trial.structure}, s = {trial.states}, N = {trial.records:,}, ε = {noisy.epsilon:g}", fontsize=9)
     return save(figure, path)
 
 

@@ -1,0 +1,180 @@
+"""Every figure is drawn and told from rows of any plan; a small one is run from the command line to the picture."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from quietfield.cli import main
+from quietfield.errors import Error
+from quietfield.experiments import page, registry, storage
+from quietfield.experiments.claims import Claim
+from quietfield.experiments.propositions import CHECKS
+from quietfield.experiments.trials import Row, Trial
+
+MEASURES = {
+    "post-processing": ("loss", "loss at half the noise"),
+    "marginals": ("gap", "kl"),
+    "sensitivity": ("least", "most", "planned"),
+    "unbiased": ("bias in standard errors", "mse ratio"),
+    "consistency": ("kl 1000", "kl 10000"),
+    "stirling": ("closed form", "error 10", "error 100"),
+    "zeros": ("true 1000", "projected 1000"),
+    "output-perturbation": ("perturbed", "naive", "uniform"),
+}
+
+
+def made_up(figure: registry.Figure, size: registry.Size) -> list[Row]:
+    """Rows of a plan with numbers that fall with N and epsilon; some without a result."""
+    random = np.random.default_rng(0)
+    rows = []
+    for trial in figure.trials(figure.plans[size]):
+        value = float(10 * random.lognormal(0, 0.1) / max(trial.records * min(trial.epsilon, 10), 1) ** 0.5)
+        for measure in measures(figure.name, trial):
+            if trial.method == "psgd-moments" and trial.epsilon < 0.1:
+                measure, value = "absent", float("nan")
+            rows.append(Row(trial, measure, -value if measure == "holdout" else value, 0.1))
+    return rows
+
+
+def measures(name: str, trial: Trial) -> tuple[str, ...]:
+    if name == "propositions":
+        return MEASURES.get(trial.structure, ("kl",))
+    return {
+        "fig1a": ("mse", "raw") if trial.method == "naive" else ("mse",),
+        "fig3a": tuple(str(i) for i in range(9)),
+        "fig3b": ("holdout", "units"),
+        "timing": ("seconds",),
+    }.get(name, ("kl",))
+
+
+@pytest.mark.parametrize("name", registry.FIGURES)
+def test_every_figure_is_drawn_and_told(name: str, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    figure = registry.figure(name)
+    rows = made_up(figure, "quick")
+    files = figure.draw(rows, tmp_path / name)
+    assert [path.suffix for path in files] == [".svg", ".png"]
+    assert all(path.stat().st_size > 5000 for path in files)
+    found = figure.claims(rows)
+    assert found
+    assert all(isinstance(claim, Claim) and claim.found for claim in found)
+
+
+def test_figures_are_the_same_bytes_again(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    figure = registry.figure("fig1b")
+    rows = made_up(figure, "tiny")
+    first, second = (figure.draw(rows, tmp_path / name)[0].read_bytes() for name in ("one", "two"))
+    assert first == second
+
+
+def test_claims_follow_the_numbers() -> None:
+    figure = registry.figure("fig2")
+    rows = made_up(figure, "quick")
+
+    def verdict(factor: float) -> str:
+        turned = [
+            row._replace(value=factor) if row.trial.method == "cgm" else
+            row._replace(value=1.0) if row.trial.method == "naive" else row
+            for row in rows
+        ]  # fmt: skip
+        return next(claim.verdict for claim in figure.claims(turned) if claim.statement.startswith("CGM improves"))
+
+    assert verdict(0.5) == "agrees"
+    assert verdict(2.0) == "differs"
+    without = [row for row in rows if row.trial.method != "cgm"]
+    assert figure.claims(without)[0].verdict == "not run"
+
+
+def test_every_check_has_numbers() -> None:
+    assert set(CHECKS) == set(MEASURES)
+
+
+def test_full_plans_have_the_papers_trials() -> None:
+    plan = registry.figure("fig2").plans["full"]
+    assert plan.populations * plan.replications == 25
+    assert plan.epsilons == (0.01, 0.1, 0.5, 1.0)
+    assert plan.states == (10, 20)
+    assert max(plan.sizes) >= 10**6
+
+
+def test_the_page_is_written_from_the_files(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    folder = tmp_path / "paper"
+    with pytest.raises(Error, match="holds no results"):
+        page.write(folder, "quietfield reproduce page")
+    for name in ("fig1b", "fig2"):
+        store = storage.Store(folder, name)
+        store.add(made_up(registry.figure(name), "quick"))
+        store.gather()
+    storage.log_run(folder, "fig2", "quietfield reproduce fig2 --quick", 10, 5.0, 1)
+    page.write(folder, "quietfield reproduce page")
+    text = (tmp_path / "paper.md").read_text()
+    assert "## fig2" in text
+    assert "fig1a" not in text
+    assert "trials of the full plan were run" in text
+    assert "paper/fig2.svg" in text
+    assert "quietfield reproduce fig2 --quick" in text
+
+
+def test_from_the_command_line_to_the_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
+    command = ["reproduce", "fig1b", "--tiny", "--methods", "naive,naive-unprojected", "--out", str(tmp_path)]
+    assert main(command) == 0
+    assert (tmp_path / "fig1b.svg").exists()
+    assert (tmp_path / "fig1b.png").exists()
+    said = capsys.readouterr().out
+    assert "8 trials run" in said
+    assert "] Figure 1b" in said
+    assert main([*command, "--no-figures"]) == 0
+    assert "0 trials run" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["fig9"], "there is no figure"),
+        (["fig2", "--quick", "--tiny"], "choose one of them"),
+        (["fig2", "--tiny", "--methods", "nobody"], "no estimator is called"),
+        (["fig2", "--tiny", "--sizes", "many"], "numbers separated by commas"),
+        (["fig2", "--tiny", "--sizes", "1.5"], "whole numbers"),
+        (["page", "--tiny"], "holds no results"),
+    ],
+)
+def test_wrong_words_are_told(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["reproduce", *words, "--out", str(tmp_path)]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_the_list_of_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["reproduce", "list"]) == 0
+    said = capsys.readouterr().out
+    assert all(name in said for name in registry.FIGURES)
+
+
+@pytest.mark.heavy
+def test_all_of_it_at_the_smallest_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib")
+    assert main(["reproduce", "all", "--tiny", "--out", str(tmp_path / "tiny")]) == 0
+    assert all((tmp_path / "tiny" / f"{name}.svg").exists() for name in registry.FIGURES)
+    assert main(["reproduce", "page", "--out", str(tmp_path / "tiny")]) == 0
+    said = capsys.readouterr().out
+    for number in range(1, 6):
+        assert f"[agrees] Proposition {number}" in said
+
+
+@pytest.mark.heavy
+def test_an_estimator_of_ones_own_is_in_the_figure(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    (tmp_path / "mine.py").write_text(
+        "import quietfield as qf\nfrom quietfield.experiments import estimator\n\n"
+        "@estimator('mine', label='two rounds')\ndef mine(release):\n    return qf.fit(release, rounds=2)\n"
+    )
+    out = tmp_path / "out"
+    words = ["reproduce", "fig2", "--tiny", "--with", str(tmp_path / "mine.py"), "--out", str(out), "--jobs", "2"]
+    assert main(words) == 0
+    rows = storage.Store(out, "fig2").read()
+    assert {"mine", "map", "cgm"} <= {row.trial.method for row in rows}

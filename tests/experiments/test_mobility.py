@@ -1,0 +1,107 @@
+"""The simulated building, its segments and the three weightings, beside what the curator's own code counts."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quietfield.curator.counting import count
+from quietfield.curator.publish import prepare
+from quietfield.errors import Error
+from quietfield.experiments import mobility
+from quietfield.experiments.building import HOURS, KINDS, START, Building
+
+TINY = Building(people=40, days=3, floors=2)
+
+
+@pytest.fixture(scope="module")
+def walks() -> mobility.Walks:
+    return mobility.from_log(TINY, 0)
+
+
+def test_the_log_follows_from_the_seed() -> None:
+    assert TINY.log(1).equals(TINY.log(1))
+    assert not TINY.log(1).equals(TINY.log(2))
+
+
+def test_rooms_are_empty_when_closed_and_days_are_days() -> None:
+    log = Building(people=300, days=2, hops=0.0).log(0)
+    seconds = log["seen"].cast("int64").to_numpy() - START
+    assert seconds.min() >= 0
+    assert seconds.max() < 2 * 86_400
+    kinds = np.array([place.split("-")[1] for place in log["place"].to_pylist()])
+    for kind in KINDS:
+        opens, closes = HOURS[kind]
+        hours = seconds[kinds == kind] % 86_400 / 3600
+        assert hours.min() >= opens
+        # Who is inside when a room closes may stay on for a while.
+        assert np.mean(hours >= closes) < 0.05
+
+
+def test_the_default_building_is_as_large_as_the_papers() -> None:
+    building = Building()
+    weekdays = 15
+    expected = building.people * (weekdays * building.weekday + (building.days - weekdays) * building.weekend)
+    assert expected == pytest.approx(124_399, rel=0.02)
+
+
+def test_our_tables_are_those_of_the_curator(walks: mobility.Walks) -> None:
+    part = mobility.Split(walks, np.unique(walks.units), walks.segments)
+    tables, total = mobility.tables(part, "ours")
+    how = mobility.sequences(TINY)
+    prepared = prepare(how.schema, how.structure, epsilon=1, unit=how.unit, total=True)
+    counted = count(how.log(walks.log), how.schema, prepared.statistics, how.unit)
+    grid = prepared.statistics.denominator
+    for mine, theirs in zip(tables.values(), counted.tables, strict=True):
+        assert np.abs(mine - theirs / grid).max() < 1e-3
+    assert total == pytest.approx(counted.total / grid, abs=1e-2)
+
+
+def test_no_individual_is_on_both_sides(walks: mobility.Walks) -> None:
+    part = mobility.split(walks, 3)
+    held = np.setdiff1d(np.unique(walks.units), part.train)
+    assert len(part.test) == np.isin(walks.units, held).sum()
+    assert len(held) == len(np.unique(walks.individuals)) // 4
+    assert len(mobility.split(walks, 3, 5).train) == 5
+
+
+@given(st.data())
+def test_one_unit_changes_our_tables_by_at_most_two(data: st.DataObject) -> None:
+    states, slots = 4, 5
+    segments = data.draw(st.lists(st.lists(st.integers(0, states - 1), min_size=slots, max_size=slots), max_size=6))
+    codes = np.array(segments, dtype=np.int16).reshape(-1, slots)
+    units = np.zeros(len(codes), int)
+    found = mobility._nonempty("x", codes, units, np.zeros(1, int), states, 24)
+    part = mobility.Split(found, np.zeros(1, int), found.segments)
+    tables, total = mobility.tables(part, "ours")
+    assert sum(np.abs(table).sum() for table in tables.values()) <= 2 + 1e-9
+    assert total <= 1 + 1e-9
+
+
+def test_sensitivities(walks: mobility.Walks) -> None:
+    assert [mobility.sensitivity(walks, w) for w in mobility.WEIGHTINGS] == [2, 5, 120]
+
+
+def test_releases_have_the_noise_of_their_weighting(walks: mobility.Walks) -> None:
+    part = mobility.split(walks, 0)
+    for weighting in mobility.WEIGHTINGS:
+        made = mobility.release(part, weighting, 0.5, 1)
+        assert {noise.scale for noise in made.noise.values()} == {2 * mobility.sensitivity(walks, weighting)}
+        assert made.total_is_public == (weighting != "ours")
+    exact = mobility.release(part, "ours", None, 1)
+    first, _ = mobility.tables(part, "ours")[0].values()
+    assert (exact.parts[0].values == first).all()
+
+
+def test_one_segment_of_each_unit(walks: mobility.Walks) -> None:
+    part = mobility.split(walks, 0)
+    assert len(mobility.one_each(part, 0)) == len(part.train)
+
+
+def test_a_data_set_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+    monkeypatch.setenv(mobility.DATA_VARIABLE, str(tmp_path))
+    assert mobility.available(("building", "msnbc", "geolife")) == ("building",)
+    with pytest.raises(Error, match="--data"):
+        mobility.walks("msnbc")
+    with pytest.raises(Error, match="no data set"):
+        mobility.walks("nowhere")

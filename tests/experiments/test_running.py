@@ -1,0 +1,132 @@
+"""Trials are run once, whatever happens: resumed, stopped by time, interrupted, on several processes."""
+
+from pathlib import Path
+
+import pytest
+
+from quietfield.errors import FileError
+from quietfield.experiments.running import grouped, run
+from quietfield.experiments.storage import Store, log_run, runs
+from quietfield.experiments.trials import NO_NOISE, Plan, Row, Trial, curve, pick, simulation_of, summary
+
+MODULE = "tests.experiments.counted"
+PLAN = Plan(sizes=(100, 1000), epsilons=(0.1, 1.0), methods=("naive", "map"), populations=3, replications=2)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path, "counted")
+
+
+def test_a_plan_has_every_trial_once() -> None:
+    trials = PLAN.chosen(methods=("random", "nonprivate", "naive")).trials("x")
+    assert len(set(trials)) == len(trials) == 3 * 2 + 2 * 3 + 2 * 2 * 3 * 2
+    assert {t.epsilon for t in trials if t.method == "nonprivate"} == {NO_NOISE}
+    assert {t.records for t in trials if t.method == "random"} == {0}
+
+
+def test_groups_share_a_call_and_hold_every_trial(store: Store) -> None:
+    trials = PLAN.chosen(methods=("naive", "psgd")).trials("x")
+    groups = grouped(trials, 10)
+    assert sorted(t for group in groups for t in group) == sorted(trials)
+    for group in groups:
+        assert len({(t.structure, t.states, t.method, t.setting) for t in group}) == 1
+        if group[0].method == "psgd":
+            assert len(group) == 6
+            assert len({(t.records, t.epsilon) for t in group}) == 1
+        else:
+            assert len(group) <= 10
+
+
+def test_a_run_is_whole_and_the_next_one_has_nothing_to_do(store: Store) -> None:
+    trials = PLAN.trials("counted")
+    outcome = run(store, trials, MODULE, batch=7, show=False)
+    assert (outcome.finished, outcome.left, outcome.stopped) == (len(trials), 0, "")
+    assert sorted(row.trial for row in store.read()) == sorted(trials)
+    assert not store.parts.exists()
+    again = run(store, trials, MODULE, batch=7, show=False)
+    assert (again.finished, again.left) == (0, 0)
+
+
+def test_a_time_limit_stops_between_groups_and_the_next_run_goes_on(store: Store) -> None:
+    trials = PLAN.trials("counted")
+    assert run(store, trials, MODULE, time_limit=0.0, show=False).finished == 0
+    some = run(store, trials[:5], MODULE, show=False)
+    rest = run(store, trials, MODULE, show=False)
+    assert some.finished + rest.finished == len(trials)
+    assert len(store.read()) == len(trials)
+
+
+def test_an_interrupt_keeps_what_is_finished(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    trials = PLAN.trials("counted")
+    monkeypatch.setenv("COUNTED_INTERRUPTS", "1")
+    outcome = run(store, trials, MODULE, batch=4, show=False)
+    assert outcome.stopped == "interrupted"
+    assert outcome.finished == 4
+    monkeypatch.delenv("COUNTED_INTERRUPTS")
+    assert run(store, trials, MODULE, batch=4, show=False).finished == len(trials) - 4
+    assert sorted(row.trial for row in store.read()) == sorted(trials)
+
+
+def test_several_processes_give_the_same(store: Store, tmp_path: Path) -> None:
+    trials = PLAN.trials("counted")
+    outcome = run(store, trials, MODULE, jobs=2, batch=5, show=False)
+    assert (outcome.finished, outcome.left) == (len(trials), 0)
+    alone = Store(tmp_path / "alone", "counted")
+    run(alone, trials, MODULE, show=False)
+    assert sorted(store.read()) == sorted(alone.read())
+
+
+def test_parts_left_behind_are_read_and_gathered_once(store: Store) -> None:
+    rows = [Row(trial, "kl", 1.0, 0.5) for trial in PLAN.trials("counted")]
+    store.add(rows[:3])
+    store.gather()
+    store.add(rows[:5])  # as if a run had been stopped between gathering and taking away
+    assert sorted(store.read()) == sorted(rows[:5])
+    store.gather()
+    assert sorted(store.read()) == sorted(rows[:5])
+
+
+def test_values_survive_the_disk(store: Store) -> None:
+    trial = Trial("counted", "chain", 10, 10**7, NO_NOISE, 0, 1, 2, "naive", "lambda=1e-3")
+    store.add([Row(trial, "kl", 0.1234567890123, 0.5), Row(trial, "absent", float("nan"), 0.5)])
+    kl, absent = sorted(store.read(), key=lambda row: -len(row.measure))[::-1]
+    assert kl == Row(trial, "kl", 0.1234567890123, 0.5)
+    assert absent.value != absent.value
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1 no", b"a,b\n1,2\n"])
+def test_a_damaged_file_is_told(store: Store, content: bytes) -> None:
+    store.file.write_bytes(content)
+    with pytest.raises(FileError, match="remove it"):
+        store.read()
+
+
+def test_runs_are_logged_without_naming_the_machine(tmp_path: Path) -> None:
+    import socket
+
+    log_run(tmp_path, "fig2", "quietfield reproduce fig2", 12, 3.2, 2)
+    log_run(tmp_path, "fig2", "quietfield reproduce fig2", 3, 1.0, 2)
+    assert [line["trials"] for line in runs(tmp_path)] == [12, 3]
+    host = socket.gethostname()
+    assert len(host) < 4 or host not in (tmp_path / "runs.jsonl").read_text()
+
+
+def test_methods_see_the_same_release_and_sizes_different_people() -> None:
+    naive = Trial("x", "chain-4", 3, 100, 1.0, 0, 1, 2, "naive")
+    one, other = simulation_of(naive), simulation_of(naive._replace(method="map"))
+    clique = one.model.cliques[0]
+    assert (one.releases(1, 2)[0].tables[clique] == other.releases(1, 2)[0].tables[clique]).all()
+    assert (simulation_of(naive._replace(population=0)).tables[clique] != one.tables[clique]).any()
+    assert one.model is simulation_of(naive._replace(population=0)).model
+
+
+def test_errors_come_from_populations_not_from_releases() -> None:
+    found = summary({0: [1.0, 3.0], 1: [2.0, 2.0]})
+    assert (found.mean, found.error, found.trials) == (2.0, 0.0, 4)
+    assert summary({0: [1.0], 1: [3.0]}).error == pytest.approx(1.0)
+    trial = Trial("x", "chain", 10, 100, 1.0, 0, 0, 0, "naive")
+    rows = [Row(trial._replace(records=n, population=p), "kl", n + p, 0.0) for n in (1000, 100) for p in (0, 1)]
+    assert {x: point.mean for x, point in curve(rows, "records").items()} == {100: 100.5, 1000: 1000.5}
+    assert len(pick(rows, "kl", records=100)) == 2
+    assert pick(rows, "mse") == []
