@@ -15,7 +15,7 @@ ENVIRONMENT = @set -e; for python in $(PYTHON) python3.13 python3.12 python3.11 
 	done; \
 	echo "No Python 3.11 or newer was found: install one, or name it with make PYTHON=/path/to/python3 ..." >&2; exit 1
 
-.PHONY: help setup demo test test-heavy test-all lint bench docs clean env-demo env-bench env-all
+.PHONY: help setup demo test test-heavy test-all lint bench reproduce-quick reproduce docs clean env-demo env-bench env-all
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
@@ -50,6 +50,14 @@ lint: env-all  ## style, types, and the border around the curator
 
 bench: env-bench  ## side by side with other libraries
 	@$(PY) -m benchmarks
+
+reproduce-quick: env-bench  ## the paper's figures and claims, small, into results/quick/
+	@$(PY) -m quietfield reproduce all --quick --jobs 2 --out results/quick
+	@$(PY) -m quietfield reproduce page --out results/quick
+
+reproduce: env-bench  ## the paper's figures at full size, into docs/results/paper/: many hours; goes on where it ended
+	@$(PY) -m quietfield reproduce all --jobs 2 --out docs/results/paper
+	@$(PY) -m quietfield reproduce page --out docs/results/paper
 
 docs: env-all  ## the documentation, into site/
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet

@@ -60,7 +60,8 @@ def reproduce(
             typer.echo(f"{name:<14}{registry.figure(name).title}")
         return
     folder = out or Path("results") / size
-    command = shlex.join(["quietfield", *sys.argv[1:]])
+    # As it was typed, for the log of runs; of absolute paths, which name a machine's folders, the last part.
+    command = shlex.join(["quietfield", *(Path(w).name if Path(w).is_absolute() else w for w in sys.argv[1:])])
     if what == "page":
         for path in drive.page(folder, command):
             typer.echo(f"Wrote {path}")
