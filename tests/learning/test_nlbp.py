@@ -306,6 +306,9 @@ def test_untuned_it_stops_near_the_best_of_its_path_and_learns_in_batches():
             path.append(simulation.model.kl(qf.Model(simulation.model.domain, shape.tables(np.asarray(state.theta)))))
     assert simulation.model.kl(model) < 1.1 * min(path)
     assert path[-1] > 1.15 * min(path)  # so stopping matters
+    literal = qf.fit(release, "cgm-nlbp", smooth=0)  # trembles by more than ``settled``, and stops all the same
+    assert literal.report.converged
+    assert simulation.model.kl(literal) < 1.4 * min(path)
     both = qf.fit([release, other], "cgm-nlbp")
     for alone, batched in ((model, both[0]), (qf.fit(other, "cgm-nlbp"), both[1])):
         assert alone.report.rounds == batched.report.rounds
