@@ -38,4 +38,4 @@ def hostile() -> tuple[qf.Release, qf.Model]:
 def large() -> tuple[qf.Release, qf.Model]:
     """100 attributes, one of them with 200 labels."""
     domain = qf.Domain({f"attribute {i}": 3 if i else 200 for i in range(100)})
-    return pair(domain, qf.structures.tree(domain, seed=1), total=100_000)
+    return pair(domain, qf.structures.tree(domain, seed=1), total=10_000)

@@ -12,7 +12,7 @@ from quietfield.domain import Clique, Domain
 from quietfield.errors import Error
 from quietfield.report import associations, plots, words
 from quietfield.report.heat import Heat, heat
-from quietfield.report.residuals import TableFit, residuals, worse_than_noise
+from quietfield.report.residuals import TableFit, residuals
 
 if TYPE_CHECKING:
     import numpy as np
@@ -90,7 +90,7 @@ def gather(release: "Release", model: "Model", title: str, level: float, names: 
     intervals = Intervals(model, level)
     fits = residuals(release, model, total)
     pairs, left_out = _pairs(release, model, fits, intervals)
-    fit = _fit(release, fits)
+    fit = _fit(release, model, fits, total)
     return {
         "title": title or "A private release, and what can be learned from it",
         "release": release,
@@ -223,22 +223,26 @@ def _pairs(
     return found, every - len(found)
 
 
-def _fit(release: "Release", fits: Sequence[TableFit]) -> dict[str, Any]:
+def _fit(release: "Release", model: "Model", fits: Sequence[TableFit], total: float) -> dict[str, Any]:
     import numpy as np
 
+    from quietfield.evaluation import goodness_of_fit
     from quietfield.report.heat import only_noise
 
     z = np.concatenate([fit.z.ravel() for fit in fits])
     z = z[np.isfinite(z)]
     rms = float(np.sqrt((z**2).mean())) if len(z) else 0.0
-    bad = [fit for fit in fits if worse_than_noise(fit)]
-    word, sentence = words.fit_verdict(fits, bad, rms)
+    # Few simulated releases where each would take long.
+    draws = 199 if total * len(model.domain) < 10**6 and model.method == "exact" else 49
+    found = goodness_of_fit(release, model, draws=draws)
+    wrong = {table.clique for table in found.tables if found.p_value <= 0.05 and table.p_value <= 0.05}
     within = float((np.abs(z) <= 2).mean()) if len(z) else 1.0
     description = f"{len(z)} cells; {within:.0%} of them within two standard deviations; root mean square {rms:.2f}."
     listed = sorted(fits, key=lambda fit: -fit.rms)[:MOST_TABLES]
     return {
-        "word": word,
-        "sentence": sentence,
+        "word": "well" if found.p_value > 0.05 else "not well",
+        "sentence": found.verdict,
+        "blind": found.blind,
         "rms": rms,
         "within": within,
         "cells": len(z),
@@ -247,7 +251,12 @@ def _fit(release: "Release", fits: Sequence[TableFit]) -> dict[str, Any]:
         "plot": plots.histogram(z, "Differences between the noisy tables and the model", description),
         "tables": [
             Fit(
-                fit.cliques, fit.cells, fit.rms, worse_than_noise(fit), int(only_noise(fit).sum()), _worst(release, fit)
+                fit.cliques,
+                fit.cells,
+                fit.rms,
+                fit.cliques[0] in wrong,
+                int(only_noise(fit).sum()),
+                _worst(release, fit),
             )
             for fit in listed
         ],

@@ -62,6 +62,7 @@ def residuals(release: "Release", model: "Model", total: float) -> list[TableFit
 def worse_than_noise(fit: TableFit) -> bool:
     """Whether a table's residuals are larger than noise and sampling explain, with three standard errors of leeway.
 
-    The square of a normalised Laplace draw has variance 5, that of a normal one 2; the larger is taken.
+    The square of a normalised Laplace draw has variance 5, that of a normal one 2; the larger is taken. For a p-value,
+    see :func:`quietfield.evaluation.goodness_of_fit`.
     """
     return fit.cells > 0 and fit.rms**2 > 1 + 3 * sqrt(5 / fit.cells)

@@ -1,6 +1,5 @@
 """What a release promises and how well a model fits it, in sentences for people who are no specialists."""
 
-from collections.abc import Sequence
 from math import exp
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,6 @@ from quietfield.releases import PAPER_NOTE
 
 if TYPE_CHECKING:
     from quietfield.releases import Release
-    from quietfield.report.residuals import TableFit
 
 NEIGHBOURS = {
     "add_remove": "Data with and without one of them: not even their number is known exactly",
@@ -112,26 +110,3 @@ def noise_words(release: "Release") -> str:
 def _noise(noise: Noise) -> str:
     exact = "discrete " if noise.step else ""
     return f"{exact}{noise.kind.capitalize()} of scale {noise.scale:.4g} (standard deviation {noise.std:.3g})"
-
-
-def fit_verdict(fits: "Sequence[TableFit]", bad: "Sequence[TableFit]", rms: float) -> tuple[str, str]:
-    """A word and a sentence on how well the model fits the noisy tables."""
-    if bad:
-        which = "one table" if len(bad) == 1 else f"{len(bad)} tables"
-        return (
-            "not well",
-            f"The model misses {which} of {len(fits)} by more than the noise explains. Answers about them may be off: "
-            "the fit may not have converged, the model may have been learned from another release, or the tables may "
-            "contradict each other.",
-        )
-    if rms < 0.25:
-        return (
-            "suspiciously well",
-            "The model follows the noisy tables far more closely than the noise is wide, so it has learned some of the "
-            "noise as well. Trust details less than their digits suggest.",
-        )
-    return (
-        "well",
-        "The model fits the noisy tables as well as their noise allows: the differences that are left are of the size "
-        "that noise and chance produce.",
-    )
