@@ -96,7 +96,7 @@ def mutual_information(p: "np.ndarray") -> float:
     import numpy as np
 
     q = independent(p)
-    return max(0.0, float(np.sum(p * np.log2(np.divide(p, q, out=np.ones_like(p), where=p > 0)))))
+    return max(0.0, float(np.sum(p * np.log2(np.divide(p, q, out=np.ones_like(p), where=(p > 0) & (q > 0))))))
 
 
 def word(v: float) -> str:
