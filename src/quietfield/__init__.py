@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from quietfield.curator.units import Rows as Rows
     from quietfield.domain import Domain as Domain
     from quietfield.errors import Error as Error
+    from quietfield.evaluation import goodness_of_fit as goodness_of_fit
     from quietfield.frames import Frame as Frame
     from quietfield.learning import fit as fit
     from quietfield.learning.references import fit_random_tables as fit_random_tables
@@ -59,6 +60,7 @@ _NAMES = {
     "fit_true_tables": "learning.references",
     "Frame": "frames",
     "Gaussian": "noise",
+    "goodness_of_fit": "evaluation",
     "inference": "inference",
     "Labels": "schema",
     "Laplace": "noise",
