@@ -6,9 +6,14 @@ from collections.abc import Iterable
 class Error(Exception):
     """The base of every error that quietfield raises on purpose."""
 
+    #: What the command ends with; docs/how-to/command-line.md lists them all.
+    exit_code = 1
+
 
 class TooLarge(Error):
     """A model whose exact inference would not fit in memory; the message gives its figures and the way out."""
+
+    exit_code = 4
 
 
 class FileError(Error):

@@ -43,12 +43,17 @@ def write_atomically(path: str | Path, data: bytes) -> None:
     except OSError as error:
         raise FileError(f"cannot write {path}: {error.strerror}; choose a path that you may write to.") from None
     finally:
-        temporary.unlink(missing_ok=True)
+        _remove(temporary)
 
 
 def _neighbour(path: Path) -> Path:
     whole = Path(os.path.abspath(path))  # "." has no name of its own
     return whole.parent / f".{whole.name[:60]}.{secrets.token_hex(4)}.tmp"  # a name has at most 255 bytes
+
+
+def _remove(path: Path) -> None:
+    with suppress(FileNotFoundError, NotADirectoryError):  # it is not there, or its folder is a file
+        path.unlink()
 
 
 def check_writable(path: str | Path) -> None:
@@ -65,7 +70,7 @@ def check_writable(path: str | Path) -> None:
     except OSError as error:
         raise FileError(f"cannot write {path}: {error.strerror}; choose a path that you may write to.") from None
     finally:
-        temporary.unlink(missing_ok=True)
+        _remove(temporary)
 
 
 def read_bytes(path: str | Path, limit: int = TABLES_LIMIT) -> bytes:

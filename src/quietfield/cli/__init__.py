@@ -12,6 +12,7 @@ there with a docstring, help for every option and an example as its ``epilog``, 
 A module is loaded when one of its commands is run, so ``quietfield --help`` stays quick.
 """
 
+import json
 import os
 import sys
 import traceback
@@ -39,7 +40,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "fit": ("models", "Learn a model from a release alone."),
     "key": ("key", "Make the keys that sign releases."),
     "ledger": ("ledger", "Make and show ledgers: what may be spent, and what is."),
-    "plan": ("plan", "Show what exact inference would cost, and whether it fits."),
+    "plan": ("plan", "Show what inference would cost, and the noise of each table."),
     "preview": ("preview", "Rehearse a release on made-up people, before paying."),
     "query": ("models", "Ask a model for a distribution."),
     "release": ("release", "Count, pay, add noise, and write a file that may be published."),
@@ -50,7 +51,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify": ("verify", "Check the signature and the arithmetic of a release."),
 }
 
-FAILED, INTERRUPTED = 1, 130  # 2, for a wrong use, comes from typer
+# 2, for a wrong use, comes from typer; errors of ours bring their own (see errors.py).
+FAILED, INTERRUPTED = 1, 130
 
 
 class Commands(TyperGroup):
@@ -72,6 +74,13 @@ class Commands(TyperGroup):
         self.listing = True
         try:
             super().format_help(ctx, formatter)
+        finally:
+            self.listing = False
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        self.listing = True
+        try:
+            return super().shell_complete(ctx, incomplete)
         finally:
             self.listing = False
 
@@ -105,7 +114,6 @@ class Settings:
 
 app = typer.Typer(
     cls=Commands,
-    add_completion=False,
     rich_markup_mode=None,
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # it would print local variables, and those may hold records
@@ -132,14 +140,27 @@ def root(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code: 0 well, 1 failed, 2 wrongly called, 130 interrupted."""
+    """Run the command and return its exit code: 0 well, 2 wrongly called, 130 interrupted, others failed.
+
+    Errors are told in one sentence on the standard error. With ``--json`` the standard output, where a program expects
+    an object, then holds ``{"error": sentence, "exit_code": number}``.
+    """
     settings = Settings()
+    said = list(sys.argv[1:] if arguments is None else arguments)
+    options = said[: said.index("--") if "--" in said else None]
+    as_json = "--json" in options
+    if "--debug" in options:  # wherever it stands
+        said = ["--debug", *(word for word in options if word != "--debug"), *said[len(options) :]]
     try:
-        result = built(app).main(arguments, prog_name="quietfield", standalone_mode=True, obj=settings)
+        result = built(app).main(said, prog_name="quietfield", standalone_mode=True, obj=settings)
         _flush()
         return result if isinstance(result, int) else 0
     except SystemExit as end:
-        return _ended(end)
+        code = _ended(end)
+        wrong = getattr(end.__context__, "format_message", None)  # what typer has shown for a wrong use
+        if as_json and code and wrong is not None:
+            _show_json(wrong(), code)
+        return code
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -148,8 +169,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001  # the last line of defence: whatever it is, it is told in one sentence
         if settings.debug:
             print(debug_text(error), file=sys.stderr)
+        code = error.exit_code if isinstance(error, Error) else FAILED
         print(f"Error: {sentence(error)}", file=sys.stderr)
-        return FAILED
+        if as_json:
+            _show_json(sentence(error), code)
+        return code
+
+
+def _show_json(message: str, code: int) -> None:
+    try:
+        print(json.dumps({"error": message, "exit_code": code}, ensure_ascii=False), flush=True)
+    except BrokenPipeError:
+        _silence()
 
 
 def _ended(end: SystemExit) -> int:

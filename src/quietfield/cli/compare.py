@@ -26,8 +26,9 @@ def compare(
     import sys
 
     from quietfield import comparison
+    from quietfield.cli import arguments
     from quietfield.errors import Error
-    from quietfield.files import archive_kind, check_writable, write_atomically
+    from quietfield.files import archive_kind, write_atomically
     from quietfield.model import Model, load
     from quietfield.releases import Release
 
@@ -43,8 +44,7 @@ def compare(
             if name in models:
                 raise Error(f"{path} is given twice; name each model once.")
             models[name] = load(path)
-    if svg is not None:
-        check_writable(svg)
+    arguments.picture(svg)
     wanted = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
     found = comparison.compare(
         release, methods=wanted, models=models, inference=inference, progress=sys.stderr.isatty()

@@ -28,8 +28,13 @@ def fit(
     import sys
 
     from quietfield import learning
+    from quietfield.errors import FileError
+    from quietfield.files import archive_kind, check_writable
     from quietfield.releases import Release
 
+    check_writable(out)  # before the work, not after it
+    if out.exists() and archive_kind(out) not in (None, "model"):
+        raise FileError(f"{out} is a {archive_kind(out)}, and a model does not replace it; choose another path.")
     loaded = Release.load(release) if trust is None else Release.load(release, trust=trust)
     model = learning.fit(loaded, method, inference=inference, progress=sys.stderr.isatty())
     model.save(out)

@@ -2,14 +2,19 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from quietfield.domain import Domain
+    from quietfield.planning import TableNoise
+    from quietfield.structures import Structure
 
 app = typer.Typer()
 
 
-@app.command(epilog="Example: quietfield plan schema.json --structure chain:2")
+@app.command(epilog="Example: quietfield plan schema.json --structure chain:2 --epsilon 1 --records 10000")
 def plan(
     schema: Annotated[
         Path, typer.Argument(help="A schema, or a domain (also in mbi's {attribute: size} form), as JSON.")
@@ -20,13 +25,27 @@ def plan(
             help="chain, chain:2, homogeneous, star, star:CENTRE, complete, complete:3, grid:4, or a JSON file."
         ),
     ],
+    epsilon: Annotated[
+        str | None, typer.Option(help="Show the noise of each table of a release at this epsilon.")
+    ] = None,
+    records: Annotated[
+        int | None, typer.Option(min=1, help="A guess of the number of records: errors are shown as shares too.")
+    ] = None,
+    unit: Annotated[str, typer.Option(help="Who is protected: rows:1, person:COLUMN:3, ...")] = "rows:1",
+    noise: Annotated[str, typer.Option(help="laplace (pure) or gaussian (needs --delta).")] = "laplace",
+    delta: Annotated[str | None, typer.Option(help="The delta of Gaussian noise, such as 1e-6.")] = None,
+    neighbours: Annotated[str, typer.Option(help="add_remove, replace or paper.")] = "add_remove",
     as_json: Annotated[bool, typer.Option("--json", help="Write the figures as JSON.")] = False,
 ) -> None:
-    """Show the elimination order, treewidth, memory and operations of exact inference, and whether it fits."""
+    """Show the cost of exact inference and whether it fits; with --epsilon, also the noise of each table.
+
+    No record is read. `quietfield preview` goes on to rehearse release and fit.
+    """
     from quietfield.cli import arguments
     from quietfield.errors import TooLarge
     from quietfield.inference.memory import available_memory, readable_bytes
     from quietfield.inference.plan import plan_for
+    from quietfield.planning import in_words
 
     domain = arguments.domain(schema)
     wanted = arguments.structure(structure, domain)
@@ -38,8 +57,16 @@ def plan(
         figures.check_memory(free)
     except TooLarge as refusal:
         advice = str(refusal)
+    tables, reason = _noise(domain, wanted, epsilon, delta, unit, noise, neighbours, records)
     if as_json:
-        content = {**figures.to_json(), "parameters": parameters, "available_bytes": free, "fits": not advice}
+        content: dict[str, Any] = {
+            **figures.to_json(),
+            "parameters": parameters,
+            "available_bytes": free,
+            "fits": not advice,
+        }
+        if epsilon is not None:
+            content |= {"tables": [table.to_dict() for table in tables], "total": reason}
         typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
         return
     rows = {
@@ -56,3 +83,36 @@ def plan(
     for name, value in rows.items():
         typer.echo(f"{name:>18}  {value}")
     typer.echo(f"\n{'Exact inference fits.' if not advice else 'Does not fit: ' + advice}")
+    if tables:
+        typer.echo(f"\nWith epsilon {epsilon}, {noise} noise; a total of its own: {reason}.")
+        typer.echo(f"{'cells':>9}  {'std':>8}  {'19 of 20 below':>14}  {'std of a share':>14}  distance  table")
+        for table in tables:
+            share, distance = ("-" if v is None else in_words(v) for v in (table.share_std, table.distance))
+            name = " = ".join(" × ".join(clique) for clique in table.cliques[:3]) + " = ..." * (len(table.cliques) > 3)
+            numbers = f"{table.cells:>9,}  {table.std:>8.3g}  {table.margin:>14.3g}  {share:>14}  {distance:>8}"
+            typer.echo(f"{numbers}  {name}")
+
+
+def _noise(
+    domain: "Domain",
+    structure: "Structure",
+    epsilon: str | None,
+    delta: str | None,
+    unit: str,
+    noise: str,
+    neighbours: str,
+    records: int | None,
+) -> "tuple[tuple[TableNoise, ...], str]":
+    from quietfield import planning
+    from quietfield.cli import arguments
+    from quietfield.units import chosen
+
+    if epsilon is None:
+        return (), ""
+    if (weak := planning.warning(epsilon)) is not None:
+        typer.echo(f"Warning: {weak}", err=True)
+    whom = arguments.unit(unit)
+    counted, reason = chosen(structure, domain, whom, neighbours, "auto", noise)  # type: ignore[arg-type]
+    planned = planning.noises(counted, epsilon=epsilon, delta=delta, noise=noise)
+    normalised = getattr(whom, "normalise", False)  # each record then adds 1/K, which needs a guess of its own
+    return planning.table_noises(counted, planned, None if normalised else records), reason

@@ -54,15 +54,14 @@ def preview(
     from quietfield import previews
     from quietfield.cli import arguments
     from quietfield.errors import Error, names
-    from quietfield.files import check_writable, write_atomically
+    from quietfield.files import write_atomically
 
     if total not in ("auto", "yes", "no"):
         raise Error(f"--total is auto, yes or no, not {total!r}.")
     if measure not in previews.MEASURES:
         raise Error(f"--measure is one of {names(previews.MEASURES)}, not {measure!r}.")
     wanted = None if error is None else _share(error)
-    if svg is not None:
-        check_writable(svg)
+    arguments.picture(svg)
     domain = arguments.domain(schema)
     found = previews.preview(
         domain,

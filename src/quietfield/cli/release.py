@@ -68,6 +68,7 @@ def release(
     from quietfield.curator.ledger import Ledger
     from quietfield.errors import Error
     from quietfield.keys import load_private
+    from quietfield.planning import warning
     from quietfield.schema import Schema
 
     if _said(context, "ledger"):
@@ -92,6 +93,8 @@ def release(
     cliques = arguments.structure(structure, known.domain)
     signer = None if key is None else load_private(key)
     prepared = publish.prepare(known, cliques, **asked)
+    if (weak := warning(epsilon)) is not None:
+        typer.echo(f"Warning: {weak}", err=True)
     book = None if ledger is None else Ledger(ledger)
     if dry_run:
         plan = prepared.plan
@@ -118,12 +121,13 @@ def _said(context: typer.Context, name: str) -> bool:
 
 def _check_out(out: Path, read: list[Path], force: bool) -> None:
     """Refuse an output that could not be written or would replace something; before the charge, which is for good."""
+    from quietfield.cli import arguments
     from quietfield.errors import FileError
     from quietfield.files import archive_kind, check_writable
 
     for path in read:
         beside = [path, *(path.with_name(path.name + end) for end in ("-journal", "-wal", "-shm"))]  # SQLite's files
-        if any(_same(out, one) for one in beside):
+        if any(arguments.same_file(out, one) for one in beside):
             raise FileError(f"--out {out} is {path}, which this release reads; choose another path.")
     check_writable(out)
     if os.path.lexists(out):
@@ -134,13 +138,6 @@ def _check_out(out: Path, read: list[Path], force: bool) -> None:
                 f"{out} is not a quietfield release, and --force replaces nothing else; choose another path."
             )
     check_writable(out)
-
-
-def _same(one: Path, other: Path) -> bool:
-    try:
-        return one.samefile(other)  # the same file under whatever name, through links too
-    except OSError:
-        return one.resolve() == other.resolve()
 
 
 def _planned(prepared: Any, book: Any) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """``quietfield schema``: a schema to fill in, from the names and types of columns alone."""
 
 import json
+from glob import glob
 from pathlib import Path
 from typing import Annotated
 
@@ -36,6 +37,8 @@ def schema(
     if out is None:
         typer.echo(text, nl=False)
         return
+    if any(arguments.same_file(out, Path(path)) for path in [data, *glob(data, recursive=True)]):
+        raise FileError(f"--out {out} is the data that this schema is for, which is not overwritten; choose another.")
     if out.exists() and not force:
         raise FileError(f"{out} is there already; choose another name, or say --force to overwrite it.")
     write_atomically(out, text.encode())

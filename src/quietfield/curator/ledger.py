@@ -38,6 +38,8 @@ WAIT_SECONDS = 60.0
 class BudgetExceeded(Error):
     """A charge that would spend more than the ledger's total. Nothing was charged."""
 
+    exit_code = 3
+
 
 @dataclass(frozen=True)
 class Charge:

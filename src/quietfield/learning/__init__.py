@@ -93,6 +93,11 @@ def fit(
     strange = next((each for each in releases if not isinstance(each, Release)), None)
     if strange is not None:
         raise Error(f"a model is learned from a Release (see qf.Release.load), not from a {type(strange).__name__}.")
+    if inference == "exact":  # before anything is traced, which takes for ever where a model is far too large
+        from quietfield.inference.plan import plan_for
+
+        for each in releases:
+            plan_for(each.domain, each.structure).check_memory()
     from quietfield.learning.loop import drive
 
     try:
