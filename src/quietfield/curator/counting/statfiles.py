@@ -29,7 +29,7 @@ READERS = {
     ".xpt": "read_xport",
 }
 #: The most values that are held at a time; each row is read again up to its chunk, so few large chunks are quicker.
-CELLS = 2**22
+CELLS = 2**20
 #: Days and seconds between 1970 and the day that a program counts from.
 SPSS, OTHERS = -141_428, -3_653
 _FAR = 9e15
