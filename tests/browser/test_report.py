@@ -56,6 +56,20 @@ return [...document.querySelectorAll('bdi, th, td, caption, figcaption')].filter
   return lines.size > 1 && e.innerText.length / lines.size < 4;
 }).slice(0, 5).map(e => e.innerText);
 """
+# Text that does not stand out from what is behind it, by the rule of 4.5.
+FAINT = """
+const numbers = text => { const n = text.match(/[\\d.]+/g).map(Number); return n.length < 4 ? [...n, 1] : n; };
+const light = c => { const [r, g, b] = c.slice(0, 3).map(v => v / 255)
+  .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+const behind = e => { for (let p = e; p; p = p.parentElement) { const c = numbers(getComputedStyle(p).backgroundColor);
+  if (c[3] > 0.99) return c; } return [255, 255, 255, 1]; };
+return [...document.querySelectorAll('body *')].filter(e => {
+  if (![...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim()) || e.closest('.hidden, .watermark, svg'))
+    return false;
+  const [a, b] = [light(numbers(getComputedStyle(e).color)), light(behind(e))].sort((x, y) => y - x);
+  return (a + 0.05) / (b + 0.05) < 4.5;
+}).slice(0, 5).map(e => e.outerHTML.slice(0, 200));
+"""
 # Scrollable places that the keyboard cannot reach.
 UNREACHABLE = """
 return [...document.querySelectorAll('body *')].filter(e => e.scrollWidth > e.clientWidth + 1 &&
@@ -141,6 +155,7 @@ def test_what_the_checks_look_for_would_be_seen(browser: Any, tmp_path: Path) ->
     wrong.write_text(
         "<!doctype html><meta charset=utf-8><body style='margin:0'><div style='width:2000px'>wide</div>"
         "<div style='overflow-x:auto;width:100px'><p style='width:300px'>unreachable</p></div>"
+        "<p style='color:#777;background:#888'>faint</p>"
         "<table style='table-layout:fixed;width:80px'><tr><td style='white-space:nowrap'>very long text</td>"
         "<td>other</td></tr></table><bdi style='display:block;width:1ch;overflow-wrap:anywhere'>letters</bdi><img src='http://127.0.0.1:9/x.png'><script>console.error('heard')</script>"
     )
@@ -151,6 +166,7 @@ def test_what_the_checks_look_for_would_be_seen(browser: Any, tmp_path: Path) ->
     assert len(browser.execute_script(STICKS_OUT)) >= 1
     assert len(browser.execute_script(OVERLAPS)) == 1
     assert browser.execute_script(SQUEEZED) == ["letters"]
+    assert len(browser.execute_script(FAINT)) == 1
     # Chromium lets the keyboard scroll what holds nothing focusable, but other browsers do not: tabindex is asked for.
     assert len(browser.execute_script(UNREACHABLE)) == 1
     assert any("heard" in entry["message"] for entry in browser.get_log("browser"))
@@ -171,6 +187,13 @@ def test_dark_mode_is_dark_and_print_is_not(browser: Any, pages: dict[str, Path]
     assert back() == [255, 255, 255]
     visit(browser, pages["learned"], 820, "light")
     assert min(back()) > 240
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_text_stands_out(browser: Any, pages: dict[str, Path], name: str, scheme: str) -> None:
+    visit(browser, pages[name], 1280, scheme)
+    assert browser.execute_script(FAINT) == []
 
 
 def test_the_keyboard_reaches_links_and_what_scrolls(browser: Any, pages: dict[str, Path]) -> None:

@@ -50,6 +50,7 @@ def test_what_it_shows_is_what_it_made(told: tuple[Path, str]) -> None:
     learned = qf.load(folder / "map.qfm")
     for label, share in zip(truth.domain.labels("visits"), learned.conditional("visits", demo.GIVEN), strict=True):
         assert re.search(rf"^ +{label} +{share:.1%} +[\d.]+% to +[\d.]+% .*(inside|OUTSIDE)$", shown, re.MULTILINE)
+    assert f"The same for {demo.SURVEYS} more surveys of other people: " in shown
     assert "Health survey" in (folder / "report.html").read_text()
     assert f"The report is {folder / 'report.html'}" in shown
     assert len((folder / "people.csv").read_text().splitlines()) == 1001
