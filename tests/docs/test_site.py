@@ -60,6 +60,14 @@ def test_every_public_name_is_in_the_reference(site: Path) -> None:
         assert f'id="{anchor}"' in page, f"add `::: {anchor}` to docs/reference.md"
 
 
+def test_every_page_is_in_the_navigation(root: Path) -> None:
+    docs = root / "docs"
+    listed = set(re.findall(r"[\w/.-]+\.md", (root / "mkdocs.yml").read_text()))
+    there = {str(page.relative_to(docs)) for page in docs.rglob("*.md")}
+    assert {page for page in there - listed if not page.startswith("results/")} == set()
+    assert listed <= there
+
+
 def test_the_architecture_page_lists_what_exists(root: Path) -> None:
     text = (root / "docs" / "architecture.md").read_text()
     listed = set(re.findall(r"^\| `([\w/.]+)` \|", text, re.MULTILINE))

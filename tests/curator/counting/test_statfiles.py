@@ -1,6 +1,7 @@
 """Files of SPSS, Stata and SAS are counted as the same records in CSV are, and tell as little."""
 
 import datetime
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,18 @@ def test_files_are_read_in_parts(ending: str, tmp_path: Path, monkeypatch: pytes
     assert counted(file, schema) == [1000, *expected]
     assert [k["row_offset"] for k in read if "row_offset" in k] == [0, 300, 600, 900]
     assert all(k["row_limit"] == 300 and k["usecols"] == ["a", "b"] for k in read if "row_offset" in k)
+
+
+def test_portable_files_of_spss(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {"n": [1.0, 2.5, np.nan, 2.0], "s": ["a", "", "zz", "a"], "d": [DAYS[0], DAYS[3], DAYS[1], DAYS[2]]}
+    )
+    pyreadstat.write_por(frame, tmp_path / "records.por")
+    frame.to_csv(tmp_path / "records.csv", index=False)
+    schema = qf.Schema({name: SCHEMA[name] for name in ("n", "s", "d")})
+    found = columns(tmp_path / "records.por")  # the format knows capital letters only
+    named = {name: replace(SCHEMA[name], column=name.upper() if name.upper() in found else name) for name in schema}
+    assert counted(tmp_path / "records.por", qf.Schema(named)) == counted(tmp_path / "records.csv", schema)
 
 
 def test_several_files_and_no_column_at_all(tmp_path: Path) -> None:
