@@ -105,3 +105,17 @@ def test_a_data_set_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch, t
         mobility.walks("msnbc")
     with pytest.raises(Error, match="no data set"):
         mobility.walks("nowhere")
+
+
+def test_the_null_cell_is_worked_out_from_the_rest(walks: mobility.Walks) -> None:
+    part = mobility.split(walks, 0)
+    null = walks.states - 1
+    segments, weight = mobility.weights(part, "ours")
+    both = ((segments[:, 1:] == null) & (segments[:, :-1] == null)).sum(1)
+    whole = mobility.filled(mobility.release(part, "ours", None, 0))
+    assert whole.parts[1].excluded is None
+    assert whole.parts[1].values[null, null] == pytest.approx((both * weight).sum())
+    noisy = mobility.filled(mobility.release(part, "ours", 1.0, 0))
+    assert noisy.parts[1].values.sum() == pytest.approx(5 * noisy.parts[0].values.sum())
+    plain = mobility.release(part, "unnormalised", 1.0, 0)
+    assert mobility.filled(plain) is plain

@@ -13,7 +13,7 @@ from typing import Any
 
 from quietfield.experiments.claims import Claim
 from quietfield.experiments.plotting import canvas, finish, legend, line, save
-from quietfield.experiments.running import learned
+from quietfield.experiments.running import learned, missing
 from quietfield.experiments.trials import Plan, Row, Trial, curve, pick, true_model
 
 TITLE = "Mean squared error of marginals against population size"
@@ -40,6 +40,9 @@ def run(trials: Sequence[Trial]) -> list[Row]:
 
     rows = []
     for trial, study, model, seconds in learned(trials):
+        if without := missing(trial, model, seconds):
+            rows += without
+            continue
         truth, found = study.model.marginals(), model.marginals()
         errors = np.concatenate([(found[c] - mu).ravel() for c, mu in truth.items()])
         rows.append(Row(trial, "mse", float(np.mean(errors**2)), seconds))

@@ -8,7 +8,7 @@ from typing import Any
 from quietfield.experiments.claims import Claim
 from quietfield.experiments.estimators import get
 from quietfield.experiments.plotting import STYLES, canvas, finish, ordered, save
-from quietfield.experiments.running import learned
+from quietfield.experiments.running import learned, missing
 from quietfield.experiments.trials import Plan, Row, Trial, pick, true_model
 
 TITLE = "True against learned edge marginals"
@@ -33,6 +33,9 @@ def run(trials: Sequence[Trial]) -> list[Row]:
     """Every cell of every edge: its number is the measure, its learned marginal the value."""
     rows = []
     for trial, study, model, seconds in learned(trials):
+        if without := missing(trial, model, seconds):
+            rows += without
+            continue
         found = [model.marginal(c).ravel() for c in study.model.cliques]
         values = [float(value) for table in found for value in table]
         rows += [Row(trial, f"{i}", float(f"{value:.6g}"), seconds) for i, value in enumerate(values)]
@@ -55,7 +58,7 @@ def pairs(rows: list[Row], method: str) -> tuple[list[float], list[float]]:
 def largest(rows: list[Row]) -> list[Row]:
     """The rows of the largest problem that is there."""
     top = max((row.trial.states, row.trial.records) for row in rows)
-    return [row for row in rows if (row.trial.states, row.trial.records) == top and row.measure != "absent"]
+    return [row for row in rows if (row.trial.states, row.trial.records) == top and row.measure.isdigit()]
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:

@@ -18,6 +18,7 @@ from quietfield.experiments.claims import Claim, share
 from quietfield.experiments.estimators import NAIVE_LAMBDA, get
 from quietfield.experiments.methods import REFERENCE_PRIOR
 from quietfield.experiments.plotting import canvas, finish, legend, line, save, style
+from quietfield.experiments.running import missing
 from quietfield.experiments.trials import NO_NOISE, Plan, Row, Trial, curve, pick
 from quietfield.learning import fit
 from quietfield.model import Model
@@ -97,8 +98,8 @@ def run(trials: Sequence[Trial]) -> list[Row]:
     seconds = (time.perf_counter() - started) / len(trials)
     rows = []
     for trial, part, model in zip(trials, parts, models, strict=True):
-        if model is None:
-            rows.append(Row(trial, "absent", float("nan"), seconds))
+        if without := missing(trial, model, seconds):
+            rows += without
             continue
         rows.append(Row(trial, "holdout", mobility.score(part, model), seconds))
         rows.append(Row(trial, "units", float(len(part.train)), seconds))
@@ -116,6 +117,8 @@ def _models(trials: Sequence[Trial], parts: Sequence[mobility.Split]) -> Sequenc
         mobility.release(part, weighting, None if sees == "tables" else trial.epsilon, _seed(trial))
         for trial, part in zip(trials, parts, strict=True)
     ]
+    if sees == "tables" or one.method == "naive":
+        releases = [mobility.filled(made) for made in releases]
     if sees == "tables":
         units = min(len(part.train) for part in parts)
         return fit(releases, "naive", regularisation=REFERENCE_PRIOR / units)

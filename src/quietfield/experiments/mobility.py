@@ -9,7 +9,7 @@ nothing was seen are no records. K is the number of a unit's edges that are not 
 """
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -177,6 +177,21 @@ def release(part: Split, weighting: Weighting, epsilon: float | None, seed: int)
         parts.append(Table(group, noisy, Laplace(scale), excluded=excluded))
     known = Total(total, None) if weighting != "ours" or epsilon is None else None
     return Release(data.domain, data.structure, tuple(parts), known, notes=(NOTE,))
+
+
+def filled(made: Release) -> Release:
+    """The release with its null-null cell worked out: (slots - 1) W less the other cells, W from the first slot.
+
+    For estimates that take noisy tables for true ones and need whole tables.
+    """
+    first, edges = made.parts
+    if edges.excluded is None:
+        return made
+    total = float(first.values.sum()) if made.total is None else made.total
+    values = edges.values.copy()
+    values[edges.excluded] = 0.0
+    values[edges.excluded] = len(edges.cliques) * total - values.sum()
+    return replace(made, parts=(first, replace(edges, values=values, excluded=None)), total_part=Total(total, None))
 
 
 def score(part: Split, model: Any) -> float:

@@ -1,5 +1,6 @@
 """The page that walks through the results, claim by claim, written from the files of trials and nothing else."""
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 from quietfield.errors import Error
 from quietfield.experiments import registry, storage
 from quietfield.experiments.claims import Claim
+from quietfield.experiments.estimators import get
 from quietfield.experiments.trials import Row
 from quietfield.files import write_atomically
 
@@ -46,6 +48,10 @@ def section(figure: registry.Figure, rows: list[Row], folder: Path) -> str:
     state = "run in full" if share == len(full) else f"{share:,} of the {len(full):,} trials of the full plan were run"
     other = len(done - full)
     more = f", and {other:,} others" if other else ""
+    broken = Counter(row.trial.method for row in rows if row.measure == "failed")
+    if broken:
+        told = ", ".join(f"{count} of {get(method).label}" for method, count in sorted(broken.items()))
+        more += f"; fits that broke down, and are left out: {told}"
     parts = [f"## {figure.name}: {figure.title}\n", f"*{state}{more}.* `quietfield reproduce {figure.name}`\n"]
     if (folder / f"{figure.name}.svg").exists():
         parts.append(f"![{figure.title}]({folder.name}/{figure.name}.svg)\n")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from importlib import import_module
+from math import isfinite
 from multiprocessing import get_context
 from typing import Any
 
@@ -70,12 +71,26 @@ def learned(trials: Sequence[Trial]) -> Iterator[tuple[Trial, Any, Any, float]]:
 
 
 def measured(trials: Sequence[Trial], measure: Callable[[Any, Any], dict[str, float]]) -> list[Row]:
-    """The rows of one group; ``measure`` maps a simulation and a model to named values. No model: a row "absent"."""
+    """The rows of one group; ``measure`` maps a simulation and a model to named values."""
     rows = []
     for trial, study, model, seconds in learned(trials):
-        values = {"absent": float("nan")} if model is None else measure(study, model)
-        rows += [Row(trial, name, float(value), seconds) for name, value in values.items()]
+        rows += missing(trial, model, seconds) or [
+            Row(trial, name, float(value), seconds) for name, value in measure(study, model).items()
+        ]
     return rows
+
+
+def missing(trial: Trial, model: Any, seconds: float) -> list[Row]:
+    """A row that says why there is no result: "absent" without a model, "failed" where a fit broke down; or none.
+
+    A fit that broke down has an objective that is no number. It is kept apart and counted, not averaged with others.
+    """
+    report = getattr(model, "report", None)
+    if model is None:
+        return [Row(trial, "absent", float("nan"), seconds)]
+    if report is not None and not isfinite(report.objective):
+        return [Row(trial, "failed", float("nan"), seconds)]
+    return []
 
 
 def divergence(study: Any, model: Any) -> dict[str, float]:
