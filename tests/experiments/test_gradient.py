@@ -1,0 +1,44 @@
+"""The gradient baseline of the figures: where it exists, that its settings are chosen on people of their own."""
+
+import pytest
+
+from quietfield.curator.psgd_accounting import noise_multiplier
+from quietfield.errors import Error
+from quietfield.experiments import gradient
+from quietfield.experiments.estimators import Request
+from quietfield.experiments.trials import Trial, simulation_of
+
+TRIAL = Trial("x", "chain-3", 2, 500, 1.0, 0, 0, 0, "psgd-moments")
+
+
+@pytest.mark.parametrize(("records", "epsilon"), [(500, 0.1), (500, 0.19), (500, 0.2), (10**6, 0.43), (10**6, 0.44)])
+def test_absent_exactly_where_the_moments_accountant_refuses(records: int, epsilon: float) -> None:
+    trial = TRIAL._replace(records=records, epsilon=epsilon)
+    try:
+        noise_multiplier(epsilon, 1 / records, 0.01, 1, "moments")
+        possible = True
+    except Error:
+        possible = False
+    assert gradient.reachable(trial, "moments") == possible
+    assert gradient.reachable(trial, "pld")
+
+
+def test_no_model_where_epsilon_cannot_be_reached() -> None:
+    trial = TRIAL._replace(epsilon=0.1)
+    assert gradient.learn([Request(trial, simulation_of(trial))], accountant="moments") == [None]
+
+
+def test_a_model_for_each_request_from_one_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setattr(gradient, "simulation_of", lambda trial: seen.append(trial.population) or simulation_of(trial))
+    trials = [TRIAL._replace(population=p, replication=r) for p in (0, 1) for r in (0, 1)]
+    models = gradient.learn([Request(t, simulation_of(t)) for t in trials], small=True, accountant="moments")
+    assert seen == [gradient.TUNING]
+    assert all(simulation_of(TRIAL).model.kl(model) < 1 for model in models if model is not None)
+    assert len({model.potentials["x0", "x1"].tobytes() for model in models if model is not None}) == 4
+
+
+@pytest.mark.parametrize("records", [100, 1000, 10_000, 10**6, 10**7])
+def test_settings_are_within_reach(records: int) -> None:
+    assert len(gradient.grid(records, small=False)) == 64
+    assert all(0 < one.rate <= 0.3 for one in gradient.grid(records, small=False))
