@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from quietfield import inference as inference
     from quietfield import structures as structures
-    from quietfield.curator.counting.statfiles import StatFile as StatFile
     from quietfield.comparison import compare as compare
+    from quietfield.curator.counting.statfiles import StatFile as StatFile
     from quietfield.curator.evaluate import evaluate as evaluate
     from quietfield.curator.evaluate import private_score as private_score
     from quietfield.curator.ledger import Ledger as Ledger
