@@ -77,8 +77,9 @@ def reproduce(
         "replications": replications,
     }
     settings = drive.Settings(folder, jobs, batch, time_limit, tuple(with_ or ()), figures, command, data)
-    for name in registry.FIGURES if what == "all" else (what,):
-        found = drive.reproduce(registry.figure(name), size, choices, settings, say=typer.echo)
-        if found.stopped:
-            typer.echo(f"Stopped ({found.stopped}); run the same command again to go on.")
-            raise typer.Exit(130 if found.stopped == "interrupted" else 0)
+    with drive.compilations(jobs):
+        for name in registry.FIGURES if what == "all" else (what,):
+            found = drive.reproduce(registry.figure(name), size, choices, settings, say=typer.echo)
+            if found.stopped:
+                typer.echo(f"Stopped ({found.stopped}); run the same command again to go on.")
+                raise typer.Exit(130 if found.stopped == "interrupted" else 0)

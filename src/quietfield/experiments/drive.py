@@ -1,8 +1,10 @@
 """One figure from plan to picture: what is missing is run, results are gathered, drawn and told claim by claim."""
 
 import os
+import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,6 +69,21 @@ def reproduce(
         for claim in figure.claims(rows):
             say(f"  [{claim.verdict}] {claim.statement}: {claim.found}")
     return outcome
+
+
+@contextmanager
+def compilations(jobs: int) -> Iterator[None]:
+    """Let worker processes share what they compile, in a folder that only this run sees and that goes with it."""
+    if jobs <= 1 or "JAX_COMPILATION_CACHE_DIR" in os.environ:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="quietfield-", ignore_cleanup_errors=True) as folder:
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = folder
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.3")
+        try:
+            yield
+        finally:
+            del os.environ["JAX_COMPILATION_CACHE_DIR"]
 
 
 def page(folder: Path, command: str) -> list[Path]:
