@@ -87,6 +87,16 @@ def test_the_command_writes_either(made, tmp_path, capsys):
     assert WARNING in read(private.read_text()).text
 
 
+def test_a_private_report_has_a_name_of_its_own(made, tmp_path, monkeypatch):
+    folder, *_ = made
+    monkeypatch.chdir(tmp_path)
+    given = ["--private", "--records", str(folder / "people.csv"), "--schema", str(folder / "schema.json")]
+    command = ["report", str(folder / "people.qfr"), "--model", str(folder / "people.qfm")]
+    assert main([*command, *given]) == 0
+    assert main(command) == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"report.html", "private-report.html"}
+
+
 def test_mistakes_get_one_sentence_and_write_nothing(made, tmp_path, capsys):
     folder, *_ = made
     out, mine = tmp_path / "report.html", tmp_path / "mine.html"

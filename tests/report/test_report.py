@@ -259,6 +259,21 @@ def test_intervals_are_those_of_the_model(learned):
     assert "learned by the method map" in page.text
 
 
+def test_an_attribute_whose_interval_cannot_be_had_says_so(learned, monkeypatch):
+    asked = qf.Model.interval
+
+    def refuses(self, query, *options, **more):
+        if query == ("visits",):
+            raise qf.Error("too many combinations")
+        return asked(self, query, *options, **more)
+
+    monkeypatch.setattr(qf.Model, "interval", refuses)
+    page = read(report_html(*learned))
+    tables = {table.all("caption")[0].text: table.text for table in page.classed("shares")}
+    assert tables["visits"].count("not known") == 4
+    assert "not known" not in tables["age"]
+
+
 def test_a_model_without_intervals_says_so(page):
     assert "This model has no intervals" in page.text
 

@@ -11,7 +11,10 @@ app = typer.Typer()
 @app.command(epilog="Example: quietfield report visits.qfr --model visits.qfm --out report.html")
 def report(
     release: Annotated[Path, typer.Argument(help="The release to report on.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The HTML file to write.")] = Path("report.html"),
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="The HTML file to write; report.html, or private-report.html, unless said."),
+    ] = None,
     model: Annotated[
         Path | None, typer.Option(help="The model that was learned from it; without one, one is learned now.")
     ] = None,
@@ -42,6 +45,7 @@ def report(
         raise Error(
             "--private, --records FILE and --schema FILE go together: they compare the model with the true records."
         )
+    out = out or Path("private-report.html" if private else "report.html")
     check_free(out, force)
     check_writable(out)
     loaded = Release.load(release) if trust is None else Release.load(release, trust=trust)

@@ -152,7 +152,7 @@ class Intervals:
             return None
         try:
             low, high = ask(clique, self.level)
-        except Error:  # a model by another method, or read from a file without them: the report says so
+        except Error:  # a model by another method, or too many cells to ask for: the report says that it knows none
             return None
         return low, high
 
