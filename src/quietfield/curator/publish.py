@@ -20,7 +20,7 @@ from quietfield.errors import Error, names
 from quietfield.files import canonical_json
 from quietfield.manifests import check_domain
 from quietfield.releases import PAPER_NOTE, Claim, Payment, Release, Table, Total
-from quietfield.schema import Schema
+from quietfield.schema import Attribute, Labels, Schema
 from quietfield.structures import Structure
 
 
@@ -143,12 +143,24 @@ def _check_source(source: Any, prepared: Prepared) -> None:
 
     lines.check_neighbours(source, prepared.statistics)
     if isinstance(source, str | Path | StatFile):
-        columns = engine(source).source.columns  # type: ignore[attr-defined]  # a path is for DuckDB's engine
+        found = engine(source).source  # type: ignore[attr-defined]  # a path is for DuckDB's engine
         persons = prepared.unit.columns if isinstance(prepared.unit, Person) else ()
         wanted = [prepared.schema.column(name) for name in prepared.statistics.attributes]
-        missing = [name for name in dict.fromkeys([*wanted, *persons]) if name not in columns]
+        missing = [name for name in dict.fromkeys([*wanted, *persons]) if name not in found.columns]
         if missing:
             raise Error(f"the data has no column {names(missing)}; check the schema, the unit and the first line.")
+        words = [name for name in prepared.statistics.attributes if _is_words(prepared.schema[name])]
+        coded = [name for name in words if prepared.schema.column(name) in found.coded]
+        if coded:
+            raise Error(
+                f"the file holds codes for {names(coded)}, and the schema lists words, which no code is; read the "
+                "labels that the file has for them (StatFile(path, values='labels'), or --values labels), or list the codes."
+            )
+
+
+def _is_words(rule: Attribute) -> bool:
+    """Whether all labels of a rule are texts that spell no number."""
+    return isinstance(rule, Labels) and not any(isinstance(v, int) or v.strip("+-").isdigit() for v in rule.values)
 
 
 def _noised(

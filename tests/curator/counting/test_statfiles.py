@@ -213,6 +213,17 @@ def test_a_missing_column_costs_nothing(tmp_path: Path) -> None:
     assert ledger.remaining == 1
 
 
+def test_words_are_not_looked_for_among_codes(tmp_path: Path) -> None:
+    file = write(PEOPLE, tmp_path / "people.sav", variable_value_labels=LABELS)
+    ledger = qf.Ledger.create(tmp_path / "budget.db", epsilon=1, unit=Rows(1))
+    words = qf.Schema({"sex": ["female", "male"]})
+    with pytest.raises(qf.Error, match=r"codes for 'sex'.*--values labels"):
+        qf.release(file, words, ["sex"], epsilon=1, unit=Rows(1), ledger=ledger)
+    assert ledger.remaining == 1
+    for source, schema in ((StatFile(file, values="labels"), words), (file, qf.Schema({"sex": ["1", "2"]}))):
+        qf.release(source, schema, ["sex"], epsilon=1, unit=Rows(1), ledger=None)
+
+
 def test_a_look_and_an_old_encoding(tmp_path: Path) -> None:
     file = write(PEOPLE, tmp_path / "people.sav", missing_ranges={"sex": [9.0]})
     found = look(file, qf.Schema({"sex": [1, 2]}))[0]
