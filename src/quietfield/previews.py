@@ -117,7 +117,7 @@ class Preview:
             raise Error(f"an error is a share between 0 and 1, such as 0.02 for two percentage points, not {error!r}.")
         kind = self._kind(noise)
         if not self.trials:
-            raise Error(f"nothing was rehearsed, so no epsilon can be named: {' '.join(self.notes)}")
+            raise Error(f"no epsilon can be named: {self._missing}.")
         curves: dict[tuple[float, int], list[float]] = {}
         for trial in self.trials:
             if trial.noise == kind:
@@ -145,6 +145,13 @@ class Preview:
     def _errors(self, kind: str, epsilon: float) -> "list[Errors]":
         return [trial.errors for trial in self.trials if (trial.noise, trial.epsilon) == (kind, epsilon)]
 
+    @property
+    def _missing(self) -> str:
+        """Why nothing was rehearsed."""
+        return next(
+            (note.rstrip(".") for note in self.notes if "nothing was rehearsed" in note), "nothing was rehearsed"
+        )
+
     def _kind(self, noise: str | None) -> str:
         if noise is not None and noise not in self.noise:
             raise Error(f"{noise!r} noise was not previewed; expected one of {names(self.noise)}.")
@@ -166,7 +173,7 @@ class Preview:
         marked = (needed, 100 * error) if needed is not None and error is not None and isfinite(needed) else None
         series = self.series(measure)
         if not series:
-            raise Error(f"nothing was rehearsed, so there is no curve: {' '.join(self.notes)}")
+            raise Error(f"there is no curve: {self._missing}.")
         title = f"Error of the learned model, {self.records:,} records (guessed)"
         return curves_svg(series, title=title, x="epsilon", y=f"{measure} error, percentage points", marked=marked)
 
@@ -264,7 +271,8 @@ def preview(
     other arguments are those of :func:`quietfield.release`, and the noise is what they give there. ``noise="both"``
     compares Laplace noise with Gaussian noise of ``delta``. With ``Person(..., normalise=True)``, ``rows_each`` is a
     guess of how many rows a person has. ``strengths`` are standard deviations of the log-potentials of the plausible
-    models, ``repeats`` how many models of each are tried. After ``seconds`` no further model is begun.
+    models, ``repeats`` how many models of each are tried. After ``seconds`` no further model is begun,
+    and one under way is given up; only the first may take three times as long.
 
     >>> import quietfield as qf
     >>> domain = qf.Domain({"smokes": 2, "coughs": 2, "age": 3})

@@ -226,7 +226,7 @@ def rehearse(
                 population = populate(truth, structure, statistics, unit, records, rows_each, people)
                 keys = [key for key in planned if key[0] == kind]
                 releases = [noisy(population, planned[key], np.random.default_rng([seed, i, 2])) for key in keys]
-                models = _learned(releases, deadline)
+                models = _learned(releases, deadline if spent else deadline + 2 * seconds)  # one at least
                 for (_, epsilon), model in zip(keys, models, strict=True):
                     wrong = errors(truth, Model(domain, _nothing(domain, structure)) if model is None else model)
                     found.append(Trial(kind, epsilon, strength, repeat, wrong, population.sampling, model is not None))
@@ -238,7 +238,7 @@ def rehearse(
     done = len(spent)
     if done < len(wanted):
         what = f"{done} of {len(wanted)} plausible models were rehearsed" if done else "nothing was rehearsed"
-        notes.append(f"{what} in the {seconds:g} s allowed; allow more time for a steadier curve")
+        notes.append(f"{what} in the {seconds:g} s allowed; allow more with seconds=... (--seconds)")
     lost = sum(not trial.learned for trial in trials)
     if lost:
         notes.append(

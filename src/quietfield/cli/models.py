@@ -81,10 +81,16 @@ def sample(
     rows: Annotated[int, typer.Option(min=0, help="How many records to draw.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write, .csv or .parquet.")],
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same records.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
     """Draw records from a model: nobody's, and like everybody's."""
+    from quietfield.errors import FileError
+    from quietfield.files import check_writable
     from quietfield.model import load
 
+    if out.exists() and not force:
+        raise FileError(f"{out} is there already; choose another name, or say --force to replace it.")
+    check_writable(out)
     frame = load(model).sample(rows, seed=seed)
     frame.save(out)
     typer.echo(f"written     {out}: {len(frame):,} records of {len(frame.columns)} attributes")
