@@ -154,7 +154,7 @@ def _check_source(source: Any, prepared: Prepared) -> None:
         if coded:
             raise Error(
                 f"the file holds codes for {names(coded)}, and the schema lists words, which no code is; read the "
-                "labels that the file has for them (StatFile(path, values='labels'), or --values labels), or list the codes."
+                "labels of the file (StatFile(path, values='labels') or --values labels), or list codes."
             )
 
 
