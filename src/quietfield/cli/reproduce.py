@@ -2,6 +2,8 @@
 
 import shlex
 import sys
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -77,8 +79,11 @@ def reproduce(
         "replications": replications,
     }
     settings = drive.Settings(folder, jobs, batch, time_limit, tuple(with_ or ()), figures, command, data)
+    started = time.monotonic()
     with drive.compilations(jobs):
         for name in registry.FIGURES if what == "all" else (what,):
+            if time_limit is not None:
+                settings = replace(settings, time_limit=max(time_limit - (time.monotonic() - started), 0.0))
             found = drive.reproduce(registry.figure(name), size, choices, settings, say=typer.echo)
             if found.stopped:
                 typer.echo(f"Stopped ({found.stopped}); run the same command again to go on.")

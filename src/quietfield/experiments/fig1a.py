@@ -7,7 +7,7 @@ of the marginals of the model that the naive estimate learns, which the paper pl
 """
 
 from collections.abc import Sequence
-from math import log
+from math import log, nan
 from pathlib import Path
 from typing import Any
 
@@ -79,32 +79,38 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
                     linewidth=0.8, linestyle="--", label="Proposition 4")  # fmt: skip
         plain = pick(rows, "mse", method="nonprivate")
         line(ax, curve(plain, "records"), color="#000000", marker="s", markersize=4, label="without privacy")
-        _slopes(ax, plain, pick(rows, measure, method="naive", epsilon=epsilons[0]))
+        _slope(ax, plain, 1, 0.35)
+        _slope(ax, pick(rows, measure, method="naive", epsilon=min(epsilons, default=0.0)), 2, 3.0)
         finish(ax, title, "N", "mean squared error" if measure == "raw" else "")
     legend(figure, axes)
     return save(figure, path)
 
 
-def _slopes(ax: Any, plain: list[Row], noisy: list[Row]) -> None:
-    """Reference lines of slope -1 and -2, a little below and above what they are compared with."""
-    for rows, slope, factor in ((plain, 1, 0.35), (noisy, 2, 3.0)):
-        points = curve(rows, "records")
-        first, last = min(points), max(points)
-        start = points[first].mean * factor
-        ax.plot([first, last], [start, start * (first / last) ** slope], color="#888888", linewidth=1,
-                linestyle=(0, (1, 1)), label=f"slope −{slope}")  # fmt: skip
+def _slope(ax: Any, rows: list[Row], slope: int, factor: float) -> None:
+    """A reference line of a slope, a little below or above what it is compared with."""
+    points = curve(rows, "records")
+    if not points:
+        return
+    first, last = min(points), max(points)
+    start = points[first].mean * factor
+    ax.plot([first, last], [start, start * (first / last) ** slope], color="#888888", linewidth=1,
+            linestyle=(0, (1, 1)), label=f"slope −{slope}")  # fmt: skip
 
 
 def slope(rows: list[Row]) -> float:
     """The slope on a log-log plot between the smallest and the largest N."""
     points = curve(rows, "records")
-    first, last = min(points), max(points)
+    first, last = min(points, default=1), max(points, default=1)
+    if first == last:
+        return nan
     return log(points[last].mean / points[first].mean) / log(last / first)
 
 
 def claims(rows: list[Row]) -> list[Claim]:
     """Whether the error follows the proposition."""
-    naive = pick(rows, method="naive")
+    naive = pick(rows, "raw", method="naive")
+    if not naive:
+        return []
     ratios = []
     for key in sorted({(row.trial.epsilon, row.trial.records) for row in naive}):
         mine = pick(naive, "raw", epsilon=key[0], records=key[1])

@@ -7,7 +7,7 @@ from typing import Any
 from quietfield.experiments.claims import Claim
 from quietfield.experiments.plotting import canvas, finish, legend, line, save, style
 from quietfield.experiments.running import divergence, measured
-from quietfield.experiments.trials import NO_NOISE, Plan, Row, Summary, Trial, curve, pick
+from quietfield.experiments.trials import Plan, Row, Summary, Trial, curve, pick
 
 TITLE = "The effect of regularisation with and without privacy"
 _FULL = Plan(
@@ -54,8 +54,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     for ax, records in zip(axes[0], sizes, strict=True):
         for method, label in (("nonprivate", "true tables"), ("naive", "noisy tables (naive MLE)")):
             line(ax, curves(rows, method, records), label=label, **style(method))
-        (level,) = curve(pick(rows, "kl", method="map", records=records), "records").values()
-        ax.axhline(level.mean, label="quietfield, which has no λ", **{**style("map"), "marker": None})
+        for level in curve(pick(rows, "kl", method="map", records=records), "records").values():
+            ax.axhline(level.mean, label="quietfield, which has no λ", **{**style("map"), "marker": None})
         finish(ax, f"chain, s = {rows[0].trial.states}, ε = {_epsilon(rows):g}, N = {records:,}", "λ (per record)",
                "KL(true ‖ learned)")  # fmt: skip
     legend(figure, axes, 3)
@@ -63,7 +63,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 
 
 def _epsilon(rows: list[Row]) -> float:
-    return min(row.trial.epsilon for row in rows if row.trial.epsilon != NO_NOISE)
+    return min(row.trial.epsilon for row in rows)
 
 
 def claims(rows: list[Row]) -> list[Claim]:
@@ -71,8 +71,11 @@ def claims(rows: list[Row]) -> list[Claim]:
     found = []
     for records in sorted({row.trial.records for row in rows}):
         noisy, plain = (curves(rows, method, records) for method in ("naive", "nonprivate"))
+        levels = curve(pick(rows, "kl", method="map", records=records), "records")
+        if not (noisy and plain and levels):
+            continue
         best, least = min(noisy, key=lambda x: noisy[x].mean), min(noisy)
-        (level,) = curve(pick(rows, "kl", method="map", records=records), "records").values()
+        (level,) = levels.values()
         near = [x for x in plain if plain[x].mean < 2 * min(point.mean for point in plain.values())]
         over, flat = noisy[least].mean / noisy[best].mean, plain[least].mean / min(p.mean for p in plain.values())
         found += [

@@ -61,7 +61,7 @@ def panels(rows: list[Row]) -> list[tuple[str, int]]:
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
     """One row of panels a structure, one column an epsilon."""
-    epsilons = sorted({row.trial.epsilon for row in rows if row.trial.epsilon != NO_NOISE})
+    epsilons = sorted({row.trial.epsilon for row in rows if row.trial.epsilon != NO_NOISE}) or [NO_NOISE]
     kinds = panels(rows)
     figure, axes = canvas(len(kinds), len(epsilons), 2.9, 2.5, sharey="row", sharex=True)
     for line_of_axes, (structure, states) in zip(axes, kinds, strict=True):

@@ -64,6 +64,8 @@ def largest(rows: list[Row]) -> list[Row]:
 def draw(rows: list[Row], path: Path) -> list[Path]:
     """One panel a method."""
     rows = largest(rows)
+    if not rows:
+        return []
     methods = ordered(rows)
     figure, axes = canvas(1, len(methods), 2.5, 2.5, sharey=True, sharex=True)
     for ax, method in zip(axes[0], methods, strict=True):
@@ -75,8 +77,8 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
         finish(ax, f"{get(method).label}\nerror factor {spread(true, found):.3g}", "true marginal",
                "learned marginal" if ax is axes[0][0] else "")  # fmt: skip
     trial = rows[0].trial
-    noisy = next(row.trial for row in rows if row.trial.method != "nonprivate")
-    figure.suptitle(f"{trial.structure}, s = {trial.states}, N = {trial.records:,}, ε = {noisy.epsilon:g}", fontsize=9)
+    epsilon = min(row.trial.epsilon for row in rows)
+    figure.suptitle(f"{trial.structure}, s = {trial.states}, N = {trial.records:,}, ε = {epsilon:g}", fontsize=9)
     return save(figure, path)
 
 
@@ -89,6 +91,8 @@ def spread(true: list[float], found: list[float]) -> float:
 def claims(rows: list[Row]) -> list[Claim]:
     """Whose marginals are closest."""
     rows = largest(rows)
+    if not rows:
+        return []
     factors = {method: spread(*pairs(rows, method)) for method in ordered(rows)}
     told = ", ".join(f"{get(method).label} {value:.3g}" for method, value in factors.items())
     cgm, naive = factors.get("cgm", float("nan")), factors.get("naive", float("nan"))

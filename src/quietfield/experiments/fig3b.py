@@ -169,22 +169,26 @@ def _gradient(trial: Trial, part: mobility.Split) -> Model | None:
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
     """Score against epsilon (all units) and against the number of units (the largest epsilon), a row a data set."""
-    sets = sorted({row.trial.structure for row in rows})
+    sets = sorted({row.trial.structure for row in pick(rows, "holdout")})
+    if not sets:
+        return []
     figure, axes = canvas(len(sets), 2, 3.8, 2.7, sharey="row")
-    top = max(row.trial.records for row in rows)
     for (left, right), name in zip(axes, sets, strict=True):
         here = pick(rows, "holdout", structure=name)
-        largest = max(row.trial.epsilon for row in here if row.trial.epsilon != NO_NOISE)
+        top = max(row.trial.records for row in here)
+        largest = max((row.trial.epsilon for row in here if row.trial.epsilon != NO_NOISE), default=NO_NOISE)
         units = {row.trial.records: row.value for row in pick(rows, "units", structure=name)}
         _lines(left, pick(here, records=top), "epsilon")
         at_largest = [row for row in here if row.trial.epsilon in (largest, NO_NOISE)]
-        _lines(right, at_largest, lambda trial, units=units: units[trial.records])
-        finish(left, f"{NAMES.get(name, name)}: {units[top]:,.0f} units", "ε", "log-likelihood a segment", log="x")
-        finish(right, f"{NAMES.get(name, name)}: ε = {largest:g}", "units learned from", "", log="x")
+        _lines(right, at_largest, lambda trial, units=units: units.get(trial.records, trial.records))
+        title = NAMES.get(name, name)
+        finish(left, f"{title}: {units.get(top, top):,.0f} units", "ε", "log-likelihood a segment", log="x")
+        finish(right, f"{title}: ε = {largest:g}", "units learned from", "", log="x")
+        # What is far below all that matters would flatten the rest: the axis ends at twice the loss of the worst that
+        # is ours.
         best = max(row.value for row in here)
-        worst = min(point.mean for m in ("naive", "map") for point in curve(pick(here, method=m, setting="ours"),
-                                                                           "epsilon").values())  # fmt: skip
-        left.set_ylim(max(min(worst, best - 1) - 0.3 * (best - worst), 4 * best), best + 0.1 * (best - worst))
+        ours = [row.value for row in here if row.trial.setting == "ours"] or [row.value for row in here]
+        left.set_ylim(best - 2 * (best - min(ours)) - 0.1, best + 0.1 * (best - min(ours)) + 0.1)
     legend(figure, axes, 3)
     return save(figure, path)
 

@@ -1,6 +1,7 @@
 """How the figures look: one colour and marker a method everywhere, logarithmic axes, the legend outside the data."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,8 @@ def legend(figure: Any, axes: Any, columns: int = 4) -> None:
 def line(ax: Any, points: Mapping[Any, Summary], **look: Any) -> None:
     """A line through means with bars of two standard errors."""
     x = list(points)
+    if not x:
+        return
     ax.errorbar(
         x,
         [points[at].mean for at in x],
@@ -104,9 +107,10 @@ def divergences(ax: Any, rows: Iterable[Row], methods: Sequence[str], along: str
 
 def finish(ax: Any, title: str = "", x: str = "", y: str = "", log: str = "xy") -> None:
     """Labels, logarithmic axes and a light grid."""
-    if "x" in log:
+    # Without a positive value, a logarithmic axis cannot be drawn.
+    if "x" in log and isfinite(ax.dataLim.minposx):
         ax.set_xscale("log")
-    if "y" in log:
+    if "y" in log and isfinite(ax.dataLim.minposy):
         ax.set_yscale("log")
     ax.set_title(title, fontsize=9)
     ax.set_xlabel(x, fontsize=9)

@@ -6,7 +6,7 @@ must be.
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from math import inf, log
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +146,7 @@ def claims(rows: list[Row]) -> list[Claim]:
         Claim(
             "Proposition 4: y/N is unbiased, with the stated mean squared error",
             f"mean bias {bias:.2f} standard errors at most; measured / predicted MSE {ratio:.3f}",
-            verdict(bias < 4.5 and abs(log(ratio)) < 0.1, "unbiased"),
+            verdict(bias < 4.5 and 0.9 < ratio < 1.1, "unbiased"),
         ),
         Claim(
             "Proposition 4: the distribution estimated from noisy tables converges to the true one",
@@ -161,8 +161,9 @@ def claims(rows: list[Row]) -> list[Claim]:
         ),
         Claim(
             "Zeros are more prevalent in projected than in true data marginals",
-            f"ε = {epsilon:g}: " + ", ".join(f"{projected[n]:.0%} against {true[n]:.0%} at N = {n:.0e}" for n in true),
-            verdict(all(projected[n] > true[n] for n in true), "zeros"),
+            f"ε = {epsilon:g}: "
+            + ", ".join(f"{projected[n]:.0%} against {true[n]:.0%} at N = {n:.0e}" for n in true if n in projected),
+            verdict(all(projected.get(n, 0) > true[n] for n in true), "zeros"),
         ),
         Claim(
             "Output perturbation must rely on a coarse bound of sensitivity",
@@ -176,7 +177,7 @@ def claims(rows: list[Row]) -> list[Claim]:
             "noise on θ for the sensitivity √(2|C|)/(2λN) of the regularised estimate, in all its dimensions",
         ),
     ]
-    return [*found, *_others(rows)]
+    return [*(claim for claim in found if claim.verdict != "not run"), *_others(rows)]
 
 
 def _others(rows: list[Row]) -> list[Claim]:

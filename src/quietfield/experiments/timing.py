@@ -83,8 +83,11 @@ def _descent(codes: Any, field: Any, trial: Trial) -> Callable[[], Any]:
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
     """Seconds by structure and method."""
+    rows = pick(rows, "seconds")
     structures = list(dict.fromkeys(row.trial.structure for row in sorted(rows)))
     methods = ordered(rows)
+    if not rows:
+        return []
     figure, axes = canvas(1, 1, 5.2, 2.9)
     ax = axes[0][0]
     for i, method in enumerate(methods):
@@ -101,6 +104,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 
 def claims(rows: list[Row]) -> list[Claim]:
     """The ratios beside the paper's."""
+    rows = pick(rows, "seconds")
     found = []
     for structure in dict.fromkeys(row.trial.structure for row in sorted(rows)):
         here = {
