@@ -201,3 +201,19 @@ def test_planning_is_light(root):
     code = "import sys, quietfield.planning, quietfield.previews; sys.exit(bool({'jax', 'opendp'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False, cwd=root).returncode == 0
     assert planning.HUGE_EPSILON == 20
+
+
+def test_both_kinds_of_noise_and_units_are_planned_as_released():
+    """Without rehearsals: the noise that each kind and unit would get."""
+    asked = {"records": 1000, "epsilons": [1], "seconds": 1e-9}
+    both = qf.preview(DOMAIN, CHAIN, noise="both", delta=1e-6, **asked)
+    assert [row["noise"] for row in both.table] == ["laplace", "gaussian"]
+    assert {type(both.tables(1, kind)[0].noise) for kind in both.noise} == {qf.Laplace, qf.Gaussian}
+    one, three = (qf.preview(DOMAIN, CHAIN, unit=qf.Rows(k), **asked).tables(1)[0] for k in (1, 3))
+    assert three.noise.scale == pytest.approx(3 * one.noise.scale)
+    shared = qf.preview(DOMAIN, CHAIN, unit=qf.Person("id", normalise=True), rows_each=5, **asked).tables(1)[0]
+    assert shared.share_std == pytest.approx(shared.std / (1000 / (2 * 5)))
+    with pytest.raises(qf.Error, match="'pink' noise was not previewed"):
+        both.epsilon_for(0.1, noise="pink")
+    with pytest.raises(qf.Error, match="was not previewed"):
+        both.tables(2)

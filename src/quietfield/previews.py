@@ -148,9 +148,7 @@ class Preview:
     @property
     def _missing(self) -> str:
         """Why nothing was rehearsed."""
-        return next(
-            (note.rstrip(".") for note in self.notes if "nothing was rehearsed" in note), "nothing was rehearsed"
-        )
+        return next(note.rstrip(".") for note in self.notes if "nothing was rehearsed" in note)
 
     def _kind(self, noise: str | None) -> str:
         if noise is not None and noise not in self.noise:
@@ -272,7 +270,7 @@ def preview(
     compares Laplace noise with Gaussian noise of ``delta``. With ``Person(..., normalise=True)``, ``rows_each`` is a
     guess of how many rows a person has. ``strengths`` are standard deviations of the log-potentials of the plausible
     models, ``repeats`` how many models of each are tried. After ``seconds`` no further model is begun,
-    and one under way is given up; only the first may take three times as long.
+    and one under way is given up; for the first they begin when its code is compiled.
 
     >>> import quietfield as qf
     >>> domain = qf.Domain({"smokes": 2, "coughs": 2, "age": 3})
@@ -331,21 +329,15 @@ def preview(
         )  # fmt: skip
         notes += remarks
     return Preview(
-        domain=domain,
-        structure=structure,
-        unit=unit,
-        records=records,
+        domain=domain, structure=structure, unit=unit, records=records, noise=kinds, figures=figures, planned=planned,
         epsilons=tuple(float(epsilon) for epsilon in exact),
         delta=None if delta is None else float(accounting.probability(delta)),
-        noise=kinds,
-        figures=figures,
         seconds=time.perf_counter() - started,
         seconds_a_fit=a_fit,
         total_reason=reason,
         notes=tuple(notes),
         trials=tuple(trials),
-        planned=planned,
-    )
+    )  # fmt: skip
 
 
 def _share(structure: Structure, unit: Unit, rows_each: int) -> int:

@@ -226,7 +226,7 @@ def rehearse(
                 population = populate(truth, structure, statistics, unit, records, rows_each, people)
                 keys = [key for key in planned if key[0] == kind]
                 releases = [noisy(population, planned[key], np.random.default_rng([seed, i, 2])) for key in keys]
-                models = _learned(releases, deadline if spent else deadline + 2 * seconds)  # one at least
+                models = _learned(releases, deadline if spent else None, seconds)
                 for (_, epsilon), model in zip(keys, models, strict=True):
                     wrong = errors(truth, Model(domain, _nothing(domain, structure)) if model is None else model)
                     found.append(Trial(kind, epsilon, strength, repeat, wrong, population.sampling, model is not None))
@@ -249,12 +249,17 @@ def rehearse(
     return trials, (min(spent[1:]) / len(planned) if len(spent) > 1 else None), notes
 
 
-def _learned(releases: Sequence[Release], deadline: float) -> list[Model | None]:
+def _learned(releases: Sequence[Release], deadline: float | None, seconds: float) -> list[Model | None]:
+    """Models, or None for each release that none can be learned from. Without a deadline, the time begins after the
+    first round, which compiles."""
     from quietfield.learning import fit
     from quietfield.learning.problem import estimate_total
 
     def look(_: object) -> None:
-        if time.perf_counter() > deadline:
+        nonlocal deadline
+        if deadline is None:
+            deadline = time.perf_counter() + seconds
+        elif time.perf_counter() > deadline:
             raise TimeUp
 
     usable = []
