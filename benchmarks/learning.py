@@ -115,10 +115,12 @@ class Side:
         self.data = jax.tree.map(lambda *parts: np.stack(parts), *(data for _, data in problems))
         self.shares = np.stack([self.vector(case.study.model.marginals()) for case in found])
         self.entropies = np.array([case.study.model.entropy() for case in found])
-        shape = self.shape
+        engine, gather = self.shape.engine, self.shape._gather
 
         def kl(theta: Any, shares: Any, entropy: Any) -> Any:
-            return shape.log_partition(theta) - jnp.vdot(jnp.where(shares > 0, theta, 0.0), shares) - entropy
+            # In log space: a peer's small lambda gives potentials whose products leave the range of floats.
+            log_partition = engine.marginals_and_log_partition(theta[gather], kernel="log")[1]
+            return log_partition - jnp.vdot(jnp.where(shares > 0, theta, 0.0), shares) - entropy
 
         self._kl = jax.jit(jax.vmap(kl))
 

@@ -8,7 +8,9 @@ Cell by cell, a count n has mean N m(theta) and variance about v = N m (1 - m), 
 where P theta is the interaction of all attributes of each table and the rest are effects of fewer attributes. The two
 scales come from the tables too (MacKay's evidence update): tau_k^2 = |P_k theta|^2 / gamma_k, where gamma_k, the number
 of parameters that the data determine, is dim_k - tr(P_k S) / tau_k^2 with S the inverse curvature, its trace estimated
-by random probes. A few rounds of both settle. Nothing is left to tune.
+by random probes. A few rounds of both settle. Two corrections end the fit: the scales are set for least divergence
+rather than for the mode (:func:`_trust`), and one step accounts for the correlation of counts that the sum over cells
+ignores (:func:`_joined`). Nothing is left to tune.
 
 The expected information W of the cells and the Jacobian J of m give the curvature N^2 J W J + prior; J is applied to
 vectors by linearising inference once a step.
@@ -28,6 +30,7 @@ from quietfield.learning.problem import Data, Shape, State
 from quietfield.releases import Release
 from quietfield.uncertainty import Uncertainty, of_fit
 
+_EXPECTED = 20.0  # parameters of scale 1 that every prior has seen: holds a scale that the tables say little about
 _LEAST_SHARE = 1e-6  # of b^2: keeps the sampling variance of an empty cell above zero
 _SCALES = (1e-3, 1e3)  # bounds of tau: a release of pure noise would shrink it to 0, one without noise let it grow
 
@@ -36,8 +39,9 @@ class Extra(NamedTuple):
     """What a fit carries from round to round beside its parameters."""
 
     variances: Any  # tau^2 of interactions and of the rest
+    determined: Any  # the part of each that the tables determine, between 0 and 1
     round: Any
-    settled: Any  # the last update moved the scales so little that one more climb ends the fit
+    settled: Any  # the last update moved the scales so little that one more round ends the fit
 
 
 @dataclass(frozen=True)
@@ -47,7 +51,7 @@ class Map(Learner):
     rounds: int = 8  # each climbs and then updates the prior; at most
     first: int = 20  # Newton steps to the start, at most
     steps: int = 15  # Newton steps a round, at most
-    gain: float = 0.05  # nats: a climb ends when a step promises less
+    gain: float = 0.3  # nats: a climb ends when a step promises less
     settled: float = 0.03  # relative change of the scales that ends the fit
     probes: int = 4
     conjugate: int = 40
@@ -56,22 +60,25 @@ class Map(Learner):
     name = "map"
 
     def init(self, shape: Shape, data: Data, reference: State | None = None) -> State:
-        return State(np.zeros(shape.size), -np.inf, 0, False, Extra(np.ones(2), 0, False))
+        return State(np.zeros(shape.size), -np.inf, 0, False, Extra(np.ones(2), np.ones(2), 0, False))
 
     def step(self, shape: Shape, data: Data, state: State) -> State:
         """Climb under the prior as it stands, then learn the prior from where that ended."""
-        variances, round, settled = state.extra
+        variances, determined, round, settled = state.extra
         first = round == 0
+        last = settled | (round == self.rounds - 1)
+        prior = jnp.where(last, variances * _trust(determined) ** 2, variances)
         most = jnp.where(state.done, 0, jnp.where(first, self.first, self.steps))
-        gain = jnp.where(first, 1.0, self.gain)
-        found = self._climb(shape, data, state.theta, variances, first, most, gain)
-        done = settled & (found.gain <= self.gain)
-        fresh = jax.lax.cond(
-            first | done, lambda: variances, lambda: self._evidence(shape, data, found.theta, variances)
+        found = self._climb(shape, data, state.theta, prior, first, most, jnp.where(first, 1.0, self.gain))
+        theta = jax.lax.cond(last, lambda: _joined(shape, data, found.theta, prior), lambda: found.theta)
+        fresh, part = jax.lax.cond(
+            first | last,
+            lambda: (variances, determined),
+            lambda: self._evidence(shape, data, found.theta, variances),
         )
-        change = jnp.max(jnp.abs(jnp.log(fresh / variances))) / 2
-        near = ~first & (change < self.settled) & (found.gain <= self.gain)
-        return State(found.theta, found.value, state.steps + found.steps, done, Extra(fresh, round + 1, near))
+        near = ~first & (jnp.max(jnp.abs(jnp.log(fresh / variances))) / 2 < self.settled)
+        kept = Extra(jnp.where(last, prior, fresh), part, round + 1, near)
+        return State(theta, found.value, state.steps + found.steps, settled, kept)
 
     def uncertainty(self, release: Release, data: Data, state: State) -> Uncertainty:
         """What intervals need: see :mod:`quietfield.uncertainty`."""
@@ -131,9 +138,51 @@ class Map(Learner):
         part = shape.interactions(theta)
         norms = jnp.stack([jnp.vdot(part, part), jnp.vdot(theta - part, theta - part)])
         sizes = jnp.asarray([shape.interaction_dimension, shape.size - shape.interaction_dimension])
-        determined = jnp.maximum(sizes - traces / variances, 1.0)
+        determined = jnp.maximum(sizes - traces / variances, 0.0)
         low, high = (scale**2 for scale in _SCALES)
-        return jnp.clip(norms / determined, low, high)
+        fresh = jnp.clip((norms + _EXPECTED) / (determined + _EXPECTED), low, high)
+        whole = jnp.asarray([max(shape.interaction_dimension, 1.0), shape.effect_dimension])
+        return fresh, jnp.clip(determined / whole, 0.0, 1.0)
+
+
+def _trust(determined: jax.Array) -> jax.Array:
+    """The factor of the prior's scale for the last climb, from the part of the parameters that the tables determine.
+
+    The most probable parameters are not those of least expected divergence: where little is determined the mode reaches
+    too far out, and where all is, the prior need not hold it back. The rule was found on simulated problems (chains and
+    random graphs, other seeds than those of the published comparison).
+    """
+    return jnp.maximum(1.35 * determined**0.35, 0.05)
+
+
+def _joined(shape: Shape, data: Data, theta: jax.Array, variances: jax.Array) -> jax.Array:
+    """One step from the fit cell by cell to the fit of all cells together.
+
+    Counts of one population are correlated, within a table and between tables: the covariance of n is N J. With s the
+    score of a cell and W its information, s / W is a response of variance 1 / W; all of them have the covariance
+    V = 1 / W + N (J less its diagonal). The step d solves  N J V^-1 (s / W - N J d) = P (theta + d), P the prior. Where
+    noise is all, V is diagonal and nothing moves; where there is none, this is maximum likelihood.
+    """
+    m, jacobian = jax.linearize(shape.shares, theta)
+    counted = shape.counted > 0
+    w = jnp.where(counted, _weights(shape, data, m) / data.total**2, 1.0)
+    score = -jax.grad(lambda z: _log_likelihood(shape, data, m, z))(jnp.zeros_like(theta))
+    rest = 1 / w - sampling_variance(shape, data, m)
+
+    def covariance(p: jax.Array) -> jax.Array:
+        return jnp.where(counted, rest * p + data.total * jacobian(jnp.where(counted, p, 0.0)), p)
+
+    def weigh(response: jax.Array) -> jax.Array:
+        """N J V^-1 times a response."""
+        solved = solve(covariance, jnp.where(counted, response, 0.0), 1 / w, 0.01, 30)
+        return data.total * jacobian(jnp.where(counted, solved, 0.0))
+
+    def curvature(p: jax.Array) -> jax.Array:
+        return weigh(data.total * jacobian(p)) + _prior(shape, p, variances)
+
+    gradient = weigh(score / w) - _prior(shape, theta, variances)
+    diagonal = data.total**2 * shape.counted * w * m * m + 1 / variances.max()
+    return theta + solve(curvature, gradient, diagonal, 0.02, 40)
 
 
 def sampling_variance(shape: Shape, data: Data, m: jax.Array) -> jax.Array:
@@ -141,9 +190,9 @@ def sampling_variance(shape: Shape, data: Data, m: jax.Array) -> jax.Array:
     return data.total * m * (1 - m / shape.copies) + _LEAST_SHARE * data.b**2
 
 
-def _log_likelihood(shape: Shape, data: Data, m: jax.Array) -> jax.Array:
+def _log_likelihood(shape: Shape, data: Data, m: jax.Array, shift: Any = 0.0) -> jax.Array:
     """The log-likelihood of all counted cells, one by one."""
-    z, v = data.y - data.total * m, sampling_variance(shape, data, m)
+    z, v = data.y - data.total * m + shift, sampling_variance(shape, data, m)
     gaussian = shape.per_cell(shape.gaussian)
     logs = jnp.where(gaussian, log_normal(z, v, data.b), log_normal_laplace(z, v, data.b))
     return jnp.sum(shape.counted * logs)

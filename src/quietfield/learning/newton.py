@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+FARTHEST = 4.0  # nats that a parameter moves in one step: far out, inference leaves the range of floats
+
 Operator = Callable[[jax.Array], jax.Array]
 
 
@@ -68,6 +70,7 @@ def ascend(
     def body(state: Progress) -> Progress:
         here = local(state.theta)
         direction = solve(here.curvature, here.gradient, here.diagonal, tolerance, conjugate)
+        direction = direction * jnp.minimum(1.0, FARTHEST / (jnp.abs(direction).max() + 1e-300))
         slope = jnp.vdot(here.gradient, direction)
 
         def more(trial: Any) -> jax.Array:
@@ -83,7 +86,7 @@ def ascend(
             bend = slope - (reached - here.value) / length
             peak = jnp.where(bend > 0, length * slope / (2 * bend), length / 2)
             shorter = jnp.where(tries == 0, jnp.clip(peak, 0.1, 1.0), length / 2)
-            better = reached > best[1]
+            better = (reached > best[1]) & (reached < jnp.inf)
             kept = (jnp.where(better, length, best[0]), jnp.where(better, reached, best[1]))
             return jnp.where(jnp.isfinite(reached), shorter, length / 4), reached, kept, tries + 1
 

@@ -11,6 +11,7 @@ over tied cliques), A log-partition.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import combinations
 from math import prod
 from typing import Any, NamedTuple
 
@@ -143,6 +144,17 @@ class Shape:
     def interaction_dimension(self) -> float:
         """The dimension of that part."""
         return float(sum(n * prod(s - 1 for s in shape) for _, n, shape in self.stacks if len(shape) > 1))
+
+    @cached_property
+    def effect_dimension(self) -> float:
+        """The dimension of the rest, effects of fewer attributes, counted once where tables share them."""
+        effects = {
+            frozenset(effect)
+            for group in self.groups
+            for size in range(1, max(2, len(group[0])))
+            for effect in combinations(group[0], size)
+        }
+        return float(sum(prod(self.domain.shape[self.domain.position(a)] - 1 for a in effect) for effect in effects))
 
     def tables(self, theta: np.ndarray) -> dict[Clique, np.ndarray]:
         """Log-potentials by clique; tied cliques get equal tables."""
