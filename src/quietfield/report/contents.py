@@ -25,6 +25,7 @@ MOST_MAPS = 12  # pairs with a heat map
 MOST_PAIRS = 60  # pairs in the list
 MOST_CELLS = 400  # of a pair's table, for intervals of its cells
 MOST_APART = 4  # pairs that no clique joins, with intervals
+MOST_ATTRIBUTES = 20  # of a model for which those are worked out: what is compiled for each grows with the model
 MOST_TABLES = 60  # tables in the list of fits
 
 
@@ -211,7 +212,8 @@ def _pairs(
         low, high, ends = None, None, None
         # An interval of a pair that no clique joins needs an inference of its own, compiled for it alone.
         apart += pair not in joined
-        if intervals.there and (pair in joined or apart <= MOST_APART) and p.size <= MOST_CELLS:
+        worth = pair in joined or (apart <= MOST_APART and len(model.domain) <= MOST_ATTRIBUTES)
+        if intervals.there and worth and p.size <= MOST_CELLS:
             known = intervals.association(pair, p)
             if known is not None:
                 (low, high), ends = known
