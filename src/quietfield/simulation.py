@@ -65,7 +65,7 @@ def simulate(
 
     >>> import quietfield as qf
     >>> study = qf.simulate("chain", attributes=4, states=3, records=5000, epsilon=2)
-    >>> study.tables["x0", "x1"].sum(), len(study.population), study.release.noise["x0", "x1"]
+    >>> int(study.tables["x0", "x1"].sum()), len(study.population), study.release.noise["x0", "x1"]
     (5000, 5000, Laplace(scale=3))
     >>> learned = qf.fit(study.release)
     >>> study.model.kl(learned) < 0.1
@@ -100,7 +100,7 @@ def random_model(
     """A model with random potentials, as :func:`simulate` draws it.
 
     >>> random_model("tree", attributes=5, states=2, seed=3).cliques
-    (('x0', 'x1'), ('x0', 'x2'), ('x2', 'x3'), ('x1', 'x4'))
+    (('x0', 'x1'), ('x0', 'x2'), ('x1', 'x3'), ('x3', 'x4'))
     """
     attributes, states = whole("attributes", attributes, 1), whole("states", states, 2)
     if potentials not in get_args(Potentials):

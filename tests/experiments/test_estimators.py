@@ -105,3 +105,26 @@ def test_other_packages_add_estimators_by_entry_point(tmp_path: Path, monkeypatc
     monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: [point])
     monkeypatch.setattr(estimators, "_loaded", False)
     assert get("packaged").name == "packaged"
+
+
+def test_a_release_that_cannot_be_learned_from_does_not_stop_the_others() -> None:
+    from quietfield.experiments.running import divergence, measured
+
+    first = [float(simulation_of(TRIAL._replace(population=p)).release.tables["x0", "x1"][0, 0]) for p in range(8)]
+
+    def low(release: qf.Release) -> bool:
+        return float(release.tables["x0", "x1"][0, 0]) < sorted(first)[3]
+
+    def moody(releases: list[qf.Release]) -> list[qf.Model]:
+        if any(low(release) for release in releases):
+            raise qf.Error("it broke down.")
+        return [flat(release) for release in releases]
+
+    estimator("mine", batched=True)(moody)
+    trials = [TRIAL._replace(population=p) for p in range(8)]
+    broken = {t for t in trials if low(simulation_of(t).release)}
+    assert len(broken) == 3
+    with pytest.warns(UserWarning, match="it broke down"):
+        rows = measured(trials, divergence)
+    assert {row.trial for row in rows if row.measure == "failed"} == broken
+    assert {row.trial for row in rows if row.measure == "kl"} == set(trials) - broken

@@ -8,17 +8,22 @@ import signal
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from importlib import import_module
 from math import isfinite
 from multiprocessing import get_context
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from quietfield.experiments.estimators import Request, find, get, load_module
+from quietfield.errors import Error
+from quietfield.experiments.estimators import Estimator, Request, find, get, load_module
 from quietfield.experiments.storage import Store
 from quietfield.experiments.trials import Row, Trial, simulation_of
+
+if TYPE_CHECKING:
+    from quietfield.model import Model
 
 Groups = list[list[Trial]]
 
@@ -64,10 +69,21 @@ def learned(trials: Sequence[Trial]) -> Iterator[tuple[Trial, Any, Any, float]]:
     for request in requests:
         _ = request.simulation.tables  # made here, so that the time is that of learning alone
     started = time.perf_counter()
-    models = get(trials[0].method).call(requests)
+    models = _called(get(trials[0].method), requests)
     share = (time.perf_counter() - started) / len(trials)
     for request, model in zip(requests, models, strict=True):
         yield request.trial, request.simulation, model, share
+
+
+def _called(method: Estimator, requests: Sequence[Request]) -> "Sequence[Model | Error | None]":
+    """The models of all requests; where a call is refused or breaks down, one by one, with the error in its place."""
+    try:
+        return method.call(requests)
+    except Error as error:
+        if len(requests) == 1:
+            warnings.warn(f"{method.label}, {requests[0].trial}: {error}", stacklevel=2)
+            return [error]
+        return [found for request in requests for found in _called(method, [request])]
 
 
 def measured(trials: Sequence[Trial], measure: Callable[[Any, Any], dict[str, float]]) -> list[Row]:
@@ -83,12 +99,13 @@ def measured(trials: Sequence[Trial], measure: Callable[[Any, Any], dict[str, fl
 def missing(trial: Trial, model: Any, seconds: float) -> list[Row]:
     """A row that says why there is no result: "absent" without a model, "failed" where a fit broke down; or none.
 
-    A fit that broke down has an objective that is no number. It is kept apart and counted, not averaged with others.
+    A fit that broke down gave an error, or an objective that is no number. It is kept apart and counted, not averaged
+    with others.
     """
     report = getattr(model, "report", None)
     if model is None:
         return [Row(trial, "absent", float("nan"), seconds)]
-    if report is not None and not isfinite(report.objective):
+    if isinstance(model, Error) or (report is not None and not isfinite(report.objective)):
         return [Row(trial, "failed", float("nan"), seconds)]
     return []
 
