@@ -43,7 +43,10 @@ class Uncertainty:
     total: float  # N, public or estimated
     total_variance: float  # of the estimate's error; 0 where N is public
     total_weights: tuple[float, ...]  # per table, how much one more in each cell adds to the estimate of N
-    variances: tuple[float, float]  # of the prior: of interactions, and of effects of fewer attributes
+    variances: tuple[
+        float, float
+    ]  # of the prior as the fit used it: of interactions, and of effects of fewer attributes
+    drawn: tuple[float, float]  # of the parameters themselves, as the release shows them
 
     def to_json(self) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -62,6 +65,7 @@ class Uncertainty:
             "total": self.total,
             "total_variance": self.total_variance,
             "prior_variances": list(self.variances),
+            "drawn_variances": list(self.drawn),
         }
 
     @classmethod
@@ -70,6 +74,7 @@ class Uncertainty:
         tables = content["tables"]
         excluded = tuple(None if t["excluded"] is None else tuple(int(i) for i in t["excluded"]) for t in tables)
         first, second = (float(value) for value in content["prior_variances"])
+        third, fourth = (float(value) for value in content["drawn_variances"])
         found = cls(
             tuple(tuple(tuple(str(name) for name in clique) for clique in table["cliques"]) for table in tables),
             tuple(noise_from_json(table["noise"]) for table in tables),
@@ -78,14 +83,20 @@ class Uncertainty:
             float(content["total_variance"]),
             tuple(float(table["total_weight"]) for table in tables),
             (first, second),
+            (third, fourth),
         )
-        if not (found.total > 0 and found.total_variance >= 0 and first > 0 and second > 0 and found.groups):
+        least = min(found.total, first, second, third, fourth)
+        if not (least > 0 and found.total_variance >= 0 and found.groups):
             raise Error("what the intervals need must be positive numbers, and it names at least one table.")
         return found
 
 
-def of_fit(release: Release, total: float, variances: "np.ndarray") -> Uncertainty:
-    """What a fit to a release leaves behind: ``total`` as the fit used it, the prior's two variances as it ended."""
+def of_fit(release: Release, total: float, variances: "np.ndarray", drawn: "np.ndarray | None" = None) -> Uncertainty:
+    """What a fit to a release leaves behind: ``total`` and the prior's two variances as the fit used them.
+
+    ``drawn`` are the variances that the release shows, where the fit used others on purpose.
+    """
+    drawn = variances if drawn is None else drawn
     parts = sorted(release.parts, key=lambda part: part.values.shape)  # as the learners order them
     weights = [0.0] * len(parts)
     variance = 0.0
@@ -107,6 +118,7 @@ def of_fit(release: Release, total: float, variances: "np.ndarray") -> Uncertain
         variance,
         tuple(weights),
         (float(variances[0]), float(variances[1])),
+        (float(drawn[0]), float(drawn[1])),
     )
 
 
@@ -312,4 +324,5 @@ def covariance_of(model: "Model") -> "Covariance":
         kept.total_variance,
         shape.per_cell(kept.total_weights),
         np.array(kept.variances),
+        np.array(kept.drawn),
     )

@@ -1,18 +1,20 @@
 """How far the answers of a fit by ``map`` may be off: the error of the estimate, to first order, and its parts.
 
-At the fit, with S the inverse of the curvature N^2 J W J + P (W information of the cells, P precision of the prior),
+The fit weighs each cell's response psi / W (psi the score of its error, W its information) by the inverse of their
+covariance V = R + N J, with R = 1/W - v what the noise adds to the sampling variance v. With S the inverse of the
+curvature N^2 J V^-1 J + P, P the precision of the prior as the fit used it,
 
-    theta_hat - theta  =  S (N J psi  -  P theta),        psi the score of the cells' errors
+    theta_hat - theta  =  S (N J V^-1 psi / W  -  P theta)
 
-so an answer q with gradient g errs by g.S.(N J psi - P theta). With a = N J S g, its variance has three parts:
+so an answer q with gradient g errs by g.S.(...). With u = V^-1 N J S g, its variance has three parts:
 
-    noise       sum a_i^2 (W_i - W_i^2 v_i) r_i           what the score owes to the noise
-    sampling    (W a) . N J (W a)                         what it owes to the sample; the cells' full covariance
-    prior       (S g) . P (S g)                           what the prior cannot know, theta being a draw from it
+    noise       sum u_i^2 R_i r_i                         what the responses owe to the noise
+    sampling    u . N J u                                 what they owe to the sample; the cells' full covariance
+    prior       (S g) . P T P (S g)                       what the prior cannot know, theta being a draw of covariance T
 
 W is the expected information, right where many cells speak of one parameter. A cell that speaks alone is fitted
-exactly, and its Laplace noise of variance 2 b^2 counts in full, not the 1/W = b^2 of an average: r_i goes from 1 to
-that ratio with the cell's leverage N^2 W_i (J S J)_ii. An estimated N adds its own error and its part in psi.
+exactly, and its Laplace noise of variance 2 b^2 counts in full, not the b^2 of an average: r_i goes from 1 to that
+ratio with the cell's leverage N^2 W_i (J S J)_ii. An estimated N adds its own error and its part in the responses.
 
 The prior's pull on an answer as far as the fit itself shows it is no spread but a bias: g.S.P.theta_hat, to first
 order. As theta_hat was pulled itself, ``pull`` takes the second order too: g.S.P.(theta_hat + S.P.theta_hat).
@@ -59,7 +61,8 @@ class Covariance:
     total: float
     total_variance: float
     total_weights: np.ndarray
-    variances: np.ndarray
+    variances: np.ndarray  # of the prior as the fit used it
+    drawn: np.ndarray  # of the parameters themselves, as the release shows them
 
     @cached_property
     def shares(self) -> np.ndarray:
@@ -111,34 +114,45 @@ class Covariance:
         np.add.at(found.T, self.places, rows.T)
         return found
 
-    def _prior(self, x: np.ndarray) -> np.ndarray:
-        """P x for columns x."""
+    def _prior(self, x: np.ndarray, variances: np.ndarray | None = None) -> np.ndarray:
+        """P x for columns x; with other variances, P of those."""
+        first, second = self.variances if variances is None else variances
         with jax.enable_x64(True):
             part = np.asarray(_compiled(self.shape)[1](x.T)).T
-        return part / self.variances[0] + (x - part) / self.variances[1]
+        return part / first + (x - part) / second
 
     @cached_property
-    def _factor(self) -> Any:
-        from scipy.linalg import cho_factor
+    def _factors(self) -> tuple[Any, np.ndarray, Any]:
+        """V of the counted cells as a Cholesky factor L, L^-1 N J, and the factor of the curvature."""
+        from scipy.linalg import cholesky, solve_triangular
 
+        v, w = self._cells
+        counted = w > 0
+        j = self.jacobian[counted]
+        root = cholesky(np.diag(1 / w[counted] - v[counted]) + self.total * j[:, counted], lower=True)
+        half = solve_triangular(root, self.total * j, lower=True)
+        return root, half, cholesky(half.T @ half + self._prior(np.eye(self.shape.size)), lower=True)
+
+    def _solve(self, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(S g, u) for columns g."""
         _, w = self._cells
-        half = self.jacobian * (self.total * np.sqrt(w))  # J is symmetric: columns scaled are rows scaled
-        return cho_factor(half @ half.T + self._prior(np.eye(self.shape.size)), lower=True, overwrite_a=True)
-
-    def _solve(self, g: np.ndarray) -> np.ndarray:
-        """S g for columns g."""
         if self.dense:
-            from scipy.linalg import cho_solve
+            from scipy.linalg import cho_solve, solve_triangular
 
-            return cho_solve(self._factor, g)
-        _, w = self._cells
+            root, half, curvature = self._factors
+            x = cho_solve((curvature, True), g)
+            u = np.zeros_like(g)
+            u[w > 0] = solve_triangular(root, half @ x, lower=True, trans="T")
+            return x, u
         call = _iterative(self.shape)
+        v, _ = self._cells
         with jax.enable_x64(True):
             found = [
-                call(self.theta, self.total**2 * w, self.variances, g[:, part].T)
+                call(self.theta, v, w, self.total, self.variances, g[:, part].T)
                 for part in _parts(g.shape[1], batch(self.shape.engine))
             ]
-        return np.concatenate([np.asarray(part) for part in found]).T
+        x, u = (np.concatenate([np.asarray(part[i]) for part in found]).T for i in (0, 1))
+        return x, u
 
     def _apply(self, x: np.ndarray) -> np.ndarray:
         """J x for columns x."""
@@ -154,12 +168,12 @@ class Covariance:
         if self.dense:
             from scipy.linalg import solve_triangular
 
-            half = solve_triangular(self._factor[0], self.jacobian, lower=True)
+            half = solve_triangular(self._factors[2], self.jacobian, lower=True)
             inside = np.einsum("ij,ij->j", half, half)
         else:
             # The diagonal from random signs, the same in every call.
             signs = np.random.default_rng(0).choice([-1.0, 1.0], (self.shape.size, _PROBES))
-            inside = (signs * self._apply(self._solve(self._apply(signs)))).mean(1)
+            inside = (signs * self._apply(self._solve(self._apply(signs))[0])).mean(1)
         leverage = np.clip(self.total**2 * w * inside, 0, 1)
         known = w > 0
         ratio = np.ones_like(w)
@@ -170,27 +184,24 @@ class Covariance:
         """The errors of answers with these gradients, one a row."""
         g = gradients.T
         v, w = self._cells
-        x = self._solve(g)
-        px = self._prior(x)
-        a = self.total * self._apply(x)
-        wa = w[:, None] * a
-        noise = np.einsum("ij,i,ij->j", a, (w - w * w * v) * self._inflation, a)
+        rest = np.where(w > 0, 1 / np.where(w > 0, w, 1.0) - v, 0.0)
+        x, u = self._solve(g)
         # An N that is off by d moves the expected counts by m d; the noise that moved N is in the cells too.
-        moved = wa.T @ self.shares
-        both = a.T @ (self.total_weights * (1 - v * w) * (w > 0))
+        moved = u.T @ self.shares
+        both = u.T @ (self.total_weights * rest)
         return Errors(
-            noise,
-            np.maximum(self.total * np.einsum("ij,ij->j", wa, self._apply(wa)), 0),
-            np.einsum("ij,ij->j", x, px),
+            np.einsum("ij,i,ij->j", u, rest * self._inflation, u),
+            np.maximum(self.total * np.einsum("ij,ij->j", u, self._apply(u)), 0),
+            np.einsum("ij,ij->j", x, self._prior(x, self.variances**2 / self.drawn)),
             moved**2 * self.total_variance - 2 * moved * both,
-            np.einsum("ij,ij->j", wa, g),
-            px.T @ self._unpulled,
+            np.einsum("ij,ij->j", u, g),
+            self._prior(x).T @ self._unpulled,
         )
 
     @cached_property
     def _unpulled(self) -> np.ndarray:
         """The parameters with the prior's pull taken back, to first order."""
-        return self.theta + self._solve(self._prior(self.theta[:, None]))[:, 0]
+        return self.theta + self._solve(self._prior(self.theta[:, None]))[0][:, 0]
 
 
 def spread(engine: Any, theta: np.ndarray, directions: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
@@ -236,18 +247,32 @@ def _tangents(engine: Any) -> Callable[..., Any]:
 
 @lru_cache(maxsize=32)
 def _iterative(shape: Shape) -> Callable[..., Any]:
-    """S g by conjugate gradients, for rows g."""
+    """(S g, u) by conjugate gradients within conjugate gradients, for rows g."""
 
-    def call(theta: jax.Array, w: jax.Array, variances: jax.Array, rows: jax.Array) -> jax.Array:
+    def call(theta: jax.Array, v: Any, w: Any, total: Any, variances: Any, rows: Any) -> tuple[jax.Array, jax.Array]:
         m, jacobian = jax.linearize(shape.shares, theta)
+        counted = w > 0
+        safe = jnp.where(counted, w, 1.0)
+        rest = 1 / safe - v
+
+        def covariance(p: jax.Array) -> jax.Array:
+            return jnp.where(counted, rest * p + total * jacobian(jnp.where(counted, p, 0.0)), p)
+
+        def weighed(p: jax.Array) -> jax.Array:
+            """V^-1 N J p."""
+            right = jnp.where(counted, total * jacobian(p), 0.0)
+            return jnp.where(counted, solve(covariance, right, 1 / safe, 1e-6, 300), 0.0)
 
         def curvature(p: jax.Array) -> jax.Array:
             part = shape.interactions(p)
-            prior = part / variances[0] + (p - part) / variances[1]
-            twice = jax.lax.fori_loop(0, 2, lambda i, x: jnp.where(i == 0, w, 1.0) * jacobian(x), p)
-            return twice + prior
+            return total * jacobian(weighed(p)) + part / variances[0] + (p - part) / variances[1]
 
-        diagonal = w * m * m + 1 / variances.max()
-        return jax.vmap(lambda g: solve(curvature, g, diagonal, 1e-5, 1000))(rows)
+        diagonal = total**2 * w * m * m + 1 / variances.max()
+
+        def one(g: jax.Array) -> tuple[jax.Array, jax.Array]:
+            x = solve(curvature, g, diagonal, 1e-5, 1000)
+            return x, weighed(x)
+
+        return jax.vmap(one)(rows)
 
     return jax.jit(call)

@@ -82,7 +82,10 @@ class Map(Learner):
 
     def uncertainty(self, release: Release, data: Data, state: State) -> Uncertainty:
         """What intervals need: see :mod:`quietfield.uncertainty`."""
-        return of_fit(release, float(data.total), np.asarray(state.extra.variances))
+        used, determined, rounds, _ = (np.asarray(part) for part in state.extra)
+        # The last round scales the prior; what the release shows of the parameters is what it was before.
+        drawn = used / np.asarray(_trust(jnp.asarray(determined))) ** 2 if state.done or rounds >= self.rounds else used
+        return of_fit(release, float(data.total), used, drawn)
 
     def _climb(
         self, shape: Shape, data: Data, theta: Any, variances: Any, first: Any, steps: Any, gain: Any
