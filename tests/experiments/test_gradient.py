@@ -42,3 +42,17 @@ def test_a_model_for_each_request_from_one_setting(monkeypatch: pytest.MonkeyPat
 def test_settings_are_within_reach(records: int) -> None:
     assert len(gradient.grid(records, small=False)) == 64
     assert all(0 < one.rate <= 0.3 for one in gradient.grid(records, small=False))
+
+
+def test_the_tuned_naive_estimate_takes_the_best_of_its_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    from quietfield.experiments import methods
+    from quietfield.experiments.estimators import get
+
+    monkeypatch.setattr(methods, "LAMBDAS", (1e-3, 3.0))
+    methods.best_lambda.cache_clear()
+    trial = TRIAL._replace(records=5000, method="naive-tuned")
+    assert methods.best_lambda(trial._replace(population=gradient.TUNING)) == 1e-3
+    (model,) = get("naive-tuned").call([Request(trial, simulation_of(trial))])
+    assert model is not None
+    assert simulation_of(trial).model.kl(model) < 0.05
+    methods.best_lambda.cache_clear()

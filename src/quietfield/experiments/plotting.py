@@ -14,6 +14,7 @@ STYLES: dict[str, tuple[str, str, str]] = {  # method: colour, marker, line
     "random": ("#999999", "", ":"),
     "nonprivate": ("#000000", "s", "--"),
     "naive": ("#E69F00", "o", "-"),
+    "naive-tuned": ("#E69F00", "o", ":"),
     "naive-unprojected": ("#D55E00", "v", "-"),
     "cgm": ("#009E73", "^", "-"),
     "cgm-nlbp": ("#56B4E9", "v", "-"),
