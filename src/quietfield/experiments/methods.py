@@ -1,7 +1,8 @@
 """The built-in estimators: the paper's, our default, and references that see more than a release.
 
-``naive`` has one lambda per record for all cells (the paper regularises too, and does not say how much); ``naive-tuned``
-has the best of a list in each cell, chosen with the truth, which no user could do. ``map`` is the default of :func:`quietfield.fit`, without settings. ``psgd`` promises only (epsilon, 1/N), as ``map-gaussian`` does,
+``naive`` has one lambda per record for all cells (the paper regularises too, and does not say how much);
+``naive-tuned`` has the best of a list in each cell, chosen with the truth, which no user could do. ``map`` is the
+default of :func:`quietfield.fit`, without settings. ``psgd`` promises only (epsilon, 1/N), as ``map-gaussian`` does,
 which is therefore shown apart.
 """
 
