@@ -35,7 +35,13 @@ def _fitted(method: str, **options: Any) -> Callable[[Sequence[Release]], list[M
 
 
 def _naive(requests: Sequence[Request]) -> list[Model]:
-    return fit([r.release for r in requests], "naive", regularisation=_lambda(requests, NAIVE_LAMBDA))
+    """Side by side those of one lambda; with the setting ``lambda=1/N``, those of one N."""
+    found: dict[Trial, Model] = {}
+    for weight in dict.fromkeys(_lambda(request, NAIVE_LAMBDA) for request in requests):
+        some = [request for request in requests if _lambda(request, NAIVE_LAMBDA) == weight]
+        models = fit([request.release for request in some], "naive", regularisation=weight)
+        found.update(zip((request.trial for request in some), models, strict=True))
+    return [found[request.trial] for request in requests]
 
 
 def _naive_tuned(requests: Sequence[Request]) -> list[Model]:
@@ -72,12 +78,13 @@ def _gaussian(requests: Sequence[Request]) -> list[Model]:
 def _reference(requests: Sequence[Request]) -> list[Model]:
     from quietfield.learning.references import fit_true_tables
 
-    studies = [request.simulation for request in requests]
     return [
         fit_true_tables(
-            study.model.domain, study.tables, regularisation=_lambda(requests, REFERENCE_PRIOR / study.records)
+            request.simulation.model.domain,
+            request.simulation.tables,
+            regularisation=_lambda(request, REFERENCE_PRIOR / request.simulation.records),
         )
-        for study in studies
+        for request in requests
     ]
 
 
@@ -104,9 +111,11 @@ def _psgd(**options: Any) -> Callable[[Sequence[Request]], Sequence[Model | None
     return call
 
 
-def _lambda(requests: Sequence[Request], default: float) -> float:
-    """lambda from the setting that the requests share, such as ``lambda=0.01``."""
-    (setting,) = {request.trial.setting for request in requests}
+def _lambda(request: Request, default: float) -> float:
+    """lambda from the setting, such as ``lambda=0.01`` or ``lambda=1/N``."""
+    setting = request.trial.setting
+    if setting == "lambda=1/N":
+        return 1 / request.simulation.records
     return float(setting.removeprefix("lambda=")) if setting.startswith("lambda=") else default
 
 
