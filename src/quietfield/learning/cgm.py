@@ -95,7 +95,6 @@ class Cgm(Learner):
         low, high = theta - reach, theta + reach
         pull = jnp.where(counted & gaussian, data.b**2, 0.0)
         y = jnp.where(counted, data.y, 0.0)
-        floor = 1e-9 * data.total  # the overcomplete parameters leave the curvature singular
 
         def value(t: jax.Array, log_partition: jax.Array) -> jax.Array:
             return jnp.vdot(y, t) - data.total * log_partition - 0.5 * jnp.vdot(pull, (t - theta) ** 2)
@@ -105,11 +104,14 @@ class Cgm(Learner):
             m, jacobian, log_partition = jax.linearize(shape.shares_and_log_partition, t, has_aux=True)
             slope = jnp.where(counted, y - data.total * m, 0.0) - pull * (t - theta)
             free = ((slope > 0) & (t < high)) | ((slope < 0) & (t > low))
+            # Where tables disagree the slope has parts without curvature, which would lead a step far out of the box.
+            # This much curvature keeps any step within some ten times its reach.
+            damped = pull + jnp.where(gaussian, 0.0, 0.1 * data.b * jnp.abs(slope)) + 1e-9 * data.total
 
             def curvature(p: jax.Array) -> jax.Array:
-                return jnp.where(free, data.total * jacobian(p) + (pull + floor) * p, p)
+                return jnp.where(free, data.total * jacobian(p) + damped * p, p)
 
-            diagonal = jnp.where(free, data.total * m + pull + floor, 1.0)
+            diagonal = jnp.where(free, data.total * m + damped, 1.0)
             step = solve(curvature, jnp.where(free, slope, 0.0), diagonal, 0.1, 15)
             here = value(t, log_partition)
 
