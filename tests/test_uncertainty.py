@@ -229,9 +229,9 @@ def test_bad_calls_are_refused(chain, call, message):
 
 
 # Coverage at a small size: 60 releases, two tables of 3 x 3 each. Over 8 such studies with other seeds, the share of
-# cells that their 90% intervals held was 0.932 (standard deviation 0.016) where noise rules and 0.915 (0.014) where
-# sampling does: were seeds free, below 0.86 would be a false alarm of 1 in 10,000. Without the part that is planted out
-# it was 0.74 (0.02) and 0.25 (0.02).
+# cells that their 90% intervals held was 0.936 (standard deviation 0.010) where noise rules and 0.908 (0.015) where
+# sampling does: were seeds free, below 0.85 would be a false alarm of 1 in 10,000. Without the part that is planted out
+# it was 0.69 (0.01) and 0.21 (0.02).
 SETTINGS = {"noise": (800, 25.0), "sampling": (2000, 1.0)}
 
 
@@ -260,8 +260,8 @@ def covered(studies, of="source"):
 
 def test_small_coverage(repeated):
     for studies in repeated.values():
-        assert covered(studies) > 0.86
-        assert covered(studies, "records") > 0.86
+        assert covered(studies) > 0.85
+        assert covered(studies, "records") > 0.85
 
 
 @pytest.mark.parametrize("part", SETTINGS)
