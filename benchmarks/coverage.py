@@ -94,6 +94,8 @@ def main() -> None:
                 for epsilon in (0.1, 1.0):
                     started = time.perf_counter()
                     models = chosen.models if states == 5 else max(chosen.models // 3, 1)
+                    # Few cells expect more than 10 b people here: more models, to say something about them.
+                    models *= 4 if records * epsilon <= 1000 and states == 5 else 1
                     rows += study(kind, states, records, epsilon, models)
                     print(*rows[-2:], f"{time.perf_counter() - started:.0f} s", sep="\n", flush=True)
                     TARGET.write_text(HEADER + "\n".join(rows) + "\n")
