@@ -12,8 +12,8 @@ from quietfield.evaluation import goodness_of_fit
 def test_ninety_percent_intervals_hold_in_every_stratum(epsilon):
     """Eight models a setting. Strata of fewer than 300 cells vary too much to say anything and are left out.
 
-    Seeds are fixed, so that nothing here is left to chance; other seeds gave strata between 0.85 and 0.97, and 0.82
-    leaves them room.
+    Seeds are fixed, so that nothing here is left to chance; with other seeds such strata held 0.877 to 0.973
+    (docs/results/coverage.md), and 0.82 leaves them room.
     """
     records, found = 10_000, {"source": [], "records": []}
     studies = [
@@ -34,7 +34,7 @@ def test_ninety_percent_intervals_hold_in_every_stratum(epsilon):
         for stratum in (expected < b, (expected >= b) & (expected < 10 * b), expected >= 10 * b):
             if stratum.sum() >= 300:
                 assert held[stratum].mean() > 0.82
-        assert width.mean() < 1.0 * 2 * b * np.log(10) / records
+        assert width.mean() < 2 * b * np.log(10) / records  # one noisy cell's
 
 
 @pytest.mark.heavy
