@@ -58,9 +58,9 @@ LIKE_A_USER = field(qf.Cuts([-1, 0, 1, 100]), qf.structures.chain, epsilon=1, me
 
 
 def checks(estimator: Any) -> list[Any]:
-    """Scikit-learn's checks of an estimator; its own parametrisation puts addresses of functions into names of tests."""
+    """Scikit-learn's checks; its own parametrisation puts addresses of functions into the names of tests."""
     found = estimator_checks_generator(estimator, expected_failed_checks=EXPECTED_FAILED_CHECKS, mark="xfail")
-    return [_named(estimator, check) for estimator, check in map(_apart, found)]
+    return [_named(*_apart(each)) for each in found]
 
 
 def _apart(found: Any) -> tuple[Any, Any]:

@@ -1,0 +1,113 @@
+"""docs/results/learning.md and .svg from the rows that ``python -m benchmarks.learning`` wrote."""
+
+import csv
+from collections import defaultdict
+from math import exp, log
+from pathlib import Path
+
+PEERS = ("naive*", "em*", "mbi*")
+COLUMNS = ("map", "cgm", "naive*", "em*", "mbi*", "mbi")
+COLOURS = {
+    "map": "#0b6e4f",
+    "cgm": "#c05621",
+    "naive*": "#6b7280",
+    "em*": "#d69e2e",
+    "mbi*": "#2b6cb0",
+    "mbi": "#90cdf4",
+}
+
+
+def page(rows: Path) -> None:
+    """Write the page and the picture beside the rows."""
+    with rows.open() as file:
+        found = list(csv.DictReader(file))
+    cells: dict[tuple[str, int, float], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    seen: dict[tuple[str, int, float], dict[str, dict[tuple[str, str], float]]] = defaultdict(lambda: defaultdict(dict))
+    for row in found:
+        cell = (row["suite"], int(row["records"]), float(row["epsilon"]))
+        seen[cell][row["method"]][row["population"], row["replication"]] = float(row["kl"])
+    ratios = {}
+    for cell, methods in seen.items():
+        # Only releases that the default and every peer that the cell has were fitted on.
+        shared = set.intersection(*(set(methods[m]) for m in ("map", *PEERS) if m in methods))
+        for method, values in methods.items():
+            kept = [values[key] for key in sorted(shared) if key in values]
+            if kept:
+                cells[cell][method] = [sum(kept) / len(kept), len(kept)]
+        ratios[cell] = cells[cell]["map"][0] / min(cells[cell][m][0] for m in PEERS if m in cells[cell])
+    suites = list(dict.fromkeys(cell[0] for cell in sorted(cells, key=_order)))
+    summary = [
+        "| suite | cells | at most 1.02 | worst | to the best peer | to mbi* | to mbi |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for suite in suites:
+        mine = [cell for cell in cells if cell[0] == suite]
+        to = {m: _mean([cells[c]["map"][0] / cells[c][m][0] for c in mine if m in cells[c]]) for m in ("mbi*", "mbi")}
+        good = sum(ratios[c] <= 1.02 for c in mine)
+        summary.append(
+            f"| {suite} | {len(mine)} | {good} | {max(ratios[c] for c in mine):.3f} | "
+            f"{_mean([ratios[c] for c in mine])} | {to['mbi*']} | {to['mbi']} |"
+        )
+    table = [
+        "| suite | N | epsilon | releases | KL of map | map / best peer | cgm | naive* | em* | mbi* | mbi |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for cell in sorted(cells, key=_order):
+        suite, records, epsilon = cell
+        best = min(cells[cell][m][0] for m in PEERS if m in cells[cell])
+        others = " | ".join(
+            f"{cells[cell][m][0] / best:.3f}" if m in cells[cell] else "" for m in COLUMNS if m != "map"
+        )
+        kl, count = cells[cell]["map"]
+        table.append(
+            f"| {suite} | {records:,} | {epsilon:g} | {count} | {kl:.4g} | **{ratios[cell]:.3f}** | {others} |"
+        )
+    text = Path(__file__).with_suffix(".md").read_text()
+    text = text.replace("{summary}", "\n".join(summary)).replace("{cells}", "\n".join(table))
+    (rows.parent / "learning.md").write_text(text)
+    _picture(cells, rows.parent / "learning.svg")
+
+
+def _order(cell: tuple[str, int, float]) -> tuple[int, str, int, float]:
+    first = ("chain", "random", "chain-20")
+    return (first.index(cell[0]) if cell[0] in first else len(first), *cell)
+
+
+def _mean(values: list[float]) -> str:
+    return f"{exp(sum(map(log, values)) / len(values)):.3f}" if values else ""
+
+
+def _picture(cells: dict, path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "quietfield"
+    import matplotlib.pyplot as plt
+
+    epsilons = (0.1, 0.5, 1.0)
+    figure, axes = plt.subplots(2, 3, figsize=(11, 6.5), sharex=True, sharey="row", layout="constrained")
+    for row, suite in zip(axes, ("chain", "random"), strict=True):
+        for axis, epsilon in zip(row, epsilons, strict=True):
+            for method in reversed(COLUMNS):
+                points = sorted(
+                    (n, cells[s, n, e][method][0])
+                    for s, n, e in cells
+                    if s == suite and e == epsilon and method in cells[s, n, e]
+                )
+                if points:
+                    style = (
+                        {"linewidth": 2.4, "zorder": 3}
+                        if method == "map"
+                        else {"linewidth": 1.2, "marker": ".", "markersize": 5}
+                    )
+                    axis.loglog(*zip(*points, strict=True), color=COLOURS[method], label=method, **style)
+            axis.set_title(f"{suite}, epsilon {epsilon:g}", fontsize=10)
+            axis.grid(True, which="major", alpha=0.3)
+            axis.spines[["top", "right"]].set_visible(False)
+        row[0].set_ylabel("KL(true || learned), nats")
+    for axis in axes[1]:
+        axis.set_xlabel("records N")
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    figure.legend(handles[::-1], labels[::-1], loc="outside right center", frameon=False)
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
