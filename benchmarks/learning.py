@@ -102,9 +102,6 @@ class Side:
     """Releases of one structure side by side: their problems, and KL from their truths."""
 
     def __init__(self, found: list[Case]) -> None:
-        import jax
-        import jax.numpy as jnp
-
         from quietfield.learning.problem import problem_of
 
         self.cases = found
@@ -112,9 +109,21 @@ class Side:
         problems = [problem_of(release, "exact", {}) for release in self.releases]
         self.shape = problems[0][0]
         assert all(shape is self.shape for shape, _ in problems)
-        self.data = jax.tree.map(lambda *parts: np.stack(parts), *(data for _, data in problems))
-        self.shares = np.stack([self.vector(case.study.model.marginals()) for case in found])
-        self.entropies = np.array([case.study.model.entropy() for case in found])
+        self.gather([data for _, data in problems])
+        shares = np.stack([self.vector(case.study.model.marginals()) for case in found])
+        self.score_by(shares, np.array([case.study.model.entropy() for case in found]))
+
+    def gather(self, data: list[Any]) -> None:
+        import jax
+
+        self.data = jax.tree.map(lambda *parts: np.stack(parts), *data)
+
+    def score_by(self, shares: np.ndarray, entropies: np.ndarray) -> None:
+        """KL from distributions with these shares of cells, and their entropies."""
+        import jax
+        import jax.numpy as jnp
+
+        self.shares, self.entropies = shares, entropies
         engine, gather = self.shape.engine, self.shape._gather
 
         def kl(theta: Any, shares: Any, entropy: Any) -> Any:

@@ -1,0 +1,132 @@
+"""How far is the default from the posterior mean? Long Hamiltonian Monte Carlo on two small problems::
+
+python -m benchmarks.limit
+
+The model that minimises the posterior expected divergence matches the posterior mean of the clique marginals. The
+posterior is the one that the default approximates: cell by cell normal-Laplace, with the prior scales that the release
+shows. Four chains from scattered starts; split R-hat and effective sample sizes of the clique marginals are shown.
+"""
+
+import argparse
+import json
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import quietfield as qf
+from quietfield.learning.map import _log_likelihood, _prior, _weights
+from quietfield.learning.problem import problem_of
+
+CHAINS = 4
+
+
+def sample(shape: Any, data: Any, start: np.ndarray, variances: np.ndarray, draws: int, leaps: int, seed: int) -> Any:
+    """(draws of m, acceptance): chains side by side, step sizes adapted in the first half, which is dropped."""
+
+    def gradient(theta: Any) -> tuple[Any, Any]:
+        m, jacobian = jax.linearize(shape.shares, theta)
+        height, slope = jax.value_and_grad(lambda m: _log_likelihood(shape, data, m, 0.0))(m)
+        prior = _prior(shape, theta, variances)
+        return height - 0.5 * jnp.vdot(theta, prior), jacobian(slope) - prior
+
+    m0 = shape.shares(jnp.asarray(start))
+    mass = _weights(shape, data, m0) * m0 * m0 + 1 / variances.min()
+
+    def one(key: Any, theta: Any) -> Any:
+        def draw(carry: Any, key: Any) -> Any:
+            theta, size, count = carry
+            keys = jax.random.split(key, 3)
+            p = jnp.sqrt(mass) * jax.random.normal(keys[0], theta.shape)
+            length = size * jax.random.uniform(keys[1], minval=0.6, maxval=1.4)
+            value, slope = gradient(theta)
+
+            def leap(_: Any, state: Any) -> Any:
+                t, q, _, g = state
+                q = q + 0.5 * length * g
+                t = t + length * q / mass
+                v, g = gradient(t)
+                return t, q + 0.5 * length * g, v, g
+
+            t, q, v, _ = jax.lax.fori_loop(0, leaps, leap, (theta, p, value, slope))
+            change = v - value + 0.5 * jnp.sum((p * p - q * q) / mass)
+            chance = jnp.where(jnp.isfinite(change), jnp.exp(jnp.minimum(change, 0.0)), 0.0)
+            theta = jnp.where(jax.random.uniform(keys[2]) < chance, t, theta)
+            grow = jnp.exp((chance - 0.8) * 0.1)
+            size = jnp.where(count < draws // 2, size * grow, size)
+            return (theta, size, count + 1), (shape.shares(theta), chance)
+
+        return jax.lax.scan(draw, (theta, 0.05, 0), jax.random.split(key, draws))[1]
+
+    keys = jax.random.split(jax.random.key(seed), CHAINS)
+    scatter = np.random.default_rng(seed).normal(size=(CHAINS, len(start))) * 0.5
+    m, chance = jax.jit(jax.vmap(one))(keys, jnp.asarray(start + scatter))
+    return np.asarray(m)[:, draws // 2 :], float(np.asarray(chance)[:, draws // 2 :].mean())
+
+
+def diagnostics(draws: np.ndarray) -> tuple[float, float]:
+    """(worst split R-hat, median effective size) over cells."""
+    chains, length, cells = draws.shape
+    halves = draws.reshape(2 * chains, length // 2, cells)
+    within = halves.var(1, ddof=1).mean(0)
+    between = halves.mean(1).var(0, ddof=1)
+    rhat = np.sqrt((within * (1 - 2 / length) + between) / np.maximum(within, 1e-300))
+    centred = draws - draws.mean((0, 1))
+    spectrum = np.abs(np.fft.rfft(centred, 2 * length, axis=1)) ** 2
+    correlation = np.fft.irfft(spectrum, axis=1)[:, :length].mean(0)
+    correlation = correlation / correlation[0]
+    sizes = []
+    for cell in range(cells):
+        pairs = correlation[0::2, cell][: length // 2] + correlation[1::2, cell][: length // 2]
+        stop = int(np.argmax(pairs < 0)) or len(pairs)
+        sizes.append(chains * length / max(2 * pairs[:stop].sum() - 1, 1e-3))
+    return float(rhat.max()), float(np.median(sizes))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--draws", type=int, default=1500)
+    parser.add_argument("--leaps", type=int, default=16)
+    parser.add_argument("--releases", type=int, default=4, help="of each problem")
+    asked = parser.parse_args()
+    for structure, records, epsilon in (("chain", 2_500, 1.0), ("chain", 20_000, 0.3)):
+        totals = np.zeros(2)
+        for seed in range(asked.releases):
+            study = qf.simulate(
+                structure, attributes=6, states=5, records=records, epsilon=epsilon, seed=seed, model_seed=seed
+            )
+            found = compare(study, asked.draws, asked.leaps)
+            totals += found["map"], found["posterior_mean"]
+            print(
+                json.dumps({"structure": structure, "N": records, "epsilon": epsilon, "seed": seed, **found}),
+                flush=True,
+            )
+        print(f"{structure}, N = {records:,}, epsilon {epsilon}: map / posterior mean = {totals[0] / totals[1]:.3f}")
+
+
+def compare(study: Any, draws: int, leaps: int) -> dict[str, float]:
+    """The default's divergence, that of the model of the posterior mean, and how the chains did."""
+    model = qf.fit(study.release)
+    with jax.enable_x64(True):
+        shape, data = problem_of(study.release, "exact", {})
+        start = np.concatenate([model.potentials[group[0]].ravel() for group in shape.groups])
+        drawn, accepted = sample(shape, data, start, np.array(model.uncertainty.drawn), draws, leaps, 0)
+    rhat, size = diagnostics(drawn)
+    mean = study.records * drawn.mean((0, 1))
+    tables = {
+        group[0]: mean[a : a + int(np.prod(cells))].reshape(cells)
+        for group, a, cells in zip(shape.groups, shape.starts, shape.table_shapes, strict=False)
+    }
+    limit = qf.fit_true_tables(study.model.domain, tables, regularisation=1e-9)
+    return {
+        "map": round(study.model.kl(model), 4),
+        "posterior_mean": round(study.model.kl(limit), 4),
+        "accepted": round(accepted, 2),
+        "worst_rhat": round(rhat, 4),
+        "median_ess": round(size),
+    }
+
+
+if __name__ == "__main__":
+    main()
