@@ -145,7 +145,7 @@ def in_curator(error: BaseException) -> Callable[[], None]:
         (ModuleNotFoundError("No module", name="duckdb.x"), 1, "Error: this needs duckdb, which is not installed; "),
         (MemoryError(), 1, "Error: out of memory"),
         (ValueError("secret"), 1, "Error: something unforeseen happened (ValueError)"),
-        (KeyboardInterrupt(), 130, ""),
+        (KeyboardInterrupt(), 130, "Interrupted.\n"),
         (SystemExit(3), 3, ""),
     ],
 )
@@ -159,6 +159,18 @@ def test_errors_become_one_line(
     assert len(shown.splitlines()) == (1 if said else 0)
     assert "Traceback" not in shown
     assert "secret" not in shown
+
+
+def test_an_interrupted_command_leaves_at_once(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    left: list[int] = []
+    plant(failing(KeyboardInterrupt()))
+    monkeypatch.setattr(sys, "argv", ["quietfield", "planted"])
+    monkeypatch.setattr(os, "_exit", left.append)
+    assert main() == 130
+    assert left == [130]
+    assert capsys.readouterr().err == "Interrupted.\n"
 
 
 def test_a_command_that_ends_well(plant: Plant, capsys: pytest.CaptureFixture[str]) -> None:

@@ -157,12 +157,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return result if isinstance(result, int) else 0
     except SystemExit as end:
         code = _ended(end)
+        if code == INTERRUPTED:  # typer makes this of a KeyboardInterrupt
+            return _interrupted(as_json, leave=arguments is None)
         wrong = getattr(end.__context__, "format_message", None)  # what typer has shown for a wrong use
         if as_json and code and wrong is not None:
             _show_json(wrong(), code)
         return code
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return _interrupted(as_json, leave=arguments is None)
     except BrokenPipeError:
         _silence()
         return FAILED
@@ -193,6 +195,15 @@ def _ended(end: SystemExit) -> int:
         return end.code or 0
     print(end.code, file=sys.stderr)
     return FAILED
+
+
+def _interrupted(as_json: bool, leave: bool) -> int:
+    print("Interrupted.", file=sys.stderr, flush=True)
+    if as_json:
+        _show_json("Interrupted.", INTERRUPTED)
+    if leave:  # at once: if its compiler was interrupted, JAX may crash while Python shuts down
+        os._exit(INTERRUPTED)
+    return INTERRUPTED
 
 
 def _flush() -> None:
