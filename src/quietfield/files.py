@@ -152,6 +152,9 @@ def read_archive(path: str | Path, names: Mapping[str, int], what: str) -> dict[
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             for info in archive.infolist():
                 if info.filename not in names or info.filename in members:
+                    kind = archive_kind(path)
+                    if kind is not None and kind != what.split()[-1]:
+                        raise FileError(f"{path} is not {what} but a {kind[:80]!r}.")
                     raise FileError(f"{path} is not {what}: it has an unexpected part {info.filename[:80]!r}.")
                 if info.compress_type != zipfile.ZIP_STORED:
                     raise FileError(f"{path} is not {what}: its part {info.filename!r} is compressed.")
