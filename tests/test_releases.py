@@ -83,9 +83,8 @@ def elsewhere(draw):
         domain.table_shape(c)) for c in cliques}  # fmt: skip
     noise = {c: draw(st.sampled_from([Laplace(0.3), Gaussian(7), Laplace(Fraction(1, 3))])) for c in cliques}
     total = draw(st.none() | number)
-    return Release.from_tables(
-        domain, tables, noise, total, draw(st.sampled_from([None, Laplace(2.0)])) if total else None
-    )
+    noises = [Laplace(2.0)] if total and total < 0 else [None, Laplace(2.0)]  # a public total is not negative
+    return Release.from_tables(domain, tables, noise, total, draw(st.sampled_from(noises)) if total else None)
 
 
 @settings(max_examples=60)
@@ -146,6 +145,7 @@ def test_tied_cliques_share_a_table():
     ({("a", "b"): [[1, 2], [3, 4]]}, {"noise": {"a": Laplace(1)}}, "no noise is given"),
     ({"a": [1, 2]}, {"noise": {"a": Laplace(1), "b": Laplace(1)}}, "have no table"),
     ({"a": [1, 2]}, {"total": np.nan}, "finite"), ({"a": [1, 2]}, {"total_noise": Laplace(1)}, "without a total"),
+    ({"a": [1, 2j]}, {}, "not an array of numbers"), ({"a": [1, 2]}, {"total": -5}, "0 or more, not -5"),
 ])  # fmt: skip
 def test_bad_tables_are_refused(tables, extra, why):
     with pytest.raises(Error, match=why):

@@ -163,7 +163,10 @@ class Release:
         for clique, y in given.items():
             one = _noise_of(noise, clique)
             try:
-                values = np.array(y, dtype=np.float64)
+                values = np.asarray(y)
+                if np.iscomplexobj(values):
+                    raise TypeError
+                values = np.array(values, dtype=np.float64)
             except (TypeError, ValueError):
                 raise Error(f"the table of {clique} is not an array of numbers.") from None
             parts.append(Table(tied.get(clique, (clique,)), values, one))
@@ -174,6 +177,8 @@ class Release:
         if total is None and total_noise is not None:
             raise Error("total_noise is given without a total; give both, or neither.")
         count = None if total is None else Total(float(total), total_noise)
+        if count is not None and count.noise is None and count.value < 0:
+            raise Error(f"a public total is 0 or more, not {count.value:g}; give total_noise if it is a noisy one.")
         return cls(domain, structure, tuple(parts), count, notes=("noised elsewhere: nothing is promised here",))
 
     @property
