@@ -17,7 +17,7 @@ app = typer.Typer()
 def fit(
     release: Annotated[Path, typer.Argument(help="The release to learn from.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The model file to write.")],
-    method: Annotated[str, typer.Option(help="map (the default, nothing to tune) or naive.")] = "map",
+    method: Annotated[str, typer.Option(help="map (nothing to tune), cgm, cgm-nlbp or naive.")] = "map",
     inference: Annotated[str, typer.Option(help="exact, loopy or convex.")] = "exact",
     trust: Annotated[
         Path | None, typer.Option(help="A public key (PEM): refuse a release that it did not sign.")
