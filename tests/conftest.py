@@ -17,6 +17,10 @@ settings.load_profile(os.environ.get("QUIETFIELD_HYPOTHESIS", "quick"))
 def pytest_configure(config: pytest.Config) -> None:
     # Before anything imports jax: the tests are many and small, and a GPU would be slower and may not be free.
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    # Compiling is most of the work of many tests: less of it, and what one process compiled, others find.
+    os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".pytest_cache" / "jax"))
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.5")
 
 
 @pytest.fixture(scope="session")
