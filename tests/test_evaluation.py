@@ -189,3 +189,14 @@ def test_the_structure_of_a_release_may_be_given_in_any_order():
     assert structures.Structure.of([("b", "a")], domain).cliques == (("b", "a"),)
     swapped = evaluation._ordered(np.arange(6.0).reshape(1, 2, 3), ["b", "a"])
     assert swapped.tolist() == [[0, 3, 1, 4, 2, 5]]
+
+
+def test_tables_without_noise_agree_but_for_rounding():
+    domain = qf.Domain({"a": 3, "b": 2})
+    counts = np.array([[100, 20], [30, 40], [0, 60]])
+    model = qf.Model(domain, {("a", "b"): np.log(counts + 0.5), ("a",): np.zeros(3)})
+    for noise in (qf.Laplace(1e-4, step=1), qf.Gaussian(1e-12)):
+        for more, rare in ((0, False), (1, True)):
+            tables = {("a", "b"): counts, ("a",): counts.sum(1) + more * np.eye(3)[0]}
+            check = evaluation.goodness_of_fit(qf.Release.from_tables(domain, tables, noise), model)
+            assert (check.agreement < 0.01) == rare

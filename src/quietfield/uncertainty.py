@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 OF = ("source", "records")
 MOST_CELLS = 20_000  # of one question
+_LEAST_VARIANCE = 1e-200  # stands for 0, to which the variance of discrete noise of a tiny scale rounds
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,11 @@ class Uncertainty:
         return found
 
 
+def variance_of(noise: Noise) -> float:
+    """The variance of some noise, never 0: it is divided by."""
+    return max(noise.variance, _LEAST_VARIANCE)
+
+
 def of_fit(release: Release, total: float, variances: "np.ndarray", drawn: "np.ndarray | None" = None) -> Uncertainty:
     """What a fit to a release leaves behind: ``total`` and the prior's two variances as the fit used them.
 
@@ -103,11 +109,11 @@ def of_fit(release: Release, total: float, variances: "np.ndarray", drawn: "np.n
     if not release.total_is_public:
         # The estimate of N is the mean of the noisy total and of all table sums, weighted by their noise.
         evidence = [
-            0.0 if p.excluded is not None else len(p.cliques) / (p.values.size * p.noise.variance) for p in parts
+            0.0 if p.excluded is not None else len(p.cliques) / (p.values.size * variance_of(p.noise)) for p in parts
         ]
         precision = sum(w * len(p.cliques) for w, p in zip(evidence, parts, strict=True))
         if release.total_noise is not None:
-            precision += 1 / release.total_noise.variance
+            precision += 1 / variance_of(release.total_noise)
         variance = 1 / precision
         weights = [w * variance for w in evidence]
     return Uncertainty(
@@ -302,7 +308,7 @@ def covariance_of(model: "Model") -> "Covariance":
     import numpy as np
 
     from quietfield.learning.covariance import Covariance
-    from quietfield.learning.problem import shape_of
+    from quietfield.learning.problem import noise_scales, shape_of
 
     kept = model.uncertainty
     assert kept is not None
@@ -318,7 +324,7 @@ def covariance_of(model: "Model") -> "Covariance":
     return Covariance(
         shape,
         np.concatenate([model.potentials[group[0]].ravel() for group in kept.groups]),
-        shape.per_cell(noise.scale for noise in kept.noise),
+        noise_scales(shape, kept.noise, kept.total),
         shape.per_cell(noise.variance for noise in kept.noise),
         kept.total,
         kept.total_variance,

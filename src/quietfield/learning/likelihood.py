@@ -10,13 +10,19 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import log_ndtr
 
+_NORMAL = 1e6  # v / b^2 from which the density is normal but for rounding: its kurtosis is 12 b^4 / v^2
+_WIDEST = 1e4  # the same for the information, which is 1 / (v + 2 b^2) from there on
+
 
 def log_normal_laplace(z: jax.Array, v: jax.Array, b: jax.Array) -> jax.Array:
     """The log-density at z of a normal of variance v plus Laplace noise of scale b."""
+    narrow = v > _NORMAL * b * b  # here v / 2b^2 and what it cancels with would leave no digits
+    normal = log_normal(z, v, jnp.sqrt(2.0) * b)
+    b = jnp.where(narrow, jnp.sqrt(v), b)
     s = jnp.sqrt(v)
     left = -z / b + log_ndtr((z - v / b) / s)
     right = z / b + log_ndtr(-(z + v / b) / s)
-    return v / (2 * b * b) + jnp.logaddexp(left, right) - jnp.log(2 * b)
+    return jnp.where(narrow, normal, v / (2 * b * b) + jnp.logaddexp(left, right) - jnp.log(2 * b))
 
 
 def log_normal(z: jax.Array, v: jax.Array, b: jax.Array) -> jax.Array:
@@ -32,7 +38,7 @@ def information_table() -> tuple[np.ndarray, np.ndarray]:
     """
     from scipy.special import log_ndtr as log_phi  # in numpy: this runs while JAX traces a fit
 
-    grid = np.logspace(-6, 8, 113)
+    grid = np.logspace(-6, np.log10(_WIDEST), 81)
     u = np.linspace(-1, 1, 8001)
     rows = []
     for v in grid:
@@ -49,4 +55,5 @@ def information(v: jax.Array, b: jax.Array, gaussian: np.ndarray) -> jax.Array:
     """The information that one noisy count of sampling variance v holds about its mean."""
     grid, values = information_table()
     laplace = jnp.exp(jnp.interp(jnp.log(v / b**2), grid, values)) / b**2
+    laplace = jnp.where(v > _WIDEST * b * b, 1 / (v + 2 * b * b), laplace)
     return jnp.where(gaussian, 1 / (v + b * b), laplace)

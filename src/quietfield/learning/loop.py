@@ -93,7 +93,14 @@ def _fit_side_by_side(
         advice = "the fit was interrupted; this is the best so far. Run it again to let it end."
     told = reports()
     state = jax.tree.map(np.asarray, state)
-    return [(jax.tree.map(lambda x, i=i: x[i], state) if many else state, told[i]) for i in range(len(data))]
+    found = [(jax.tree.map(lambda x, i=i: x[i], state) if many else state, told[i]) for i in range(len(data))]
+    # Parameters so large that fast inference may have erred, or broke down: once more, in log space.
+    beyond = [] if advice else [i for i in range(len(data)) if shape.beyond_floats(found[i][0].theta)]
+    if beyond:
+        again = _fit_side_by_side(learner, shape.in_log_space, [data[i] for i in beyond], inference, look)
+        for i, better in zip(beyond, again, strict=True):
+            found[i] = better
+    return found
 
 
 @lru_cache(maxsize=64)

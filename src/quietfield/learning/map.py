@@ -120,7 +120,11 @@ class Map(Learner):
             return Local(
                 height(theta, m, log_partition),
                 jnp.where(first, naive, jacobian(slope)) - pull(theta),
-                lambda p: _curve(jacobian, jnp.where(first, data.total, w), p, first) + pull(p),
+                # A cell that was not counted stays where it is in the first round, as its gradient says.
+                lambda p: (
+                    jnp.where(first, shape.counted, 1.0)
+                    * (_curve(jacobian, jnp.where(first, data.total, w), p, first) + pull(p))
+                ),
                 bend,
             )
 

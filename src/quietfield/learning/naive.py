@@ -17,8 +17,10 @@ import numpy as np
 
 from quietfield.errors import Error
 from quietfield.learning.learner import Learner
-from quietfield.learning.newton import Local, ascend
+from quietfield.learning.newton import FARTHEST, Local, ascend
 from quietfield.learning.problem import Data, Shape, State
+
+_ROUNDING = 1e-9  # of the objective: a promise of less that cannot be kept is the top
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Naive(Learner):
         target = data.y / data.total
         if self.project:
             target = project(shape, target)
-        return State(np.zeros(shape.size), -np.inf, 0, False, (target * shape.counted, self.regularisation))
+        return State(np.zeros(shape.size), -np.inf, 0, False, (complete(shape, target), self.regularisation))
 
     def step(self, shape: Shape, data: Data, state: State) -> State:
         target, strength = state.extra
@@ -62,8 +64,11 @@ class Naive(Learner):
                 m + 2 * strength,
             )
 
-        found = ascend(local, value, state.theta, steps=jnp.where(state.done, 0, self.steps), gain=self.gain)
-        return State(found.theta, found.value, state.steps + found.steps, found.gain <= self.gain, state.extra)
+        steps, farthest = jnp.where(state.done, 0, self.steps), float("inf") if shape.log_space else FARTHEST
+        found = ascend(local, value, state.theta, steps=steps, gain=self.gain, farthest=farthest)
+        rounding = _ROUNDING * (1 + jnp.abs(found.value))
+        done = (found.gain <= self.gain) | (found.stuck & (found.gain <= rounding))
+        return State(found.theta, found.value, state.steps + found.steps, done, state.extra)
 
 
 def project(shape: Shape, values: np.ndarray) -> np.ndarray:
@@ -74,10 +79,25 @@ def project(shape: Shape, values: np.ndarray) -> np.ndarray:
         inside = shape.counted[cells] > 0
         out[cells] = 0.0
         mass = float(len(shape.groups[i]))
-        if shape.excluded[i] is not None:  # its share of the mass is not in the table: keep the sum that there is
+        if shape.excluded[i] is not None:  # what is left of the mass is in the cell that was not counted
             mass = float(np.clip(values[cells][inside].sum(), 0.0, mass))
         out[cells][inside] = project_onto_simplex(values[cells][inside], mass)
     return out
+
+
+def complete(shape: Shape, target: np.ndarray) -> np.ndarray:
+    """Tables whose uncounted cell holds what the others leave of the records, and impossible cells nothing.
+
+    With less than all the mass in a table, lowering all its parameters alike would raise the likelihood for ever.
+    """
+    target = target * shape.counted
+    for group, excluded, start, sizes in zip(
+        shape.groups, shape.excluded, shape.starts, shape.table_shapes, strict=False
+    ):
+        if excluded is not None:
+            cells = target[start : start + prod(sizes)].reshape(sizes)
+            cells[excluded] = len(group) - cells.sum()
+    return target
 
 
 def project_onto_simplex(values: np.ndarray, mass: float = 1.0) -> np.ndarray:

@@ -24,12 +24,16 @@ class Local(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """Where an ascent stands. ``gain`` is the rise that the quadratic model last promised: small means done."""
+    """Where an ascent stands. ``gain`` is the rise that the quadratic model last promised: small means done.
+
+    ``stuck``: no step along the last direction climbed. With a small gain that is the top but for rounding.
+    """
 
     theta: Any
     value: Any
     gain: Any
     steps: Any
+    stuck: Any
 
 
 def solve(operator: Operator, right: jax.Array, diagonal: jax.Array, tolerance: float, most: int) -> jax.Array:
@@ -61,6 +65,7 @@ def ascend(
     gain: Any,
     conjugate: int = 40,
     tolerance: float = 0.02,
+    farthest: float = FARTHEST,
 ) -> Progress:
     """Newton steps until one promises to gain less than ``gain``, or ``steps`` of them.
 
@@ -70,7 +75,7 @@ def ascend(
     def body(state: Progress) -> Progress:
         here = local(state.theta)
         direction = solve(here.curvature, here.gradient, here.diagonal, tolerance, conjugate)
-        direction = direction * jnp.minimum(1.0, FARTHEST / (jnp.abs(direction).max() + 1e-300))
+        direction = direction * jnp.minimum(1.0, farthest / (jnp.abs(direction).max() + 1e-300))
         slope = jnp.vdot(here.gradient, direction)
 
         def more(trial: Any) -> jax.Array:
@@ -92,8 +97,8 @@ def ascend(
 
         one, none = jnp.ones_like(slope), jnp.zeros_like(slope)
         _, _, (length, reached), _ = jax.lax.while_loop(more, attempt, (one, none, (none, here.value), 0))
-        return Progress(state.theta + length * direction, reached, jnp.where(length > 0, slope, 0.0), state.steps + 1)
+        return Progress(state.theta + length * direction, reached, slope, state.steps + 1, length <= 0)
 
     far = jnp.asarray(jnp.inf, theta.dtype)
-    start = Progress(theta, -far, far, jnp.zeros((), jnp.int32))
-    return jax.lax.while_loop(lambda s: (s.gain > gain) & (s.steps < steps), body, start)
+    start = Progress(theta, -far, far, jnp.zeros((), jnp.int32), jnp.zeros((), bool))
+    return jax.lax.while_loop(lambda s: (s.gain > gain) & (s.steps < steps) & ~s.stuck, body, start)

@@ -8,11 +8,11 @@ Glossary: y noisy tables, b noise scale, N total, theta parameters, m(theta) exp
 over tied cliques), A log-partition.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import combinations
-from math import prod
+from math import prod, sqrt
 from typing import Any, NamedTuple
 
 import jax
@@ -22,10 +22,14 @@ import numpy as np
 from quietfield import inference
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error
-from quietfield.noise import Gaussian
+from quietfield.inference.exact import Exact
+from quietfield.noise import Gaussian, Noise
 from quietfield.releases import Release
+from quietfield.uncertainty import variance_of
 
 Group = tuple[Clique, ...]
+
+_LEAST_NOISE = 1e-6  # of sqrt(N), the spread of a count: noise below that is as good as none, and floats can do with it
 
 
 class Data(NamedTuple):
@@ -55,6 +59,7 @@ class Shape:
     gaussian: tuple[bool, ...]  # per table: Gaussian noise, or Laplace
     excluded: tuple[tuple[int, ...] | None, ...]  # per table: the cell that was not counted
     engine: Any
+    log_space: bool = False  # inference that no parameters are too large for; several times slower
 
     @cached_property
     def table_shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -121,12 +126,27 @@ class Shape:
 
     def shares_and_log_partition(self, theta: jax.Array) -> tuple[jax.Array, jax.Array]:
         """(m, A) of theta, in one call."""
-        mu, log_z = self.engine.marginals_and_log_partition(theta[self._gather])
+        mu, log_z = self._infer(theta)
         return jnp.zeros_like(theta).at[self._gather].add(mu) if self._tied else mu[np.argsort(self._gather)], log_z
 
     def log_partition(self, theta: jax.Array) -> jax.Array:
         """A(theta)."""
-        return self.engine.marginals_and_log_partition(theta[self._gather])[1]
+        return self._infer(theta)[1]
+
+    def _infer(self, theta: jax.Array) -> tuple[jax.Array, jax.Array]:
+        kernel = {"kernel": "log"} if self.log_space else {}
+        return self.engine.marginals_and_log_partition(theta[self._gather], **kernel)
+
+    @cached_property
+    def in_log_space(self) -> "Shape":
+        """The same problem with inference in log space."""
+        return replace(self, log_space=True)
+
+    def beyond_floats(self, theta: np.ndarray) -> bool:
+        """Whether inference at these parameters may leave the range of floats, and log space would help."""
+        if self.log_space or not isinstance(self.engine, Exact):
+            return False
+        return not np.isfinite(theta).all() or self.engine.kernel(theta[self._gather]) == "log"
 
     def interactions(self, theta: jax.Array) -> jax.Array:
         """The part of the parameters that is an interaction of all attributes of its table (of two or more)."""
@@ -181,8 +201,13 @@ def problem_of(release: Release, method: str, options: Mapping[str, Any]) -> tup
     y = np.concatenate([np.asarray(part.values, dtype=float).ravel() for part in parts]) / release.denominator
     if not np.isfinite(y).all():
         raise Error("this release holds NaN or infinite values; its tables must be finite numbers.")
-    b = shape.per_cell(part.noise.scale for part in parts)
-    return shape, Data(y, b, estimate_total(release))
+    total = estimate_total(release)
+    return shape, Data(y, noise_scales(shape, (part.noise for part in parts), total), total)
+
+
+def noise_scales(shape: Shape, noise: Iterable[Noise], total: float) -> np.ndarray:
+    """b of each cell, from the noise of each table."""
+    return shape.per_cell(max(one.scale, _LEAST_NOISE * sqrt(total)) for one in noise)
 
 
 @lru_cache(maxsize=64)
@@ -209,16 +234,16 @@ def estimate_total(release: Release) -> float:
     else:
         evidence = []
         if release.total is not None and release.total_noise is not None:
-            evidence.append((float(release.total), release.total_noise.variance))
+            evidence.append((float(release.total), variance_of(release.total_noise)))
         for part in release.parts:
             if part.excluded is None:
                 sums, copies = float(part.values.sum()) / release.denominator, len(part.cliques)
-                evidence.append((sums / copies, part.values.size * part.noise.variance / copies**2))
+                evidence.append((sums / copies, part.values.size * variance_of(part.noise) / copies**2))
         if not evidence:
             raise Error("this release has neither a total nor a complete table, so the number of records is unknown.")
         weights = [1 / variance for _, variance in evidence]
         total = sum(w * value for w, (value, _) in zip(weights, evidence, strict=True)) / sum(weights)
-    if total <= 0:
+    if not total > 0:
         raise Error(
             f"the number of records is estimated as {total:.3g}, which is not positive: the noise is larger than the "
             "data. Release again with a larger epsilon or fewer tables, or give the total if it is public."
