@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import quietfield as qf
 from quietfield.cli import main
 from quietfield.learning.reports import FitReport
-from quietfield.publication import COUNTED, INFERRED, people_tables
+from quietfield.publication import COUNTED, INFERRED, UNMEASURED, people_tables
 from quietfield.spreadsheets import Sheet, sheet_names, workbook
 
 DOMAIN = qf.Domain({"age": ["young", "old"], "smokes": ["no", "yes"], "visits": 3})
@@ -72,6 +72,17 @@ def test_what_no_clique_joins_is_marked(model):
     assert any("model's inference" in text for text in made.statement)
     assert not any("model's inference" in text for text in people_tables(model, ["age"]).statement)
     assert made.tables[2].columns["visits"][:3] == [0, 0, 1]
+
+
+def test_what_no_table_holds_is_marked_and_has_no_margins():
+    domain = qf.Domain({"a": 2, "left out": 2})
+    model = qf.fit(qf.Release.from_tables(domain, {"a": [60.0, 40.0]}, noise=qf.Laplace(1.0)))
+    made = people_tables(model, ["a", "left out", ("a", "left out")])
+    assert [table.note for table in made.tables] == [COUNTED, UNMEASURED, UNMEASURED]
+    assert [table.margins for table in made.tables] == [True, False, False]
+    assert not any(table.inferred for table in made.tables)
+    assert set(made.tables[1].columns["basis"]) == {UNMEASURED}
+    assert "Some tables have none: no published table holds 'left out'." in made.statement
 
 
 def test_margins_come_from_the_model_and_stay_within_0_and_1(model):

@@ -26,6 +26,7 @@ FORMATS = ("csv", "parquet", "xlsx")
 MOST_CELLS = 1_000_000
 INFERRED = "the model's inference: no published table joins these attributes"
 COUNTED = "learned from published noisy tables of these attributes"
+UNMEASURED = "not measured: no published table holds one of these attributes, its values are taken as equally likely"
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,7 @@ class PeopleTable:
     inferred: bool
     margins: bool
     columns: dict[str, list[Any]] = field(repr=False)
-
-    @property
-    def note(self) -> str:
-        return INFERRED if self.inferred else COUNTED
+    note: str  # what it rests on: INFERRED, COUNTED or UNMEASURED
 
 
 @dataclass(frozen=True)
@@ -164,6 +162,7 @@ def people_tables(
     if total is not None and not 0 < total < float("inf"):
         raise Error(f"the number of records is a positive number, not {total!r}.")
     missing = ""
+    held = {name for clique in model.cliques for name in clique}
     made = []
     for attributes in wanted:
         cells = model.domain.cells(attributes)
@@ -172,11 +171,17 @@ def people_tables(
                 f"the table of {names(attributes)} has {cells:,} cells, more than the {MOST_CELLS:,} that are written "
                 "for people; name fewer attributes."
             )
-        ends, why = _interval(model, attributes, level)
+        unknown = [name for name in attributes if name not in held and len(model.domain.labels(name)) > 1]
+        if unknown:  # the model's even shares are no estimate, and an interval around them would be none either
+            ends, why = None, f"no published table holds {names(unknown)}"
+        else:
+            ends, why = _interval(model, attributes, level)
         missing = missing or why
-        inferred = len(attributes) > 1 and not any(set(attributes) <= set(clique) for clique in model.cliques)
-        columns = _columns(model, attributes, ends, total, inferred)
-        made.append(PeopleTable(attributes, inferred, ends is not None, columns))
+        joined = len(attributes) == 1 or any(set(attributes) <= set(clique) for clique in model.cliques)
+        inferred = not joined and not unknown
+        note = UNMEASURED if unknown else INFERRED if inferred else COUNTED
+        columns = _columns(model, attributes, ends, total, note)
+        made.append(PeopleTable(attributes, inferred, ends is not None, columns, note))
     said = _statement(release, made, level, missing)
     return Publication(model.domain, tuple(made), tuple(said), level, total is not None)
 
@@ -204,7 +209,7 @@ def _interval(model: "Model", attributes: Clique, level: float) -> "tuple[tuple[
 
 
 def _columns(
-    model: "Model", attributes: Clique, ends: "tuple[Any, Any] | None", total: float | None, inferred: bool
+    model: "Model", attributes: Clique, ends: "tuple[Any, Any] | None", total: float | None, note: str
 ) -> dict[str, list[Any]]:
     import numpy as np
 
@@ -220,7 +225,7 @@ def _columns(
     columns: dict[str, list[Any]] = {name: list(values) for name, values in zip(attributes, labels, strict=True)}
     for name, values in numbers.items():
         columns[_free(name, attributes)] = np.round(values.ravel(), 8 if name.startswith("share") else 3).tolist()
-    columns[_free("basis", attributes)] = [INFERRED if inferred else COUNTED] * shares.size
+    columns[_free("basis", attributes)] = [note] * shares.size
     return columns
 
 
