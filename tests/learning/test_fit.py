@@ -252,6 +252,13 @@ def test_pure_noise_gives_a_modest_model():
     assert model.marginal(("a", "b")).max() < 0.2
 
 
+def test_attributes_of_a_single_value_alone_are_certain():
+    domain = qf.Domain({"a": 1, "b": 1})
+    model = qf.fit(qf.Release.from_tables(domain, {("a",): [50.0], ("b",): [52.0]}, noise=qf.Laplace(1.0)))
+    assert model.report.converged
+    assert [end.tolist() for end in model.interval("a")] == [[1.0], [1.0]]
+
+
 def test_a_fit_can_be_followed_and_interrupted():
     domain = qf.Domain({"a": 3, "b": 3})
     _, release = make(domain, [("a", "b")], 1000, qf.Laplace(5.0))

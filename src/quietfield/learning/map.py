@@ -152,7 +152,7 @@ class Map(Learner):
         determined = jnp.maximum(sizes - traces / variances, 0.0)
         low, high = (scale**2 for scale in _SCALES)
         fresh = jnp.clip((norms + _EXPECTED) / (determined + _EXPECTED), low, high)
-        whole = jnp.asarray([max(shape.interaction_dimension, 1.0), shape.effect_dimension])
+        whole = jnp.maximum(jnp.asarray([shape.interaction_dimension, shape.effect_dimension]), 1.0)
         return fresh, jnp.clip(determined / whole, 0.0, 1.0)
 
 
