@@ -51,6 +51,14 @@ def test_a_wrong_model_explains_the_release_worse(release, truth, found):
     assert bad[1] > 3 > good[1]
 
 
+def test_residuals_below_1_do_not_mean_that_noise_was_learned():
+    study = qf.simulate("chain", attributes=3, states=3, records=20_000, epsilon=10, potentials="gaussian")
+    best = qf.fit_true_tables(study.model.domain, study.tables)  # has seen no noise
+    compared = qf.compare(study.release, models={"truth": study.model, "best": best})
+    assert compared.rows[1].residual < 0.3 < compared.rows[0].residual
+    assert any("below 1 are usual" in note for note in compared.notes)
+
+
 def test_the_log_score_is_the_density_of_the_noisy_cells(release, truth):
     """Against a numerical convolution of the normal and the Laplace density."""
     n = np.linspace(-4000, 8000, 240_001)

@@ -5,7 +5,7 @@ How well a model explains a release is told by its log-score, the mean log-densi
     log p(y_i | model),    y_i = n_i + noise,    n_i about normal with mean N m_i and variance N m_i (1 - m_i)
 
 and by its residuals in units of their standard deviation. Both look at tables that the model was learned from: a
-method that follows the noise looks better here than it is, which the root mean square of the residuals gives away.
+method that follows the noise looks better here than it is. Residuals below 1 are usual: chance is followed too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -50,8 +50,8 @@ class Difference:
 class Row:
     """One model: how it was learned, how well it explains the release, how far it is from the first model.
 
-    ``log_score`` is in nats a cell, ``residual`` the root mean square of residuals in standard deviations (near 1 where
-    all is well), ``missed`` the number of tables that noise does not explain. None without a release.
+    ``log_score`` is in nats a cell, ``residual`` the root mean square of residuals in standard deviations (below 1
+    is usual), ``missed`` the number of tables that noise does not explain. None without a release.
     ``kl`` is KL(first || this) in nats, None where inference is approximate.
     """
 
@@ -190,8 +190,8 @@ def compare(
     notes = []
     if release is not None:
         notes.append(
-            "log-score and residuals are of the tables that models are learned from: residuals far below 1 mean that "
-            "a model has learned the noise"
+            "log-score and residuals are of the tables that models are learned from: residuals below 1 are usual "
+            "there, since a model follows the chance in who was counted"
         )
     return Comparison(rows, given, kl, tuple(notes))
 
