@@ -294,3 +294,14 @@ def test_an_estimated_total_counts():
     assert model._covariance.errors(half).total == pytest.approx(0)
     unsure = qf.Model(domain, model.potentials, uncertainty=replace(model.uncertainty, total_variance=1600.0))
     assert unsure._covariance.errors(half).total[0] > 0
+
+
+def test_an_attribute_in_no_table_has_no_interval() -> None:
+    domain = qf.Domain({"a": 2, "b": 2, "c": 2})
+    release = qf.Release.from_tables(domain, {("a", "b"): [[50, 30], [20, 40]]}, noise=qf.Laplace(2.0), total=140)
+    model = qf.fit(release)
+    for query in ("c", ("a", "c"), {("c",): [0.0, 1.0]}):
+        with pytest.raises(qf.Error, match="no table of the release holds 'c'"):
+            model.interval(query)
+    low, high = model.interval(("a", "b"))
+    assert (low < high).all()

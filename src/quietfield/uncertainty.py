@@ -149,6 +149,10 @@ def interval(
             "(the default of qf.fit) do. Learn it again from the release with qf.fit(release)."
         )
     weights, shape = _weights(model.domain, query)
+    known = {name for clique in model.cliques for name in clique}
+    unknown = [name for name in dict.fromkeys([*(n for c in weights for n in c), *(given or {})]) if name not in known]
+    if unknown:
+        raise Error(f"no table of the release holds {names(unknown)}: nothing is known there, so there is no interval.")
     answer = _answer(model, weights, given or {})
     errors = model._covariance.errors(answer.gradients)
     variance = errors.noise + errors.sampling + errors.prior + errors.total

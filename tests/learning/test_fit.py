@@ -297,3 +297,12 @@ def test_a_release_whose_total_is_not_positive_is_refused():
     release = qf.Release.from_tables(domain, {("a",): [-5.0, -6.0]}, noise=qf.Laplace(1.0))
     with pytest.raises(Error, match="not positive: the noise is larger than the data"):
         qf.fit(release)
+
+
+@pytest.mark.parametrize("method", ["map", "naive"])
+def test_a_release_that_says_nothing_gives_a_uniform_model_that_says_so(method):
+    domain = qf.Domain({"a": 3, "b": 2})
+    release = qf.Release.from_tables(domain, {("a", "b"): np.zeros((3, 2))}, noise=qf.Laplace(5.0), total=100)
+    model = qf.fit(release, method)
+    np.testing.assert_allclose(model.marginal(("a", "b")), 1 / 6, atol=1e-3)
+    assert "says nothing about the data" in model.report.advice

@@ -38,7 +38,7 @@ class Path(NamedTuple):
     theta: Any
     iteration: Any
     best: Any  # the iteration of the best
-    shares: Any  # of the noise-aware fit
+    reference: Any  # the parameters of the noise-aware fit
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Cgm(Learner):
 
     def step(self, shape: Shape, data: Data, state: State) -> State:
         # What the reference learned arrives as parameters: its shares are worth one call a round.
-        shares = shape.shares(state.extra.shares)
+        shares = shape.shares(state.extra.reference)
 
         def body(_: Any, state: State) -> State:
             path = state.extra

@@ -6,6 +6,7 @@ compiled for a structure is shared by all its releases.
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -23,6 +24,11 @@ from quietfield.releases import Release
 
 _WORKSPACE = 60  # vectors of the size of one inference call that a fit holds at once, measured generously
 _MOST_AT_ONCE = 1024
+_FLAT = 0.02  # nats between the cells of a table that nobody would tell apart
+_UNIFORM = (
+    "nothing in the tables stands out from their noise, so this model is uniform and says nothing about the data. "
+    "A larger epsilon, fewer tables or more records would show more."
+)
 
 Callback = Callable[[list[FitReport]], None]
 
@@ -118,8 +124,11 @@ def compiled(learner: Learner, shape: Shape, many: bool) -> Callable[[Data, Stat
 def _model(release: Release, learner: Learner, shape: Shape, data: Data, state: State, report: FitReport) -> Model:
     if not np.isfinite(state.theta).all():
         raise Error("the fit broke down: the release's tables cannot be fitted in floating point; check their scale.")
+    tables = shape.tables(state.theta)
+    if not report.advice and max(float(np.ptp(table)) for table in tables.values()) < _FLAT:
+        report = replace(report, advice=_UNIFORM)
     errors = learner.uncertainty(release, data, state)
-    return Model(release.domain, shape.tables(state.theta), method=report.inference, report=report, uncertainty=errors)
+    return Model(release.domain, tables, method=report.inference, report=report, uncertainty=errors)
 
 
 def _at_once(shape: Shape) -> int:

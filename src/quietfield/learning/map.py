@@ -72,11 +72,14 @@ class Map(Learner):
         most = jnp.where(state.done, 0, jnp.where(first, self.first, self.steps))
         blur = _BLUR * determined[0]
         found = self._climb(shape, data, state.theta, prior, blur, first, most, jnp.where(first, 1.0, self.gain))
-        theta = jax.lax.cond(last, lambda: _joined(shape, data, found.theta, prior, blur), lambda: found.theta)
+        at = jax.linearize(
+            shape.shares, found.theta
+        )  # once for both that follow: inference is most of what is compiled
+        theta = jax.lax.cond(last, lambda: _joined(shape, data, found.theta, at, prior, blur), lambda: found.theta)
         fresh, part = jax.lax.cond(
             first | last,
             lambda: (variances, determined),
-            lambda: self._evidence(shape, data, found.theta, variances),
+            lambda: self._evidence(shape, data, found.theta, at, variances),
         )
         near = ~first & (jnp.max(jnp.abs(jnp.log(fresh / variances))) / 2 < self.settled)
         kept = Extra(jnp.where(last, prior, fresh), part, round + 1, near)
@@ -131,10 +134,10 @@ class Map(Learner):
         return ascend(local, value, theta, steps=steps, gain=gain, conjugate=self.conjugate, tolerance=self.tolerance)
 
     def _evidence(
-        self, shape: Shape, data: Data, theta: jax.Array, variances: jax.Array
+        self, shape: Shape, data: Data, theta: jax.Array, at: tuple[jax.Array, Operator], variances: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
         """tau_k^2 = |P_k theta|^2 / (dim_k - tr(P_k S) / tau_k^2)."""
-        m, jacobian = jax.linearize(shape.shares, theta)
+        m, jacobian = at
         w = _weights(shape, data, m)
         # The same probes in every fit: the same release gives the same model.
         probes = jax.random.rademacher(jax.random.key(0), (self.probes, shape.size), dtype=theta.dtype)
@@ -167,7 +170,9 @@ def _trust(determined: jax.Array) -> jax.Array:
     return jnp.maximum(jnp.stack([1.35 * interactions**0.35, 3.0 * effects]), 0.05)
 
 
-def _joined(shape: Shape, data: Data, theta: jax.Array, variances: jax.Array, blur: jax.Array) -> jax.Array:
+def _joined(
+    shape: Shape, data: Data, theta: jax.Array, at: tuple[jax.Array, Operator], variances: jax.Array, blur: jax.Array
+) -> jax.Array:
     """One step from the fit cell by cell to the fit of all cells together.
 
     Counts of one population are correlated, within a table and between tables: the covariance of n is N J. With s the
@@ -175,7 +180,7 @@ def _joined(shape: Shape, data: Data, theta: jax.Array, variances: jax.Array, bl
     V = 1 / W + N (J less its diagonal). The step d solves  N J V^-1 (s / W - N J d) = P (theta + d), P the prior. Where
     noise is all, V is diagonal and nothing moves; where there is none, this is maximum likelihood.
     """
-    m, jacobian = jax.linearize(shape.shares, theta)
+    m, jacobian = at
     counted = shape.counted > 0
     w = jnp.where(counted, _weights(shape, data, m, blur) / data.total**2, 1.0)
     score = -jax.grad(lambda z: _log_likelihood(shape, data, m, blur, z))(jnp.zeros_like(theta))
@@ -198,7 +203,7 @@ def _joined(shape: Shape, data: Data, theta: jax.Array, variances: jax.Array, bl
 
 
 def sampling_variance(shape: Shape, data: Data, m: jax.Array) -> jax.Array:
-    """v: the variance of a count, N m (1 - m) for one clique; an upper bound where a table sums several."""
+    """v: the variance of a count, N m (1 - m); of a table that sums several cliques, as if these were independent."""
     return data.total * m * (1 - m / shape.copies) + _LEAST_SHARE * data.b**2
 
 

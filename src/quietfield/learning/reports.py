@@ -9,7 +9,7 @@ from quietfield.errors import Error
 
 @dataclass(frozen=True)
 class FitReport:
-    """How a fit went. ``advice`` says what to do where it did not converge, and is empty otherwise."""
+    """How a fit went. ``advice`` says what to do where it did not converge or learned nothing, and is else empty."""
 
     method: str
     inference: str

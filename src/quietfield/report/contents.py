@@ -144,18 +144,14 @@ class Intervals:
 
     def __init__(self, model: "Model", level: float) -> None:
         self.model, self.level = model, level
-        self.there = self.of((next(iter(model.domain)),)) is not None
+        self.there = model.uncertainty is not None
 
     def of(self, clique: Clique) -> "tuple[np.ndarray, np.ndarray] | None":
         """Lower and upper ends for every cell of a marginal."""
-        ask = getattr(self.model, "interval", None)
-        if ask is None:
-            return None
         try:
-            low, high = ask(clique, self.level)
-        except Error:  # a model by another method, or too many cells to ask for: the report says that it knows none
+            return self.model.interval(clique, self.level)
+        except Error:  # another method, too many cells, an attribute in no table: the report says that it knows none
             return None
-        return low, high
 
     def association(
         self, pair: tuple[str, str], p: "np.ndarray"
