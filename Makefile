@@ -38,7 +38,7 @@ test: env-all  ## all quick tests, with coverage
 	$(PY) -m pytest -m "not heavy" -n 2 --cov --cov-report=term
 
 test-heavy: env-all  ## the tests that need a server, a cluster, a browser or minutes
-	$(PY) -m pytest -m heavy
+	$(PY) -m pytest -m heavy -n 2 --dist loadfile
 
 test-all: test test-heavy  ## both
 
