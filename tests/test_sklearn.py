@@ -54,7 +54,7 @@ def people() -> pd.DataFrame:
 
 ALONE = partial(qf.structures.complete, size=1)
 SMALL = field(qf.Cuts([-1, 0, 1, 100]), ALONE, epsilon=100)
-LIKE_A_USER = field(qf.Cuts([-1, 0, 1, 100]), qf.structures.chain, epsilon=1, method="map")
+LIKE_A_USER = field(qf.Cuts([-1, 0, 1, 100]), qf.structures.chain, epsilon=100, method="map")  # a check has one record
 
 
 def checks(estimator: Any) -> list[Any]:
