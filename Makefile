@@ -34,7 +34,10 @@ setup: env-all  ## install everything into .venv
 demo: env-demo  ## from records to a release in seconds, on made-up records
 	@$(PY) -m quietfield demo
 
-test: env-all  ## all quick tests, with coverage
+test: env-all  ## all quick tests
+	$(PY) -m pytest -m "not heavy" -n 2
+
+coverage: env-all  ## the quick tests, and which lines they reach
 	$(PY) -m pytest -m "not heavy" -n 2 --cov --cov-report=term
 
 test-heavy: env-all  ## the tests that need a server, a cluster, a browser or minutes

@@ -29,7 +29,7 @@ def flat(release: qf.Release) -> qf.Model:
 def test_a_function_from_release_to_model() -> None:
     assert estimator("mine", label="my own")(flat) is flat
     one = get("mine")
-    assert (one.label, one.sees, added()) == ("my own", "release", ("mine",))
+    assert (one.label, one.sees, added()[-1]) == ("my own", "release", "mine")
     (model,) = one.call([Request(TRIAL, simulation_of(TRIAL))])
     assert model is not None
     assert simulation_of(TRIAL).model.kl(model) > 0
