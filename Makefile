@@ -15,7 +15,7 @@ ENVIRONMENT = @set -e; for python in $(PYTHON) python3.13 python3.12 python3.11 
 	done; \
 	echo "No Python 3.11 or newer was found: install one, or name it with make PYTHON=/path/to/python3 ..." >&2; exit 1
 
-.PHONY: help setup demo test test-heavy test-all lint bench reproduce-quick reproduce docs clean env-demo env-bench env-all
+.PHONY: help setup demo test coverage test-heavy test-all lint bench reproduce-quick reproduce docs clean env-demo env-bench env-all
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 18
