@@ -28,7 +28,7 @@ def mbi_fit(release: qf.Release) -> Any:
         for clique, table in release.tables.items()
     ]
     found = estimation.MirrorDescent().estimate(domain, measurements, known_total=float(release.total), iters=1000)
-    return jax.block_until_ready(found.potentials.arrays)
+    return jax.block_until_ready(found.potentials)
 
 
 def main() -> None:
