@@ -51,12 +51,12 @@ class Map(Learner):
 
     rounds: int = 8  # each climbs and then updates the prior; at most
     first: int = 20  # Newton steps to the start, at most
-    steps: int = 15  # Newton steps a round, at most
+    steps: int = 5  # Newton steps a round, at most: rounds go on from where the last one ended
     gain: float = 0.3  # nats: a climb ends when a step promises less
     settled: float = 0.03  # relative change of the scales that ends the fit
     probes: int = 4
-    conjugate: int = 40
-    tolerance: float = 0.02
+    conjugate: int = 25
+    tolerance: float = 0.05
 
     name = "map"
 
