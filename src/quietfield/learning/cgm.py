@@ -19,7 +19,6 @@ is learned from the release, so nothing else is used and nothing is tuned.
 """
 
 from dataclasses import dataclass
-from math import prod
 from typing import Any, NamedTuple
 
 import jax
@@ -130,13 +129,4 @@ class Cgm(Learner):
 
         far = jnp.asarray(jnp.inf, theta.dtype)
         more = lambda carry: (carry[1] > self.tolerance) & (carry[2] < self.inner)  # noqa: E731
-        return centred(shape, jax.lax.while_loop(more, body, (theta, far, 0))[0])
-
-
-def centred(shape: Shape, theta: jax.Array) -> jax.Array:
-    """Each table less its mean: adding a constant changes no probability, but would drift."""
-    parts = []
-    for start, count, sizes in shape.stacks:
-        part = theta[start : start + count * prod(sizes)].reshape(count, -1)
-        parts.append((part - part.mean(1, keepdims=True)).ravel())
-    return jnp.concatenate(parts)
+        return shape.centred(jax.lax.while_loop(more, body, (theta, far, 0))[0])

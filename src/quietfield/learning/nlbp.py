@@ -28,7 +28,6 @@ Glossary: y noisy tables, b noise scale, N total, theta parameters, m shares, n 
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import prod
 from typing import Any, NamedTuple
 
 import jax
@@ -113,7 +112,7 @@ class Nlbp(Learner):
         found = self.infer(
             shape, data, state.theta, state.extra, jnp.where(state.done, 0, self.iterations), state.steps == 0
         )
-        theta = recentre(shape, self.maximise(shape, data, found, state.done))
+        theta = shape.centred(self.maximise(shape, data, found, state.done))
         noise = jnp.sum(shape.counted * self.log_noise(shape, data, data.y - found.fresh))
         # log p(n', y; theta) as the paper approximates it: what EM climbs.
         entropy = data.total * found.log_z - jnp.vdot(found.theta - state.theta, found.fresh)
@@ -224,15 +223,6 @@ class Nlbp(Learner):
         """log p(y | n) of each cell, up to the constant that makes a density of it."""
         laplace = -jnp.sqrt(z * z + (self.smooth * data.b) ** 2) / data.b
         return jnp.where(shape.per_cell(shape.gaussian), -0.5 * (z / data.b) ** 2, laplace)
-
-
-def recentre(shape: Shape, theta: jax.Array) -> jax.Array:
-    """Each table less its mean, which changes no probability, so that constants do not pile up."""
-    parts = []
-    for start, count, sizes in shape.stacks:
-        part = theta[start : start + count * prod(sizes)].reshape(count, -1)
-        parts.append((part - part.mean(1, keepdims=True)).ravel())
-    return jnp.concatenate(parts)
 
 
 @lru_cache(maxsize=64)

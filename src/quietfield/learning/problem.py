@@ -148,6 +148,14 @@ class Shape:
             return False
         return not np.isfinite(theta).all() or self.engine.kernel(theta[self._gather]) == "log"
 
+    def centred(self, theta: jax.Array) -> jax.Array:
+        """Each table less its mean: adding a constant changes no probability, but would drift."""
+        parts = []
+        for start, count, shape in self.stacks:
+            part = theta[start : start + count * prod(shape)].reshape(count, -1)
+            parts.append((part - part.mean(1, keepdims=True)).ravel())
+        return jnp.concatenate(parts)
+
     def interactions(self, theta: jax.Array) -> jax.Array:
         """The part of the parameters that is an interaction of all attributes of its table (of two or more)."""
         parts = []
