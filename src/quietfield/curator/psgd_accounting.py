@@ -21,6 +21,7 @@ from quietfield.errors import Error
 Accountant = Literal["pld", "moments"]
 MOMENTS = 32
 SMALLEST, LARGEST = 0.2, 1e7  # of noise multipliers; below, the loss distribution takes minutes to compute
+COARSE = 16  # times the grid of losses, for a first search
 CLOSE = 1e-3  # a noise multiplier is good enough when it uses all but this share of epsilon
 
 
@@ -89,12 +90,16 @@ def noise_multiplier(epsilon: float, delta: float, rate: float, steps: int, acco
     # A coarser grid overstates the loss: fine enough that less than a thousandth of epsilon is lost to it.
     interval = min(1e-4 * epsilon, 0.1) if epsilon > 0.1 else min(1e-5, max(1e-3 * epsilon, 1e-7))
 
-    def spent(sigma: float) -> float:
-        if accountant == "moments":
-            return moments_epsilon(sigma, rate, steps, delta)
-        return pld_epsilon(sigma, rate, steps, delta, interval)
+    guess = rate * sqrt(2 * steps * log(1.25 / delta)) / epsilon
+    if accountant == "moments":
+        return _smallest(lambda sigma: moments_epsilon(sigma, rate, steps, delta), epsilon, guess)
 
-    return _smallest(spent, epsilon, rate * sqrt(2 * steps * log(1.25 / delta)) / epsilon)
+    def spent(sigma: float, coarser: float = 1.0) -> float:
+        return pld_epsilon(sigma, rate, steps, delta, interval * coarser)
+
+    # Most of the search is on a coarse grid, which is quick; only what the fine one says is promised.
+    near = _smallest(lambda sigma: spent(sigma, COARSE), epsilon, guess)
+    return _smallest(spent, epsilon, near)
 
 
 def zcdp_price(sigma: float, steps: int) -> Fraction:
@@ -118,6 +123,8 @@ def _smallest(spent: Callable[[float], float], epsilon: float, guess: float) -> 
             )
         high = min(high * 1.5, LARGEST)
         above = spent(high)
+    if above >= (1 - CLOSE) * epsilon:
+        return high
     low, below = high, above
     while below <= epsilon:
         if low <= SMALLEST:

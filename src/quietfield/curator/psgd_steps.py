@@ -9,6 +9,7 @@ Glossary: w parameters, m = E[n] under the model (laid out as w), cells the plac
 
 import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from math import log, sqrt
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from quietfield.curator.psgd import Settings
 
 BLOCK_BYTES = 2**26  # of noise and batches drawn at a time
+BLOCK_STEPS = 256  # and never more steps than this: a block has one shape whatever the number of steps
 CHUNK = 2**15  # records whose gradients are summed at a time
 SLACK = 1e-12  # norms are rounded up by this share, so that no rounding error lets a gradient be longer than the clip
 
@@ -145,21 +147,21 @@ class Field:
         (counts, weight), _ = jax.lax.scan(add, start, batch)
         return counts - weight * m
 
-    def _block(self, w: Any, mean: Any, cells: Any, squares: Any, draws: Any, numbers: Any) -> Any:
-        """Some steps of several runs; ``draws`` are (batches, noise, whether it is a step, its weight in the mean)."""
+    def _block(self, w: Any, mean: Any, cells: Any, squares: Any, draws: Any, count: Any, numbers: Any) -> Any:
+        """The first ``count`` steps of several runs; ``draws`` are (batches, noise, weight in the mean) by step."""
+        batches, noises, weights = draws
 
         def one(w: Any, batch: Any, z: Any, numbers: Any) -> Any:
             rate, clip, noise, l2 = numbers
             total = self.clipped_sum(self.expectation(w), cells, squares, batch, clip)
             return jnp.clip(w + rate * (total + noise * z) - l2 * w, -self.bound, self.bound)
 
-        def step(carry: Any, drawn: Any) -> Any:
+        def step(t: Any, carry: Any) -> Any:
             w, mean = carry
-            batch, z, active, weight = drawn
-            moved = jnp.where(active, jax.vmap(one)(w, batch, z, numbers), w)
-            return (moved, mean + weight * moved), None
+            moved = jax.vmap(one)(w, batches[t], noises[t], numbers)
+            return moved, mean + weights[t] * moved
 
-        return jax.lax.scan(step, (w, mean), draws)[0]
+        return jax.lax.fori_loop(0, count, step, (w, mean))
 
     def model(self, w: np.ndarray) -> Model:
         """The field with parameters w."""
@@ -182,34 +184,56 @@ def run(
     population: int,
     draws: Draws,
 ) -> list[Model]:
-    """The models of all settings. Runs with as many steps and as much room for a batch go together."""
+    """The models of all settings. Runs with as many steps and as much room for a batch go together.
+
+    Two settings that differ in ``average`` alone are two readings of one run: its iterates cost what they cost together.
+    """
     learner = field(domain, structure)
-    # One row more than there are records: padding points to it.
-    cells = np.concatenate([learner.cells(codes), np.zeros((1, len(structure.cliques)), np.int32)])
+    # At least one row more than there are records: padding points to the last. Few numbers of rows, few compilations.
+    cells = np.zeros((_rounded(len(codes) + 1), len(structure.cliques)), np.int32)
+    cells[: len(codes)] = learner.cells(codes)
     squares = learner.squares(cells)
-    groups: dict[tuple[int, int], list[int]] = {}
-    for i, one in enumerate(settings):
-        groups.setdefault((int(one.steps), _room(one.rate * len(codes), len(codes))), []).append(i)
+    groups: dict[tuple[int, int], list[list[int]]] = {}
+    for readings in _paired(settings, sigmas):
+        one = settings[readings[0]]
+        groups.setdefault((int(one.steps), _room(one.rate * len(codes), len(codes))), []).append(readings)
     found: dict[int, Model] = {}
     with jax.enable_x64(True):
         held = jax.device_put((cells, squares))
         for (steps, room), members in groups.items():
-            chosen = [(settings[i], sigmas[i]) for i in members]
-            for i, w in zip(members, _together(learner, held, chosen, steps, room, population, draws), strict=True):
-                found[i] = learner.model(w)
+            chosen = [(settings[readings[0]], sigmas[readings[0]]) for readings in members]
+            last, mean = _together(learner, held, len(codes), chosen, steps, room, population, draws)
+            for k, readings in enumerate(members):
+                found.update({i: learner.model(mean[k] if settings[i].average else last[k]) for i in readings})
     return [found[i] for i in range(len(settings))]
+
+
+def _paired(settings: "Sequence[Settings]", sigmas: Sequence[float]) -> list[list[int]]:
+    """The numbers of the settings, those together that are the last iterate and the mean of one run."""
+    runs: list[list[int]] = []
+    alone: dict[tuple[Settings, float], list[list[int]]] = {}
+    for i, (one, sigma) in enumerate(zip(settings, sigmas, strict=True)):
+        waiting = alone.get((replace(one, average=not one.average), sigma))
+        if waiting:
+            waiting.pop().append(i)
+        else:
+            runs.append([i])
+            alone.setdefault((one, sigma), []).append(runs[-1])
+    return runs
 
 
 def _together(
     learner: Field,
     held: Any,
+    records: int,
     chosen: "list[tuple[Settings, float]]",
     steps: int,
     room: int,
     population: int,
     draws: Draws,
-) -> np.ndarray:
-    records, runs = len(held[0]) - 1, len(chosen)
+) -> tuple[np.ndarray, np.ndarray]:
+    """The last iterate and the mean of the second half of each run."""
+    runs, nobody = len(chosen), len(held[0]) - 1
     share = [s.learning_rate / (s.rate * population) for s, _ in chosen]
     numbers = tuple(
         np.array(column, dtype=float)
@@ -220,36 +244,42 @@ def _together(
             [s.learning_rate * s.l2 for s, _ in chosen],
         )
     )
-    blocks = -(-steps // max(1, BLOCK_BYTES // (runs * (8 * learner.size + 4 * room))))
-    length = -(-steps // blocks)
+    length = max(1, min(BLOCK_STEPS, BLOCK_BYTES // (runs * (8 * learner.size + 4 * room))))
     w = mean = np.zeros((runs, learner.size))
     averaged = steps - steps // 2  # the second half
+    noise = np.zeros((length, runs, learner.size))
     for start in range(0, steps, length):
+        count = min(length, steps - start)
         at = start + np.arange(length)
-        batches = _padded([draws.batches(s.rate, records, length) for s, _ in chosen], length, room, records)
-        noise = draws.normals((length, runs, learner.size))
-        weights = np.where((at >= steps - averaged) & (at < steps), 1.0 / averaged, 0.0)
-        w, mean = learner.block(w, mean, *held, (batches, noise, at < steps, weights), numbers)
-    averages = np.array([s.average for s, _ in chosen])[:, None]
-    return np.where(averages, np.asarray(mean), np.asarray(w))
+        batches = _padded([draws.batches(s.rate, records, count) for s, _ in chosen], length, room, nobody)
+        noise[:count] = draws.normals((count, runs, learner.size))
+        weights = np.where(at >= steps - averaged, 1.0 / averaged, 0.0)
+        # A copy: the device may still read the last block's noise, in place, when the next is drawn.
+        w, mean = learner.block(w, mean, *held, (batches, noise.copy(), weights), count, numbers)
+    return np.asarray(w), np.asarray(mean)
 
 
 def _room(mean: float, records: int) -> int:
     """Room for a batch of this mean size: enough nearly always, and of few different sizes, each a compilation."""
     wanted = min(mean + 6 * sqrt(mean) + 8, records)
-    step = 2 ** max(3, int(wanted).bit_length() - 3)
-    return -(-max(int(wanted), 1) // step) * step
+    return _rounded(max(int(wanted), 1))
 
 
-def _padded(pairs: list[tuple[np.ndarray, np.ndarray]], steps: int, room: int, records: int) -> np.ndarray:
-    """Batches as an array (step, run, chunk, record), filled up with the number of records."""
+def _rounded(number: int) -> int:
+    """The next of few numbers, an eighth to a quarter apart."""
+    step = 2 ** max(3, number.bit_length() - 3)
+    return -(-number // step) * step
+
+
+def _padded(pairs: list[tuple[np.ndarray, np.ndarray]], steps: int, room: int, nobody: int) -> np.ndarray:
+    """Batches as an array (step, run, chunk, record), filled up with the number of nobody's row."""
     counts = [np.bincount(step, minlength=steps) for step, _ in pairs]
     largest = max(int(count.max()) for count in counts)
     while room < largest:
         room *= 2
     chunks = -(-room // CHUNK)
     width = -(-room // chunks)
-    out = np.full((steps, len(pairs), chunks * width), records, dtype=np.int32)
+    out = np.full((steps, len(pairs), chunks * width), nobody, dtype=np.int32)
     for k, ((step, record), count) in enumerate(zip(pairs, counts, strict=True)):
         first = np.concatenate([[0], np.cumsum(count)[:-1]])
         out[step, k, np.arange(len(step)) - first[step]] = record
