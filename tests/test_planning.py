@@ -58,6 +58,35 @@ def test_a_huge_epsilon_is_warned_of_and_20_is_not():
     assert "next to nothing" in planning.warning("20.5")
 
 
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+@pytest.mark.parametrize("epsilon", ["1e-300", "1e-154", "1e-40", "1e-15", "1e-9", "1e9", "1e15", "1e155", "1e300"])
+def test_plan_and_mechanism_refuse_the_same_extremes_in_the_same_words(epsilon, noise):
+    pytest.importorskip("opendp")
+    from quietfield.curator import mechanism
+
+    counted, _ = chosen(qf.structures.chain(DOMAIN), DOMAIN, qf.Rows(1), "add_remove", False, noise)
+    asked = {"epsilon": epsilon, "delta": None if noise == "laplace" else "1e-6", "noise": noise}
+    said = []
+    for plan in (planning.noises, mechanism.plan):
+        try:
+            found = plan(counted, **asked)
+        except qf.Error as error:
+            said.append(str(error).split(" of scale")[0])
+        else:
+            said.append("fine")
+            noises = found if isinstance(found, tuple) else found.noises
+            shown = planning.table_noises(counted, noises, 10**12)
+            assert all(np.isfinite([t.std, t.margin, t.share_std, t.distance]).all() for t in shown)
+    assert said[0] == said[1]
+    assert (said[0] == "fine") == (epsilon in ("1e-15", "1e-9", "1e9") and (noise, epsilon) != ("gaussian", "1e9"))
+
+
+@pytest.mark.parametrize("guess", [0, -1, 10**12 + 1, 10**30, 1.5, "many", None, True, float("nan")])
+def test_a_guess_of_the_number_of_records_is_one(guess):
+    with pytest.raises(qf.Error, match="whole number from 1 to 1,000,000,000,000"):
+        planning.guessed_records(guess)
+
+
 def test_tied_tables_hold_more_records():
     structure = qf.structures.chain(qf.Domain({"a": 2, "b": 2, "c": 2}), homogeneous=True)
     domain = qf.Domain({"a": 2, "b": 2, "c": 2})

@@ -46,7 +46,7 @@ def test_which_epsilon_for_this_error_inverts_the_curve(seen):
     assert seen.epsilon_for(0.9).epsilon == 0.05
     nothing = seen.epsilon_for(1e-6)
     assert nothing.epsilon == math.inf
-    assert "only more of them would do" in nothing.note
+    assert "only more would do" in nothing.note
     assert nothing.to_dict()["epsilon"] is None
     assert seen.epsilon_for(middle["p95"], "p95").epsilon == pytest.approx(0.5)
 

@@ -238,7 +238,7 @@ def test_the_command(model, release, tmp_path, capsys):
     assert main([*asked, "--out", str(tmp_path / "t"), "--release", str(tmp_path / "r.qfr")]) == 0
     shown = capsys.readouterr().out
     assert "2 tables for people" in shown
-    assert "1 of them join attributes that no clique joins" in shown
+    assert "1 of them joins attributes that no clique joins" in shown
     assert "noised elsewhere" in shown
     assert main([*asked, "--from", "model", "--out", str(tmp_path / "t.xlsx"), "--format", "xlsx"]) == 0
     assert (tmp_path / "t.xlsx").read_bytes()[:2] == b"PK"

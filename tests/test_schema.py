@@ -102,14 +102,17 @@ def attribute(**content: Any) -> dict[str, Any]:
         ([], "not a schema"),
         ({"format": "quietfield-domain"}, "not a schema"),
         ({"format": "quietfield-schema", "version": 7}, "version 7"),
-        (attribute(kind="tags", labels=["a"]), "attribute 'x'.*'tags'.*'labels', 'cuts', 'dates'"),
-        (attribute(kind="labels"), "attribute 'x', labels: Field required"),
+        (attribute(kind="tags", labels=["a"]), """attribute 'x': kind is "labels", "cuts" or "dates", not "tags\"."""),
+        (attribute(kind="labels"), "attribute 'x': labels is missing"),
         (attribute(kind="labels", labels=[1.5]), "attribute 'x'"),
         (attribute(kind="labels", labels=["a", 1]), "'x': labels must be all strings or all integers"),
         (attribute(kind="labels", labels=["a", ""]), "'x': an empty text is a null"),
-        (attribute(kind="labels", labels=["a"], lables=["b"]), "'x', lables: Extra inputs"),
+        (
+            attribute(kind="labels", labels=["a"], lables=["b"]),
+            "'x': 'lables' is not known here; did you mean 'labels'",
+        ),
         (attribute(kind="cuts", cuts=[2, 1]), "'x': cut points must increase"),
-        (attribute(kind="dates", period="decade", start="2024-01-01", end="2025-01-01"), "attribute 'x', period"),
+        (attribute(kind="dates", period="decade", start="2024-01-01", end="2025-01-01"), "attribute 'x': period is"),
         (attribute(kind="dates", period="day", start="May", end="2025-01-01"), "'x': start='May' is not a date"),
         (attribute(kind="dates", period="day", start="2025-01-01", end="2025-01-01"), "'x': there is no day"),
     ],
@@ -177,3 +180,52 @@ def test_cut_points_are_numbers_that_a_float_can_hold(points: Any) -> None:
 def test_a_huge_cut_point_in_a_file_is_explained() -> None:
     with pytest.raises(FileError, match="attribute 'x': cut points are"):
         Schema.from_json(json.loads(json.dumps(attribute(kind="cuts", cuts=[10**400]))))
+
+
+PYDANTIC = (
+    "Input",
+    "Field",
+    "validation",
+    "discriminator",
+    "Extra inputs",
+    "String should",
+    "List should",
+    ".str",
+    ".int",
+)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"kind": "label"}, """attribute 'x': kind is "labels", "cuts" or "dates", not "label"."""),
+        ({"kind": None}, "attribute 'x': kind is "),
+        ({"labels": "f"}, """attribute 'x': labels is a list of texts or whole numbers, not "f"."""),
+        ({"labels": ["f", 1.5]}, "attribute 'x': labels is a list of texts or whole numbers, and holds 1.5."),
+        ({"labels": []}, "attribute 'x': labels is a list of texts or whole numbers, not []."),
+        ({"nulls": "drop"}, "attribute 'x': 'nulls' is not known here; did you mean 'null'?"),
+        ({"null": 2.5}, """attribute 'x': null is a label, or "drop", not 2.5."""),
+        ({"name": ""}, "attribute number 1: name is a text that is not empty"),
+        ({"kind": "dates", "period": "monthly"}, "attribute 'x': start is missing, which is a date such as"),
+    ],
+)
+def test_a_wrong_field_is_named_in_plain_words(changed: dict[str, Any], said: str) -> None:
+    data = {"format": "quietfield-schema", "version": 1, "attributes": [
+        {"name": "x", "kind": "labels", "labels": ["f", "m"], **changed}
+    ]}  # fmt: skip
+    with pytest.raises(FileError) as caught:
+        Schema.from_json(data)
+    message = str(caught.value)
+    assert said in message
+    assert message.count(said) == 1
+    assert message.count("Write for instance {") == 1
+    assert not any(word in message for word in PYDANTIC)
+
+
+@pytest.mark.parametrize("attributes", [None, "x", {}, [], [3], [{}], [{"name": "x"}]])
+@pytest.mark.parametrize("impossible", [[], 3, [3], [{"x": None}]])
+def test_whatever_is_written_is_explained_without_the_words_of_a_library(attributes: Any, impossible: Any) -> None:
+    data = {"format": "quietfield-schema", "version": 1, "attributes": attributes, "impossible": impossible}
+    with pytest.raises(FileError, match="this schema cannot be used: ") as caught:
+        Schema.from_json(data)
+    assert not any(word in str(caught.value) for word in PYDANTIC)

@@ -120,7 +120,7 @@ def zcdp_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     """The largest rho whose zCDP implies (epsilon, delta)-DP, rounded down: the inverse of :func:`zcdp_epsilon`."""
     with localcontext(Context(prec=DIGITS + 20)):
         e, log = _decimal(epsilon), -_decimal(delta).ln()
-        rho = float(epsilon) ** 2 / (4 * (float(log) + float(epsilon)))
+        rho = float(epsilon) / (4 * (float(log) / float(epsilon) + 1))
         best = _maximum(lambda alpha: (e - _slack(alpha, log)) / alpha, _guess(rho, float(log)))
     # A hair less, so that converting back, which rounds up, never exceeds epsilon.
     result = _outward(best, ROUND_FLOOR) * (1 - Fraction(1, 10 ** (DIGITS - 10)))

@@ -46,10 +46,10 @@ def curves_svg(
     (x0, x1), (y0, y1) = _range(xs), _range(ys)
 
     def at(value: float) -> float:
-        return left + (log10(value) - x0) / (x1 - x0) * (width - left - right)
+        return left + (_log(value, x0) - x0) / (x1 - x0) * (width - left - right)
 
     def up(value: float) -> float:
-        return height - bottom - (log10(value) - y0) / (y1 - y0) * (height - top - bottom)
+        return height - bottom - (_log(value, y0) - y0) / (y1 - y0) * (height - top - bottom)
 
     parts = []
     for tick in ticks(10**x0, 10**x1):
@@ -113,17 +113,17 @@ def curves_text(series: Sequence[Series], *, x: str, y: str, width: int = 58, he
     cells = [[" "] * width for _ in range(height)]
 
     def column(value: float) -> int:
-        return min(width - 1, max(0, round((log10(value) - x0) / (x1 - x0) * (width - 1))))
+        return min(width - 1, max(0, round((_log(value, x0) - x0) / (x1 - x0) * (width - 1))))
 
     def row(value: float) -> int:
-        return min(height - 1, max(0, round((y1 - log10(value)) / (y1 - y0) * (height - 1))))
+        return min(height - 1, max(0, round((y1 - _log(value, y0)) / (y1 - y0) * (height - 1))))
 
     for one in series:
         points = list(zip(one.x, one.y, strict=True))
         for (a, b), (c, d) in pairwise(points):
             for place in range(column(a) + 1, column(c)):
                 share = (place - column(a)) / (column(c) - column(a))
-                cells[row(10 ** (log10(b) * (1 - share) + log10(d) * share))][place] = "·"
+                cells[row(10 ** (_log(b, y0) * (1 - share) + _log(d, y0) * share))][place] = "·"
     for i, one in enumerate(series):
         for a, b in zip(one.x, one.y, strict=True):
             cells[row(b)][column(a)] = MARKS[i % len(MARKS)]
@@ -198,6 +198,11 @@ def _values(series: Sequence[Series], marked: tuple[float, float] | None) -> tup
     xs = [value for one in series for value in one.x] + ([] if marked is None else [marked[0]])
     ys = [value for one in series for value in (*one.y, *one.low, *one.high)] + ([] if marked is None else [marked[1]])
     return xs, ys
+
+
+def _log(value: float, least: float) -> float:
+    """The logarithm of a value, or the end of the axis for 0, which has none."""
+    return log10(value) if value > 0 else least
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:

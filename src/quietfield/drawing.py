@@ -6,6 +6,7 @@ from math import cos, pi, sin
 from typing import TYPE_CHECKING
 
 from quietfield.domain import Domain
+from quietfield.errors import many
 from quietfield.structures import Structure
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ def structure_svg(domain: Domain, structure: Structure) -> str:
         for a, b in edges
     )
     nodes = "".join(
-        f'<g><title>{escape(name)}: {domain.size(name)} values</title><circle cx="{x:.1f}" cy="{y:.1f}" r="{RADIUS}"/>'
+        f"<g><title>{escape(name)}: {many(domain.size(name), 'value')}</title>"
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{RADIUS}"/>'
         f'<text x="{x:.1f}" y="{y + 3.6:.1f}" fill="#fff" font-size="10">{i + 1}</text></g>'
         for i, (name, (x, y)) in enumerate(zip(names, places, strict=True))
     )
@@ -93,13 +95,13 @@ def model_html(model: "Model") -> str:
     more = f"; … {len(model.cliques) - 12} more" if len(model.cliques) > 12 else ""
     facts = [
         ("cliques", f"{shown}{more}"),
-        ("parameters", f"{model.parameters:,} log-potentials"),
+        ("parameters", many(model.parameters, "log-potential")),
         ("inference", model.method),
     ]
     if model.report is not None:
         how = "converged" if model.report.converged else model.report.advice
-        facts.append(("learned", f"by {model.report.method}, {model.report.steps} steps: {how}"))
-    caption = f"Model of {len(model.domain)} attributes and {len(model.cliques)} cliques"
+        facts.append(("learned", f"by {model.report.method}, {many(model.report.steps, 'step')}: {how}"))
+    caption = f"Model of {many(len(model.domain), 'attribute')} and {many(len(model.cliques), 'clique')}"
     return facts_html(caption, facts, structure_svg(model.domain, model.structure))
 
 

@@ -20,6 +20,15 @@ class FileError(Error):
     """A file that is missing, truncated, altered, foreign or of another version."""
 
 
+def many(count: int, one: str, several: str = "") -> str:
+    """A number with its noun, for use in messages.
+
+    >>> many(1, "table"), many(1200, "table"), many(0, "person", "people")
+    ('1 table', '1,200 tables', '0 people')
+    """
+    return f"{count:,} {one if count == 1 else several or one + 's'}"
+
+
 def names(items: Iterable[object], most: int = 8) -> str:
     """Public names, quoted and cut to a readable length, for use in messages."""
     listed = [repr(item) for item in items]

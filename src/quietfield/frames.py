@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quietfield.domain import Domain
-from quietfield.errors import Error, FileError, names
+from quietfield.errors import Error, FileError, many, names
 
 if TYPE_CHECKING:
     import pandas
@@ -109,12 +109,12 @@ class Frame:
         widths = [max(len(row[i]) for row in rows) for i in range(len(self.columns))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
         more = len(self) - (len(rows) - 1)
-        return "\n".join(lines) + (f"\n... {more:,} more" if more > 0 else "") + f"\n{len(self):,} records"
+        return "\n".join(lines) + (f"\n... {more:,} more" if more > 0 else "") + f"\n{many(len(self), 'record')}"
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
         body = "".join("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in row) + "</tr>" for row in self._rows())
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{len(self):,} records</p>"
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{many(len(self), 'record')}</p>"
 
 
 def codes_of(domain: Domain, records: Any) -> np.ndarray:

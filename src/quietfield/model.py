@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from quietfield import inference
 from quietfield.domain import Clique, Domain, Label
-from quietfield.errors import Error, FileError, names
+from quietfield.errors import Error, FileError, many, names
 from quietfield.structures import Structure
 
 if TYPE_CHECKING:
@@ -367,8 +367,8 @@ class Model:
 
     def __repr__(self) -> str:
         return (
-            f"Model of {len(self.domain)} attributes and {len(self.cliques)} cliques "
-            f"({self.parameters:,} log-potentials, {self.method} inference)"
+            f"Model of {many(len(self.domain), 'attribute')} and {many(len(self.cliques), 'clique')} "
+            f"({many(self.parameters, 'log-potential')}, {self.method} inference)"
         )
 
     def _repr_html_(self) -> str:

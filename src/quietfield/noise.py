@@ -25,7 +25,7 @@ class _Noise:
         object.__setattr__(self, "exact", _exact(self.scale, f"the scale of {type(self).__name__} noise", zero=False))
         object.__setattr__(self, "scale", float(self.exact))
         object.__setattr__(self, "step", _exact(self.step, "the step of discrete noise", zero=True))
-        if not 0 < self.scale < float("inf"):
+        if not 1e-150 < self.scale < 1e150:  # its square is a float too
             raise Error(f"the scale of {type(self).__name__} noise is out of range; scale the tables instead.")
 
     @property

@@ -8,19 +8,28 @@ the last digits of a float: the mechanism looks for the smallest one whose promi
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import erf, exp, prod, sqrt
+from math import erf, exp, expm1, log, pi, prod, sqrt
 from typing import Any
 
 from quietfield import accounting
-from quietfield.domain import Clique
+from quietfield.domain import Clique, Domain
 from quietfield.errors import Error, names
 from quietfield.noise import Gaussian, Laplace, Noise
+from quietfield.structures import Structure
 from quietfield.units import Statistics, sensitivities
 
 #: The name of the total among weights: it is the table over no attributes.
 TOTAL: Clique = ()
 #: Above this epsilon the promise is so weak that a person is told so.
 HUGE_EPSILON = 20
+#: The largest epsilon of Gaussian noise: beyond it, the conversion from zCDP leaves the floats behind.
+LARGEST_GAUSSIAN_EPSILON = 10_000
+#: Above this (2**53 steps) a float scale no longer resolves one step, and counts come near the end of 64 bits.
+LARGEST_SCALE = 2.0**53
+#: Below this no cell would ever change: the chance is e^-1,000,000,000.
+SMALLEST_SCALE = 1e-9
+#: No guess of a number of records is larger: their counts, in steps, would not fit into 64 bits.
+MOST_RECORDS = 10**12
 
 
 def checked_budget(
@@ -35,6 +44,11 @@ def checked_budget(
     if noise == "gaussian":
         if delta is None:
             raise Error("Gaussian noise needs a delta, for instance delta=1e-6; Laplace noise needs none.")
+        if budget > LARGEST_GAUSSIAN_EPSILON:
+            raise Error(
+                f"epsilon {accounting.shown(budget)} is beyond the {LARGEST_GAUSSIAN_EPSILON:,} that Gaussian noise is "
+                "planned for; ask for a smaller one: usual choices lie between 0.1 and 10."
+            )
         return budget, accounting.probability(delta)
     raise Error(f"noise is 'laplace' or 'gaussian', not {noise!r}.")
 
@@ -53,6 +67,52 @@ def warning(epsilon: accounting.Number) -> str | None:
         f"epsilon {said} promises next to nothing: what is published may be e^{said} times as likely with a person as "
         "without. Usual choices lie between 0.1 and 10."
     )
+
+
+def uncovered(domain: Domain, structure: Structure) -> str | None:
+    """A sentence about attributes that no clique holds, or None.
+
+    >>> uncovered(Domain({"a": 2, "b": 2}), Structure((("a",),)))
+    "no clique holds 'b', so nothing of it is released, and a model takes all its values as equally likely; add it to \
+a clique, or take it out of the schema."
+    """
+    missing = [name for name in domain if name not in set(structure.attributes)]
+    if not missing:
+        return None
+    it, its = ("it", "its") if len(missing) == 1 else ("them", "their")
+    return (
+        f"no clique holds {names(missing)}, so nothing of {it} is released, and a model takes all {its} values as "
+        f"equally likely; add {it} to a clique, or take {it} out of the schema."
+    )
+
+
+def check_scale(steps: Fraction | float, room: int = 1) -> None:
+    """Refuse a scale of noise (in steps of the grid) that counts of 64 bits cannot take, or that is next to none."""
+    if steps > LARGEST_SCALE * room:
+        raise Error(
+            f"this needs noise of scale {accounting.shown(Fraction(steps))} steps, beyond the {LARGEST_SCALE:.3g} that "
+            "64-bit counts can take; ask for a larger epsilon or fewer cliques."
+        )
+    if steps < SMALLEST_SCALE / room:
+        raise Error(
+            f"this leaves noise of scale {accounting.shown(Fraction(steps))} steps, which is none: nothing would be "
+            "promised; ask for a smaller epsilon, such as 1."
+        )
+
+
+def guessed_records(value: Any) -> int:
+    """A guess of the number of records, or an error that says what would be one."""
+    from operator import index
+
+    try:
+        guess = 0 if isinstance(value, bool) else index(value)
+    except TypeError:
+        guess = 0
+    if not 1 <= guess <= MOST_RECORDS:
+        raise Error(
+            f"the guessed number of records is a whole number from 1 to {MOST_RECORDS:,}, not {str(value)[:40]}."
+        )
+    return guess
 
 
 def relative_weights(statistics: Statistics, weights: Mapping[Any, accounting.Number]) -> list[Fraction]:
@@ -104,9 +164,14 @@ def noises(
     inverse = [1 / w for w in relative]
     if chance is None:
         base = accounting.laplace_epsilon(l1s, statistics.l1, inverse) / budget
-        return tuple(Laplace(base * w, step) for w in inverse)  # type: ignore[arg-type]
-    rho = accounting.gaussian_rho(l2s, statistics.l2_squared, inverse) / accounting.zcdp_rho(budget, chance)
-    return tuple(Gaussian(sqrt(rho) * float(w), step) for w in inverse)
+        scales = [base * w for w in inverse]
+    else:
+        rho = accounting.gaussian_rho(l2s, statistics.l2_squared, inverse) / accounting.zcdp_rho(budget, chance)
+        scales = [Fraction(sqrt(rho)) * w for w in inverse]
+    for scale in scales:
+        check_scale(scale / step)
+    make = Laplace if chance is None else Gaussian
+    return tuple(make(scale, step) for scale in scales)  # type: ignore[arg-type]  # exact, until it is asked for
 
 
 @dataclass(frozen=True)
@@ -164,8 +229,6 @@ def table_noises(statistics: Statistics, planned: tuple[Noise, ...], records: fl
 
 def margin(noise: Noise, level: float = 0.95) -> float:
     """What the absolute value of the noise stays below with a probability of ``level`` (continuous noise)."""
-    from math import log
-
     if isinstance(noise, Laplace):
         return -noise.scale * log(1 - level)
     low, high = 0.0, 40.0  # by halving: the inverse of the error function is not in the standard library
@@ -177,14 +240,12 @@ def margin(noise: Noise, level: float = 0.95) -> float:
 
 def mean_absolute(noise: Noise) -> float:
     """The mean of the absolute value of the noise."""
-    from math import pi
-
     if isinstance(noise, Gaussian):
         return noise.scale * sqrt(2 / pi)
     if not noise.step:
         return noise.scale
     h = float(noise.step / noise.exact)  # one step in units of the scale
-    return float(noise.step) * 2 * exp(-h) / (1 - exp(-2 * h))
+    return float(noise.step) * 2 * exp(-h) / -expm1(-2 * h)
 
 
 def in_words(value: float) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from quietfield import accounting, planning
 from quietfield.charts import Series, crossing, curves_svg, curves_text
 from quietfield.domain import Domain
-from quietfield.errors import Error, TooLarge, names
+from quietfield.errors import Error, TooLarge, many, names
 from quietfield.inference.memory import readable_bytes
 from quietfield.inference.plan import Plan, plan_for
 from quietfield.planning import TableNoise, in_words
@@ -132,7 +132,7 @@ class Preview:
         if not isfinite(found.epsilon):
             least = (self.sampling or {}).get(measure, 0.0)
             floor = (
-                f"{self.records:,} records have {in_words(least)} even without noise, so only more of them would do"
+                f"{many(self.records, 'record')} are off by {in_words(least)} even without noise: only more would do"
                 if least >= error
                 else "try larger ones, fewer or smaller tables, or hope for more records"
             )
@@ -140,7 +140,7 @@ class Preview:
         if found.epsilon <= self.epsilons[0]:
             return f"epsilon {self.epsilons[0]:g}, the smallest tried, already gives a {asked}; a smaller one may do."
         span = f"{found.low:.2g} to " + (f"{found.high:.2g}" if isfinite(found.high) else "more than was tried")
-        return f"about epsilon {found.epsilon:.2g} for a {asked} ({span} over {models} plausible models)."
+        return f"about epsilon {found.epsilon:.2g} for a {asked} ({span} over {many(models, 'plausible model')})."
 
     def _errors(self, kind: str, epsilon: float) -> "list[Errors]":
         return [trial.errors for trial in self.trials if (trial.noise, trial.epsilon) == (kind, epsilon)]
@@ -172,7 +172,7 @@ class Preview:
         series = self.series(measure)
         if not series:
             raise Error(f"there is no curve: {self._missing}.")
-        title = f"Error of the learned model, {self.records:,} records (guessed)"
+        title = f"Error of the learned model, {many(self.records, 'record')} (guessed)"
         return curves_svg(series, title=title, x="epsilon", y=f"{measure} error, percentage points", marked=marked)
 
     def plot(self, measure: Measure = "mean") -> str:
@@ -206,7 +206,7 @@ class Preview:
         total = self.total_reason.split(": ")[-1]
         said = [
             f"records      {self.records:,} (guessed), {self.unit.describe()} is protected",
-            f"tables       {len(self.structure.groups)}, {cells:,} cells; noisy total: {total}",
+            f"tables       {len(self.structure.groups)}, {many(cells, 'cell')}; noisy total: {total}",
             f"inference    treewidth at most {self.figures.treewidth}, {readable_bytes(self.figures.bytes)}"
             + (f", about {self.seconds_a_fit:.2g} s a fit here" if self.seconds_a_fit is not None else ""),
             "",
@@ -240,7 +240,7 @@ class Preview:
         notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
         picture = self.svg() if self.trials else ""
         return (
-            f"<div>{picture}<table><caption>Preview for {self.records:,} records (guessed)</caption>"
+            f"<div>{picture}<table><caption>Preview for {many(self.records, 'record')} (guessed)</caption>"
             f"<tr>{head}</tr>{rows}</table><ul>{notes}</ul></div>"
         )
 
@@ -288,8 +288,10 @@ def preview(
         raise Error(f"a preview needs a Schema or a Domain, not a {type(schema).__name__}.")
     domain = schema.domain if isinstance(schema, Schema) else schema
     structure = Structure.of(cliques, domain)
-    records, repeats = whole("the guessed number of records", records, 1), whole("repeats", repeats, 1)
+    records, repeats = planning.guessed_records(records), whole("repeats", repeats, 1)
     rows_each, seed = whole("the guessed rows of a person", rows_each, 1), whole("a seed", seed, 0)
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < inf:
+        raise Error(f"seconds is how long rehearsals may take, a positive number, not {seconds!r}.")
     kinds = ("laplace", "gaussian") if noise == "both" else (noise,)
     exact = sorted({accounting.rational(epsilon, "epsilon") for epsilon in epsilons})
     if not exact:
@@ -310,6 +312,8 @@ def preview(
             planned[key] = planning.table_noises(counted[kind], noises[key], behind)
     figures = plan_for(domain, structure)
     notes = [said for epsilon in exact[-1:] if (said := planning.warning(epsilon)) is not None]
+    if (left := planning.uncovered(domain, structure)) is not None:
+        notes.append(left)
     notes.append(
         "made-up people from plausible models, not your data: read the errors as a range, and keep your guess of the "
         "number of records a guess"

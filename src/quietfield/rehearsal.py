@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from quietfield.domain import Clique, Domain
-from quietfield.errors import Error
+from quietfield.errors import Error, many
 from quietfield.model import Model
 from quietfield.noise import Gaussian, Noise
 from quietfield.releases import Release, Table, Total
@@ -242,8 +242,8 @@ def rehearse(
     lost = sum(not trial.learned for trial in trials)
     if lost:
         notes.append(
-            f"in {lost} of {len(trials)} rehearsals the noise left no positive number of records and nothing could be "
-            "learned: they count as a model that knows nothing"
+            f"in {lost} of {many(len(trials), 'rehearsal')} the noise left no positive number of records and nothing "
+            "could be learned: they count as a model that knows nothing"
         )
     # The first one compiles; the others tell what a fit takes.
     return trials, (min(spent[1:]) / len(planned) if len(spent) > 1 else None), notes

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from quietfield import accounting
 from quietfield.domain import Clique, Domain
-from quietfield.errors import Error, names
+from quietfield.errors import Error, many, names
 from quietfield.noise import Gaussian, Laplace, Noise
 from quietfield.release_checks import PAPER_NOTE as PAPER_NOTE
 from quietfield.release_checks import check_claim, check_parts
@@ -257,7 +257,8 @@ class Release:
         facts = [
             (
                 "tables",
-                f"{len(self.parts)} of {len(self.structure)} cliques, {cells} cells, {len(self.domain)} attributes",
+                f"{len(self.parts)} of {many(len(self.structure), 'clique')}, {many(cells, 'cell')}, "
+                f"{many(len(self.domain), 'attribute')}",
             ),
             (
                 "noise",

@@ -1,5 +1,8 @@
 """The JSON form of a Schema: checked with pydantic, refused with words that say what to write instead."""
 
+import json
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr, ValidationError
@@ -46,6 +49,21 @@ class _Schema(_Strict):
 
 
 RULE_KEYS = ("labels", "cuts", "period", "start", "end")
+#: What each field holds, in words.
+FIELDS = {
+    "attributes": "a list of one attribute or more",
+    "impossible": 'a list of combinations such as {"sex": "m", "pregnant": ["yes"]}',
+    "name": "a text that is not empty",
+    "column": "the name of a column, a text",
+    "null": 'a label, or "drop"',
+    "unknown": 'a label, or "drop"',
+    "kind": '"labels", "cuts" or "dates"',
+    "labels": "a list of texts or whole numbers",
+    "cuts": "a list of numbers",
+    "period": '"year", "month", "week", "day" or "hour"',
+    "start": 'a date such as "2024-01-01"',
+    "end": 'a date such as "2025-01-01"',
+}
 EXAMPLES = {
     "labels": '{"name": "sex", "kind": "labels", "labels": ["f", "m"], "null": "drop", "unknown": "drop"}',
     "cuts": '{"name": "age", "kind": "cuts", "cuts": [18, 40, 65], "null": "not said", "unknown": "drop"}',
@@ -70,8 +88,8 @@ def read(data: Any) -> Schema:
     try:
         parsed = _Schema.model_validate(data)
     except ValidationError as error:
-        problems = [_problem(data, detail) for detail in error.errors(include_url=False)]
-        raise FileError("this schema cannot be used: " + "; ".join(problems[:5]) + ".") from None
+        found = _problems(data, error.errors(include_url=False))
+        raise FileError(f"this schema cannot be used: {found}") from None
     rules: dict[str, Attribute] = {}
     for item in parsed.attributes:
         if item.name in rules:
@@ -99,16 +117,46 @@ def _unfilled(data: dict[str, Any]) -> list[str]:
     return [str(item.get("name")) for item in listed if any(blank(item.get(key)) for key in RULE_KEYS)]
 
 
-def _problem(data: dict[str, Any], detail: Any) -> str:
-    """One of pydantic's findings, in terms of attributes rather than of positions."""
-    where, message = list(detail["loc"]), str(detail["msg"])
+def _problems(data: dict[str, Any], details: Iterable[Any]) -> str:
+    """Pydantic's findings in plain words, about attributes rather than positions, with an example to follow."""
+    found: dict[str, None] = {}
+    example = ""
+    for detail in details:
+        where, about = list(detail["loc"]), ""
+        item = _attribute_at(data, where)
+        if item is not None:
+            name = item.get("name") if isinstance(item, dict) else None
+            about = f"attribute {name!r}: " if isinstance(name, str) and name else f"attribute number {where[1] + 1}: "
+            kind = item.get("kind") if isinstance(item, dict) else None
+            example = example or EXAMPLES.get(str(kind), EXAMPLES["labels"])
+            where = where[3 if len(where) > 2 and where[2] in EXAMPLES else 2 :]
+        found[about + _finding(where, detail)] = None  # once, whatever else was tried
+    more = len(found) - 5
+    said = "; ".join([*list(found)[:5], *([f"and {more} more"] if more > 0 else [])])
+    return f"{said}. Write for instance {example}." if example else f"{said}."
+
+
+def _attribute_at(data: dict[str, Any], where: list[Any]) -> Any:
+    """What is written at the place of an attribute, or None for a finding about something else."""
     attributes = data.get("attributes")
-    if len(where) > 1 and where[0] == "attributes" and isinstance(attributes, list) and isinstance(where[1], int):
-        item = attributes[where[1]]
-        name = item.get("name") if isinstance(item, dict) else None
-        title = f"attribute {name!r}" if name else f"attribute number {where[1] + 1}"
-        rest = ".".join(str(part) for part in where[3 if len(where) > 2 and where[2] in EXAMPLES else 2 :])
-        kind = item.get("kind") if isinstance(item, dict) else None
-        example = EXAMPLES.get(str(kind), EXAMPLES["labels"])
-        return f"{title}{f', {rest}' if rest else ''}: {message} (write for instance {example})"
-    return f"{'.'.join(str(part) for part in where) or 'the file'}: {message}"
+    if len(where) < 2 or where[0] != "attributes" or not isinstance(attributes, list) or not isinstance(where[1], int):
+        return None
+    return attributes[where[1]]
+
+
+def _finding(where: list[Any], detail: Any) -> str:
+    """One finding about a field or what it holds, or about an attribute as a whole where no field is named."""
+    field = str(where[0]) if where else ""
+    kind, held = detail["type"], json.dumps(detail["input"], ensure_ascii=False, default=str)
+    held = held if len(held) <= 40 else held[:39] + "…"
+    if kind == "union_tag_not_found" or (kind == "missing" and field):
+        return f"{field or 'kind'} is missing, which is {FIELDS[field or 'kind']}"
+    if kind == "union_tag_invalid":
+        return f"kind is {FIELDS['kind']}, not {json.dumps(detail['input'].get('kind'), default=str)}"
+    if kind == "extra_forbidden":
+        near = get_close_matches(field, FIELDS, 1)
+        return f"{field!r} is not known here" + (f"; did you mean {near[0]!r}?" if near else ", take it out")
+    if not field:
+        return f"it is {held}, and should be an object"
+    within = len(where) > 1 and isinstance(where[1], int)
+    return f"{field} is {FIELDS[field]}, and holds {held}" if within else f"{field} is {FIELDS[field]}, not {held}"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from quietfield import accounting, structures
 from quietfield.domain import Clique, Domain
-from quietfield.errors import Error, names
+from quietfield.errors import Error, many, names
 from quietfield.model import Model
 from quietfield.noise import Gaussian, Laplace, Noise
 from quietfield.releases import Release
@@ -195,7 +195,7 @@ class Simulation:
         return self.model.sample(records, seed=int(_random(self.seed, _PEOPLE, number).integers(2**62)))
 
     def __repr__(self) -> str:
-        return f"Simulation of {self.records:,} records from a {self.model!r}, {self.noise!r}"
+        return f"Simulation of {many(self.records, 'record')} from a {self.model!r}, {self.noise!r}"
 
 
 def _structure(structure: Any, domain: Domain, seed: int) -> Structure:

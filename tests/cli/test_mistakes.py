@@ -112,6 +112,43 @@ def test_4_an_epsilon_that_is_none(epsilon: str, here: Path, capsys: pytest.Capt
     assert qf.Ledger("budget.db").spent == 0
 
 
+@pytest.mark.parametrize(("epsilon", "noise"), [("1e-300", []), ("1e-300", ["--noise", "gaussian", "--delta", "1e-6"])])
+def test_4_an_epsilon_that_needs_more_noise_than_counts_can_hold(
+    epsilon: str, noise: list[str], here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for words in (
+        [*PAID, "--epsilon", epsilon, *noise],
+        [*PAID, "--epsilon", epsilon, *noise, "--dry-run"],
+        ["preview", "schema.json", "--structure", "chain", "--records", "10", "--epsilon", epsilon, *noise],
+        ["plan", "schema.json", "--structure", "chain", "--epsilon", epsilon, *noise],
+    ):
+        assert "that 64-bit counts can take; ask for a larger epsilon or fewer cliques" in mistaken(words, capsys)
+    assert qf.Ledger("budget.db").spent == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["plan", "schema.json", "--structure", "chain", "--epsilon", "1", "--records", str(10**30)], "from 1 to"),
+        (["preview", "schema.json", "--structure", "chain", "--records", str(10**30)], "from 1 to"),
+        (["preview", "schema.json", "--structure", "chain", "--records", "0"], "from 1 to"),
+        (["preview", "schema.json", "--structure", "chain", "--records", "9", "--seconds", "inf"], "how long"),
+        (["preview", "schema.json", "--structure", "chain", "--records", "9", "--error", "nan"], "a share such as"),
+        (["plan", "schema.json", "--structure", "chain:9"], "write chain:1, or complete"),
+        (["report", "people.qfr", "--model", "people.qfm", "--level", "nan"], "between 0 and 1"),
+        (["report", "people.qfr", "--model", "people.qfm", "--level", "1"], "between 0 and 1"),
+        (["export", "people.qfm", "--out", "tables", "--level", "0"], "between 0 and 1"),
+        (["export", "people.qfm", "--out", "tables", "--level", "nan"], "between 0 and 1"),
+        (["export", "people.qfm", "--out", "tables", "--total", "nan"], "a positive number"),
+        (["export", "people.qfm", "--out", "tables", "--total", "-1"], "a positive number"),
+    ],
+)
+def test_numbers_that_make_no_sense(
+    words: list[str], said: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert said in mistaken(words, capsys)
+
+
 def test_5_a_budget_that_is_used_up(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ledger = qf.Ledger("budget.db")
     ledger.charge("earlier", epsilon="0.75", unit=qf.Rows(1), neighbours="add_remove")
@@ -237,6 +274,40 @@ def test_a_huge_epsilon_is_warned_of_and_not_refused(here: Path, capsys: pytest.
     assert "age × sex" in shown.out
     assert main(["plan", "schema.json", "--structure", "chain", "--epsilon", "20"]) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_an_attribute_in_no_clique_is_warned_of(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lone, paid = '[["age"]]', [*PAID[: PAID.index("chain")], '[["age"]]', *PAID[PAID.index("chain") + 1 :]]
+    warning = (
+        "Warning: no clique holds 'sex', so nothing of it is released, and a model takes all its values as equally"
+    )
+    for words in (
+        ["plan", "schema.json", "--structure", lone],
+        ["plan", "schema.json", "--structure", lone, "--json"],
+        [*paid, "--epsilon", "0.5", "--dry-run"],
+        [*paid, "--epsilon", "0.5"],
+    ):
+        capsys.readouterr()
+        assert main(words) == 0
+        shown = capsys.readouterr()
+        assert shown.err.startswith(warning)
+        assert warning not in shown.out
+    assert main(["plan", "schema.json", "--structure", "chain"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_a_dry_run_says_what_would_remain(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*PAID, "--epsilon", "0.25", "--dry-run"]) == 0
+    assert "afterwards  after this, epsilon 0.75 of 1 would remain" in capsys.readouterr().out
+    assert qf.Ledger("budget.db").spent == 0
+    assert main([*PAID, "--epsilon", "0.25", "--dry-run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["afterwards"] == "after this, epsilon 0.75 of 1 would remain"
+    qf.Ledger.create("zcdp.db", epsilon=1, delta="1e-6", unit=qf.Rows(1), accounting_by="zcdp")
+    gaussian = ["--noise", "gaussian", "--delta", "1e-6", "--epsilon", "1"]
+    assert main([*RELEASE, *gaussian, "--ledger", "zcdp.db", "--dry-run"]) == 0
+    shown = capsys.readouterr().out
+    assert "of 0.0" in shown.partition("after this, rho ")[2]
+    assert "and epsilon 1 at delta 1e-06 would be spent" in shown
 
 
 def test_completion_lists_commands_without_loading_them() -> None:

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from quietfield import structures
 from quietfield.domain import Domain
 from quietfield.errors import Error, FileError
@@ -66,7 +68,13 @@ def structure(text: str, domain: Domain) -> Structure:
     """A structure by name (chain, chain:2, homogeneous, star, star:CENTRE, complete, grid:4), in a file or as JSON."""
     kind, _, rest = text.partition(":")
     if kind == "chain":
-        return structures.chain(domain, _whole(rest or "1"))
+        order = _whole(rest or "1")
+        if order > max(1, len(domain) - 1):
+            raise Error(
+                f"chain:{order} joins each attribute with the {order} before it, and there are {len(domain)} in all; "
+                f"write chain:{max(1, len(domain) - 1)}, or complete, to join every pair."
+            )
+        return structures.chain(domain, order)
     if text == "homogeneous":
         return structures.chain(domain, homogeneous=True)
     if kind == "star":
@@ -104,6 +112,13 @@ def weights(path: Path | None) -> dict[tuple[str, ...], Any] | None:
         return {tuple(clique): weight for clique, weight in content}
     except (TypeError, ValueError):
         raise FileError(f'{path} is not a list of weights; write [[["a", "b"], 2], ...].') from None
+
+
+def warn(*warnings: str | None) -> None:
+    """Tell of what is allowed and hardly meant, on the standard error; None is nothing to tell."""
+    for text in warnings:
+        if text is not None:
+            typer.echo(f"Warning: {text}", err=True)
 
 
 def same_file(one: Path, other: Path) -> bool:

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from quietfield.errors import many
+
 app = typer.Typer()
 
 WARNING = (
@@ -50,7 +52,8 @@ def check(
     typer.echo(WARNING)
     if broken:
         typer.echo(
-            f"{broken:,} of {every:,} lines are broken and not counted: quotes, fields or bytes are not in order."
+            f"{broken:,} of {many(every, 'line')} {'is' if broken == 1 else 'are'} broken and not counted: "
+            "quotes, fields or bytes are not in order."
         )
     width = max(len(item.attribute) for item in found)
     for item in found:

@@ -95,7 +95,8 @@ def _against_release(model: "Model", path: Path) -> tuple[dict[str, Any], list[s
     content = {"log_score": row.log_score, "residual": row.residual, "missed_tables": row.missed}
     return content, [
         f"log-score       {row.log_score:.4f} nats a noisy cell",
-        f"residuals       {row.residual:.3f} standard deviations (near 1 where noise and chance explain all)",
+        f"residuals       {row.residual:.3f} standard deviations of noise and chance: about 1 if the model is "
+        "right, less on the tables that it was learned from",
         f"missed tables   {row.missed}, beyond what noise and chance explain",
     ]
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from quietfield.errors import Error, FileError, many, names
+
 if TYPE_CHECKING:
     from quietfield.domain import Clique
     from quietfield.releases import Release, Table
@@ -47,7 +49,6 @@ def export(
     A release gives a file for each noisy table and an index.csv. A model gives consistent tables that are never
     negative, a data dictionary and a statement on privacy; tables that the model inferred are marked.
     """
-    from quietfield.errors import Error, FileError, names
     from quietfield.files import archive_kind, write_atomically
     from quietfield.releases import Release
 
@@ -86,7 +87,7 @@ def export(
     remarks = _remarks(release)
     index += [["remark", remark, "", "", "", ""] for remark in remarks]
     write_atomically(out / "index.csv", _rows(index))
-    typer.echo(f"{len(release.parts)} tables and index.csv written to {out}")
+    typer.echo(f"{many(len(release.parts), 'table')} and index.csv written to {out}")
     for remark in remarks:
         typer.echo(remark)
 
@@ -109,9 +110,10 @@ def _for_people(
     made = people_tables(load(path), wanted, level=level, total=total, release=release)
     made.save(out, format)
     inferred = sum(one.inferred for one in made.tables)
-    typer.echo(f"{len(made.tables)} tables for people written to {out}")
+    typer.echo(f"{many(len(made.tables), 'table')} for people written to {out}")
     if inferred:
-        typer.echo(f"{inferred} of them join attributes that no clique joins: the model's inference, and marked so")
+        join = "joins" if inferred == 1 else "join"
+        typer.echo(f"{inferred} of them {join} attributes that no clique joins: the model's inference, and marked so")
     for text in made.statement[1:]:
         typer.echo(f"\n{text}")
 

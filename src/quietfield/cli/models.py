@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from quietfield.errors import many
+
 if TYPE_CHECKING:
     from quietfield.model import Model
 
@@ -45,7 +47,8 @@ def fit(
         typer.echo(json.dumps({**asdict(report), "written": str(out)}, indent=2))
         return
     typer.echo(f"written     {out}\nmodel       {model!r}")
-    typer.echo(f"fit         {report.method}, {report.steps} steps, {report.seconds:.1f} s, N about {report.total:.0f}")
+    steps = many(report.steps, "step")
+    typer.echo(f"fit         {report.method}, {steps}, {report.seconds:.1f} s, N about {report.total:.0f}")
     typer.echo(f"converged   {'yes' if report.converged else 'no: ' + report.advice}")
 
 
@@ -93,7 +96,7 @@ def sample(
     check_writable(out)
     frame = load(model).sample(rows, seed=seed)
     frame.save(out)
-    typer.echo(f"written     {out}: {len(frame):,} records of {len(frame.columns)} attributes")
+    typer.echo(f"written     {out}: {many(len(frame), 'record')} of {many(len(frame.columns), 'attribute')}")
     if frame.diagnostics is not None:
         typer.echo(f"note        {frame.diagnostics}")
 

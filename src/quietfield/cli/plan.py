@@ -29,7 +29,7 @@ def plan(
         str | None, typer.Option(help="Show the noise of each table of a release at this epsilon.")
     ] = None,
     records: Annotated[
-        int | None, typer.Option(min=1, help="A guess of the number of records: errors are shown as shares too.")
+        int | None, typer.Option(help="A guess of the number of records: errors are shown as shares too.")
     ] = None,
     unit: Annotated[str, typer.Option(help="Who is protected: rows:1, person:COLUMN:3, ...")] = "rows:1",
     noise: Annotated[str, typer.Option(help="laplace (pure) or gaussian (needs --delta).")] = "laplace",
@@ -41,14 +41,15 @@ def plan(
 
     No record is read. `quietfield preview` goes on to rehearse release and fit.
     """
+    from quietfield import planning
     from quietfield.cli import arguments
-    from quietfield.errors import TooLarge
+    from quietfield.errors import TooLarge, many
     from quietfield.inference.memory import available_memory, readable_bytes
     from quietfield.inference.plan import plan_for
-    from quietfield.planning import in_words
 
     domain = arguments.domain(schema)
     wanted = arguments.structure(structure, domain)
+    arguments.warn(planning.uncovered(domain, wanted), planning.warning(epsilon) if epsilon is not None else None)
     figures = plan_for(domain, wanted)
     parameters = sum(domain.cells(group[0]) for group in wanted.groups)  # tied cliques share theirs
     free = available_memory()
@@ -74,7 +75,7 @@ def plan(
         "cliques": f"{len(figures.cliques)}",
         "log-potentials": f"{parameters:,}",
         "treewidth": f"at most {figures.treewidth} (the best of several orders tried)",
-        "largest table": f"{figures.largest_table:,} cells" if figures.largest_table < 10**15 else "astronomical",
+        "largest table": many(figures.largest_table, "cell") if figures.largest_table < 10**15 else "astronomical",
         "memory": f"{readable_bytes(figures.bytes)} of {readable_bytes(free)} free",
         "multiplications": f"{float(min(figures.operations, 10**300)):.3g} a call",
         "elimination order": " ".join(domain.attributes[step.bag[0]] for step in figures.steps[:12])
@@ -87,7 +88,7 @@ def plan(
         typer.echo(f"\nWith epsilon {epsilon}, {noise} noise; a total of its own: {reason}.")
         typer.echo(f"{'cells':>9}  {'std':>8}  {'19 of 20 below':>14}  {'std of a share':>14}  distance  table")
         for table in tables:
-            share, distance = ("-" if v is None else in_words(v) for v in (table.share_std, table.distance))
+            share, distance = ("-" if v is None else planning.in_words(v) for v in (table.share_std, table.distance))
             name = " = ".join(" × ".join(clique) for clique in table.cliques[:3]) + " = ..." * (len(table.cliques) > 3)
             numbers = f"{table.cells:>9,}  {table.std:>8.3g}  {table.margin:>14.3g}  {share:>14}  {distance:>8}"
             typer.echo(f"{numbers}  {name}")
@@ -109,10 +110,9 @@ def _noise(
 
     if epsilon is None:
         return (), ""
-    if (weak := planning.warning(epsilon)) is not None:
-        typer.echo(f"Warning: {weak}", err=True)
     whom = arguments.unit(unit)
     counted, reason = chosen(structure, domain, whom, neighbours, "auto", noise)  # type: ignore[arg-type]
+    guess = None if records is None else planning.guessed_records(records)
     planned = planning.noises(counted, epsilon=epsilon, delta=delta, noise=noise)
     normalised = getattr(whom, "normalise", False)  # each record then adds 1/K, which needs a guess of its own
-    return planning.table_noises(counted, planned, None if normalised else records), reason
+    return planning.table_noises(counted, planned, None if normalised else guess), reason

@@ -20,9 +20,7 @@ def preview(
             help="chain, chain:2, homogeneous, star, star:CENTRE, complete, complete:3, grid:4, or a JSON file."
         ),
     ],
-    records: Annotated[
-        int, typer.Option(min=1, help="A guess of the number of records. Guess: do not count them for this.")
-    ],
+    records: Annotated[int, typer.Option(help="A guess of the number of records. Guess: do not count them for this.")],
     epsilon: Annotated[str, typer.Option(help="The candidates, separated by commas.")] = "0.1,0.3,1,3,10",
     unit: Annotated[
         str, typer.Option(help="Who is protected: rows:1, person:COLUMN:3, person:COLUMN:normalise, or JSON.")

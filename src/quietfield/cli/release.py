@@ -4,11 +4,15 @@ import json
 import os
 from glob import glob
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from quietfield.cli import config as configuration
+
+if TYPE_CHECKING:
+    from quietfield.curator.ledger import Ledger
+    from quietfield.curator.publish import Prepared
 
 app = typer.Typer()
 
@@ -63,12 +67,12 @@ def release(
     as_json: Annotated[bool, typer.Option("--json", help="Write the summary as JSON.")] = False,
 ) -> None:
     """Count, pay, add noise, and write a file that may be published."""
+    from quietfield import planning
     from quietfield.cli import arguments
     from quietfield.curator import publish
     from quietfield.curator.ledger import Ledger
     from quietfield.errors import Error
     from quietfield.keys import load_private
-    from quietfield.planning import warning
     from quietfield.schema import Schema
 
     if _said(context, "ledger"):
@@ -93,14 +97,10 @@ def release(
     cliques = arguments.structure(structure, known.domain)
     signer = None if key is None else load_private(key)
     prepared = publish.prepare(known, cliques, **asked)
-    if (weak := warning(epsilon)) is not None:
-        typer.echo(f"Warning: {weak}", err=True)
+    arguments.warn(planning.warning(epsilon), planning.uncovered(known.domain, prepared.structure))
     book = None if ledger is None else Ledger(ledger)
     if dry_run:
-        plan = prepared.plan
-        if book is not None:
-            book.check(epsilon=plan.epsilon, delta=plan.delta, rho=plan.rho, unit=asked["unit"], neighbours=neighbours)
-        _show(_planned(prepared, book), as_json)
+        _show(_planned(prepared, book, neighbours), as_json)
         return
     if out is None:
         raise Error("say where the release goes: --out FILE.")
@@ -140,15 +140,21 @@ def _check_out(out: Path, read: list[Path], force: bool) -> None:
     check_writable(out)
 
 
-def _planned(prepared: Any, book: Any) -> dict[str, Any]:
+def _planned(prepared: "Prepared", book: "Ledger | None", neighbours: str) -> dict[str, Any]:
     from quietfield.accounting import shown
     from quietfield.curator.counting import spilling
     from quietfield.curator.units import Person
+    from quietfield.errors import many
 
     plan, counted = prepared.plan, prepared.statistics
+    paid = {}
+    if book is not None:
+        price = {"epsilon": plan.epsilon, "delta": plan.delta, "rho": plan.rho}
+        cost = book.check(**price, unit=prepared.unit, neighbours=neighbours)  # type: ignore[arg-type]
+        paid = {"ledger": book.describe(), "afterwards": book.describe_after(cost)}
     return {
         "dry run": "no record was read and nothing was paid",
-        "tables": f"{len(counted.tables)}, {counted.cells} cells",
+        "tables": f"{len(counted.tables)}, {many(counted.cells, 'cell')}",
         "noise": f"{plan.kind}, scales {', '.join(dict.fromkeys(f'{n.scale:.6g}' for n in plan.noises))}",
         "total": prepared.total_reason,
         "promise": f"epsilon {shown(plan.epsilon)}"
@@ -156,7 +162,7 @@ def _planned(prepared: Any, book: Any) -> dict[str, Any]:
         "sensitivity": f"L1 {shown(counted.l1)}, squared L2 {shown(counted.l2_squared)}",
         "protects": prepared.unit.describe(),
         **({"disk": spilling.note()} if isinstance(prepared.unit, Person) else {}),
-        **({} if book is None else {"ledger": book.describe()}),
+        **paid,
     }
 
 

@@ -23,7 +23,7 @@ from quietfield.curator.counting import count, engine
 from quietfield.curator.ledger import Ledger, now
 from quietfield.curator.units import GRID, Counted, Rows, Statistics, Unit, statistics
 from quietfield.domain import Clique
-from quietfield.errors import Error, names
+from quietfield.errors import Error, many, names
 from quietfield.model import Model
 from quietfield.schema import Schema
 from quietfield.structures import Structure
@@ -88,7 +88,7 @@ class Evaluation:
             WARNING,
             f"records        {self.records:,}",
             f"log-likelihood {self.mean_log_likelihood:.4f} nats a record"
-            + (f" ({self.impossible:,} records are impossible under the model)" if self.impossible else ""),
+            + (f" ({many(self.impossible, 'record')} cannot occur in the model)" if self.impossible else ""),
             f"error          {self.mean_error:.3%} on average, {self.p95_error:.3%} is above 19 of 20 cells",
         ]
         for table in sorted(self.tables, key=lambda table: -table.distance)[:10]:

@@ -269,6 +269,16 @@ class Ledger:
             ]
         )
 
+    def describe_after(self, cost: Fraction) -> str:
+        """What would remain after a release of this cost, in words."""
+        left, show = self.remaining - cost, accounting.shown
+        what = "epsilon" if self.accounting == "pure" else "rho"
+        said = f"after this, {what} {show(left)} of {show(self.total)} would remain"
+        if self.delta is not None:
+            epsilon = accounting.zcdp_epsilon(self.total - left, self.delta)
+            said += f", and epsilon {show(epsilon)} at delta {show(self.delta)} would be spent"
+        return said
+
     def _match(self, unit: Any, neighbours: str) -> None:
         ours, theirs = protected(self.unit), protected(unit_json(unit))
         if ours != theirs:

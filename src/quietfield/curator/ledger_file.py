@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from quietfield.errors import FileError
+from quietfield.errors import FileError, many
 from quietfield.files import canonical_json
 
 APPLICATION, VERSION = 0x51464C44, 1
@@ -60,7 +60,8 @@ def several(unit: Mapping[str, Any]) -> str:
     if column is not None:
         return f"The unit is one value of {column!r}. Whoever appears under two values: up to 2 epsilon."
     rows = unit.get("rows", 1)
-    return f"The unit is {rows} row(s). Whoever has more is protected less: with {21 * rows} rows, up to 21 epsilon."
+    less = f"Whoever has more is protected less: with {21 * rows} rows, up to 21 epsilon."
+    return f"The unit is {many(rows, 'row')}. {less}"
 
 
 def digest(last: str, row: Mapping[str, Any]) -> str:

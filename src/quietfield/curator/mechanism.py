@@ -18,7 +18,7 @@ from quietfield import accounting
 from quietfield.errors import Error
 from quietfield.noise import Gaussian, Laplace, Noise
 from quietfield.planning import TOTAL as TOTAL
-from quietfield.planning import checked_budget, relative_weights
+from quietfield.planning import check_scale, checked_budget, relative_weights
 from quietfield.units import sensitivities as sensitivities
 from quietfield.units import wants_total as wants_total
 
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from quietfield.curator.units import Statistics
 
 NoiseKind = Literal["laplace", "gaussian"]
-#: Above this (2**53 steps) a float scale no longer resolves one step, and counts come near the end of 64 bits.
-LARGEST_SCALE = 2.0**53
 
 
 @dataclass(frozen=True)
@@ -168,11 +166,7 @@ def _measurement(kind: str, scale: float) -> Any:
             "releasing needs OpenDP for its exact noise; install it with: pip install 'quietfield[curator]'."
         ) from None
     dp.enable_features("contrib")
-    if not 0 < scale <= LARGEST_SCALE:
-        raise Error(
-            f"this needs noise of scale {scale:.3g} steps, beyond the {LARGEST_SCALE:.3g} that 64-bit counts can take; "
-            "ask for a larger epsilon or fewer cliques."
-        )
+    check_scale(scale)
     cells = dp.vector_domain(dp.atom_domain(T="i64"))
     if kind == "laplace":
         return dp.m.make_laplace(cells, dp.l1_distance(T="i64"), scale=scale)
@@ -198,11 +192,7 @@ def _measure(kind: str, scale: float, values: "np.ndarray") -> "np.ndarray":
 
 def _smallest(holds: Callable[[float], bool], guess: Fraction) -> float:
     """The smallest float for which a monotone condition holds, searched outward from a guess and then halved."""
-    if not 0 < guess <= Fraction(LARGEST_SCALE) * 2:
-        raise Error(
-            f"this needs noise of scale {accounting.shown(guess)} steps, beyond the {LARGEST_SCALE:.3g} that 64-bit "
-            "counts can take; ask for a larger epsilon or fewer cliques."
-        )
+    check_scale(guess, room=2)
     middle = max(_bits(float(guess)), 1)
     step = 1
     if holds(_float(middle)):

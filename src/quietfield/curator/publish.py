@@ -16,7 +16,7 @@ from quietfield import accounting
 from quietfield.curator import mechanism
 from quietfield.curator.ledger import Ledger, now
 from quietfield.curator.units import Neighbours, Person, Statistics, Unit, chosen
-from quietfield.errors import Error, names
+from quietfield.errors import Error, many, names
 from quietfield.files import canonical_json
 from quietfield.manifests import check_domain
 from quietfield.releases import PAPER_NOTE, Claim, Payment, Release, Table, Total
@@ -126,7 +126,8 @@ def release(
     name, started = secrets.token_hex(16), now()
     paid = None
     if book is not None:
-        charge = book.charge(name, **price, what=f"{len(counted.tables)} tables, {plan.kind} noise", time=started)
+        what = f"{many(len(counted.tables), 'table')}, {plan.kind} noise"
+        charge = book.charge(name, **price, what=what, time=started)
         paid = Payment(book.id, charge.number, charge.digest)
     counts = count(source, schema, counted, unit, progress=progress)
     notes = [lines.NOTE] if lines.is_lines(source) else []

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from quietfield import accounting
 from quietfield.domain import Clique, Domain
-from quietfield.errors import Error
+from quietfield.errors import Error, many
 from quietfield.report import associations, plots, words
 from quietfield.report.heat import Heat, heat
 from quietfield.report.residuals import TableFit, residuals
@@ -235,7 +235,7 @@ def _fit(release: "Release", model: "Model", fits: Sequence[TableFit], total: fl
     found = goodness_of_fit(release, model, draws=draws)
     wrong = {table.clique for table in found.tables if found.p_value <= 0.05 and table.p_value <= 0.05}
     within = float((np.abs(z) <= 2).mean()) if len(z) else 1.0
-    description = f"{len(z)} cells; {within:.0%} of them within two standard deviations; root mean square {rms:.2f}."
+    description = f"{many(len(z), 'cell')}; {within:.0%} within two standard deviations; root mean square {rms:.2f}."
     listed = sorted(fits, key=lambda fit: -fit.rms)[:MOST_TABLES]
     return {
         "word": "well" if found.p_value > 0.05 else "not well",

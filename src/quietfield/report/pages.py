@@ -8,6 +8,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from quietfield.errors import many
+
 FOLDER = Path(__file__).parent
 MOST_LETTERS = 48
 JOINER = "\u200d"
@@ -65,5 +67,5 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters.update(name=name, shown=shown, percent=percent)
+    found.filters.update(name=name, shown=shown, percent=percent, many=many)
     return found

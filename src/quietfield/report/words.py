@@ -4,7 +4,7 @@ from math import exp
 from typing import TYPE_CHECKING
 
 from quietfield import accounting
-from quietfield.errors import Error
+from quietfield.errors import Error, many
 from quietfield.noise import Noise
 from quietfield.releases import PAPER_NOTE
 
@@ -103,7 +103,7 @@ def meaning(release: "Release") -> str:
 def noise_words(release: "Release") -> str:
     """Kinds and sizes of the noise."""
     kinds = list(dict.fromkeys(_noise(part.noise) for part in release.parts))
-    more = f"; and {len(kinds) - 4} other scales" if len(kinds) > 4 else ""
+    more = f"; and {many(len(kinds) - 4, 'other scale')}" if len(kinds) > 4 else ""
     return f"{sentence('; '.join(kinds[:4]))}{more}. A count is off by about that much, whatever its size."
 
 
