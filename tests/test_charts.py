@@ -1,6 +1,7 @@
 """Curves as pictures and as text: every point is inside, and 0 has a place although it has no logarithm."""
 
 import re
+from itertools import pairwise
 from xml.etree import ElementTree
 
 from hypothesis import given
@@ -29,9 +30,9 @@ def test_curves_stay_inside_whatever_their_values(y):
 @given(st.lists(st.floats(-50, 50), min_size=1, max_size=12))
 def test_the_nearest_falling_sequence_falls_and_keeps_the_mean(found):
     smooth = falling(found)
-    assert all(a >= b - 1e-9 for a, b in zip(smooth, smooth[1:], strict=False))
+    assert all(a >= b - 1e-9 for a, b in pairwise(smooth))
     assert abs(sum(smooth) - sum(found)) < 1e-6
-    if all(a >= b for a, b in zip(found, found[1:], strict=False)):
+    if all(a >= b for a, b in pairwise(found)):
         assert smooth == found
 
 
