@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from quietfield.errors import FileError
+from quietfield.experiments import storage
 from quietfield.experiments.running import grouped, run
-from quietfield.experiments.storage import Store, log_run, runs
+from quietfield.experiments.storage import COLUMNS, Store, log_run, merge, runs
 from quietfield.experiments.trials import NO_NOISE, Plan, Row, Trial, curve, pick, simulation_of, summary
 
 MODULE = "tests.experiments.counted"
@@ -130,3 +131,54 @@ def test_errors_come_from_populations_not_from_releases() -> None:
     assert {x: point.mean for x, point in curve(rows, "records").items()} == {100: 100.5, 1000: 1000.5}
     assert len(pick(rows, "kl", records=100)) == 2
     assert pick(rows, "mse") == []
+
+
+def test_folders_that_were_run_apart_are_merged_without_loss_or_repeats(tmp_path: Path) -> None:
+    trials = PLAN.trials("counted")
+    rows = [Row(trial, measure, 1.0, 0.5) for trial in trials for measure in ("kl", "mse")]
+    here, one, two = (Store(tmp_path / name, "counted") for name in ("here", "one", "two"))
+    here.add(rows[:4])
+    one.add([row._replace(value=2.0) for row in rows[:10]])  # the first two trials are here already
+    one.gather()
+    two.add(rows[8:])  # left in parts, as by a run that was stopped; its first trial is in the other one too
+    log_run(here.folder, "counted", "first", 2, 1.0, 1)
+    log_run(one.folder, "counted", "second", 5, 1.0, 1)
+    assert merge(here.folder, [one.folder, two.folder], ["counted"]) == len(trials) - 2
+    found = here.read()
+    assert sorted((row.trial, row.measure) for row in found) == sorted((row.trial, row.measure) for row in rows)
+    assert {row.value for row in found if row.trial in set(trials[:2])} == {1.0}
+    assert {row.value for row in found if row.trial in set(trials[2:5])} == {2.0}
+    assert merge(here.folder, [one.folder, two.folder, here.folder], ["counted"]) == 0
+    assert [line["command"] for line in runs(here.folder)] == ["first", "second"]
+    with pytest.raises(FileError, match="--from"):
+        merge(here.folder, [tmp_path / "nowhere"], ["counted"])
+
+
+def test_without_pyarrow_results_are_csv_and_become_parquet_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trials = PLAN.trials("counted")
+    rows = [Row(trial, "kl", 1 / 3, 0.5) for trial in trials]
+    rows[0] = rows[0]._replace(trial=trials[0]._replace(epsilon=NO_NOISE, setting="lambda=1e-3"))
+    with monkeypatch.context() as without:
+        without.setattr(storage, "find_spec", lambda name: None)
+        there = Store(tmp_path, "counted")
+        there.add(rows[:5])
+        there.gather()
+        there.add([*rows[3:], Row(trials[0], "absent", float("nan"), 0.5)])
+        assert {path.suffix for path in (tmp_path, *tmp_path.rglob("*.*")) if path.is_file()} == {".csv"}
+        assert len(there.done()) == len(rows) + 1
+    here = Store(tmp_path, "counted")
+    here.gather()
+    assert [path.name for path in tmp_path.iterdir()] == ["counted.parquet"]
+    assert sorted(row for row in here.read() if row.measure == "kl") == sorted(rows)
+    monkeypatch.setattr(storage, "find_spec", lambda name: None)
+    with pytest.raises(FileError, match="needs pyarrow"):
+        Store(tmp_path, "counted").read()
+
+
+@pytest.mark.parametrize("content", ["", "a,b\n1,2\n", ",".join(COLUMNS) + "\nfig2,chain\n"])
+def test_a_damaged_csv_is_told(tmp_path: Path, content: str) -> None:
+    (tmp_path / "counted.csv").write_text(content)
+    with pytest.raises(FileError, match="remove it"):
+        Store(tmp_path, "counted").read()

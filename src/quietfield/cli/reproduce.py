@@ -42,6 +42,9 @@ def reproduce(
     data: Annotated[
         Path | None, typer.Option(help="Folder with msnbc.parquet and geolife_userday_10min.parquet.")
     ] = None,
+    from_: Annotated[
+        list[Path] | None, typer.Option("--from", help="A folder whose results are taken over first; may be repeated.")
+    ] = None,
     figures: Annotated[bool, typer.Option("--figures/--no-figures", help="Draw as SVG and PNG.")] = True,
 ) -> None:
     """Reproduce a figure of the paper, or all of them.
@@ -49,7 +52,7 @@ def reproduce(
     What is already in the folder of results is not run again, so that an interrupted run goes on.
     """
     from quietfield.errors import Error
-    from quietfield.experiments import drive, registry
+    from quietfield.experiments import drive, registry, storage
     from quietfield.experiments.estimators import load_module
 
     if quick and tiny:
@@ -64,6 +67,8 @@ def reproduce(
     folder = out or Path("results") / size
     # As it was typed, for the log of runs; of absolute paths, which name a machine's folders, the last part.
     command = shlex.join(["quietfield", *(Path(w).name if Path(w).is_absolute() else w for w in sys.argv[1:])])
+    if from_:
+        typer.echo(f"Took over {storage.merge(folder, from_, registry.FIGURES):,} trials.")
     if what == "page":
         for path in drive.page(folder, command):
             typer.echo(f"Wrote {path}")

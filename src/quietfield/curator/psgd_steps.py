@@ -186,7 +186,7 @@ def run(
 ) -> list[Model]:
     """The models of all settings. Runs with as many steps and as much room for a batch go together.
 
-    Two settings that differ in ``average`` alone are two readings of one run: its iterates cost what they cost together.
+    Settings that differ in ``average`` alone are two readings of one run, whose iterates cost together what it costs.
     """
     learner = field(domain, structure)
     # At least one row more than there are records: padding points to the last. Few numbers of rows, few compilations.

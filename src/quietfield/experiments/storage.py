@@ -3,14 +3,20 @@
 A figure's rows are in ``FIGURE.parquet`` and, until they are gathered there, in ``FIGURE.parts/``, one file for each
 group of trials that was finished. Every file is written whole and renamed into place, so an interrupted run loses the
 group at hand and nothing else. A row that is there twice (a run that was stopped while gathering) is read once.
+
+Where pyarrow is missing, files are CSV with the same columns; either kind is read, and :func:`merge` takes in what was
+run in other folders, on other machines.
 """
 
+import csv
+import io
 import json
 import platform
 import secrets
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +32,8 @@ class Store:
 
     def __init__(self, folder: Path, figure: str) -> None:
         self.folder, self.figure = folder, figure
-        self.file = folder / f"{figure}.parquet"
+        self.kind = "parquet" if find_spec("pyarrow") else "csv"
+        self.file = folder / f"{figure}.{self.kind}"
         self.parts = folder / f"{figure}.parts"
 
     def read(self) -> list[Row]:
@@ -44,26 +51,61 @@ class Store:
     def add(self, rows: Iterable[Row]) -> None:
         """Keep the rows of a finished group."""
         self.parts.mkdir(parents=True, exist_ok=True)
-        _write(self.parts / f"{time.strftime('%Y%m%d%H%M%S')}-{secrets.token_hex(4)}.parquet", rows)
+        _write(self.parts / f"{time.strftime('%Y%m%d%H%M%S')}-{secrets.token_hex(4)}.{self.kind}", rows)
 
     def gather(self) -> None:
         """Put all parts into the one file, sorted, and take them away."""
-        parts = sorted(self.parts.glob("*.parquet"))
+        parts = [path for path in self._files() if path != self.file]
         if parts:
             _write(self.file, sorted(self.read()))
             for path in parts:
                 path.unlink()
-            self.parts.rmdir()
+            if self.parts.exists():
+                self.parts.rmdir()
 
     def _files(self) -> list[Path]:
-        return [*([self.file] if self.file.exists() else []), *sorted(self.parts.glob("*.parquet"))]
+        whole = [self.folder / f"{self.figure}.{kind}" for kind in ("parquet", "csv")]
+        parts = [path for kind in ("parquet", "csv") for path in self.parts.glob(f"*.{kind}")]
+        return [*(path for path in whole if path.exists()), *sorted(parts)]
+
+
+def merge(folder: Path, others: Iterable[Path], figures: Iterable[str]) -> int:
+    """Take the results of other folders into this one, and their lines of ``runs.jsonl``; how many trials were new.
+
+    A trial that both have is taken from this folder, whole: no measurement is repeated, none is mixed.
+    """
+    listed = list(figures)
+    count = 0
+    for other in others:
+        if not other.is_dir():
+            raise FileError(f"there is no folder {other} to take results from; check the path after --from.")
+        if other.resolve() == folder.resolve():
+            continue
+        for figure in listed:
+            store = Store(folder, figure)
+            done = store.done()
+            new = [row for row in Store(other, figure).read() if row.trial not in done]
+            if new:
+                store.add(new)
+                store.gather()
+                count += len({row.trial for row in new})
+        known = runs(folder)
+        _log(folder, [line for line in runs(other) if line not in known])
+    return count
 
 
 def _write(path: Path, rows: Iterable[Row]) -> None:
+    listed = list(rows)
+    if path.suffix == ".csv":
+        text = io.StringIO(newline="")
+        writer = csv.writer(text)
+        writer.writerow(COLUMNS)
+        writer.writerows((*row.trial, *row[1:]) for row in listed)
+        write_atomically(path, text.getvalue().encode())
+        return
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    listed = list(rows)
     columns: dict[str, Any] = {
         name: [getattr(row.trial, name) for row in listed]
         if name in Trial._fields
@@ -76,6 +118,10 @@ def _write(path: Path, rows: Iterable[Row]) -> None:
 
 
 def _read(path: Path) -> list[Row]:
+    if path.suffix == ".csv":
+        return _read_csv(path)
+    if not find_spec("pyarrow"):
+        raise FileError(f"reading {path} needs pyarrow; install it, or choose another folder with --out.")
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -90,6 +136,22 @@ def _read(path: Path) -> list[Row]:
         Row(Trial(*values[:width]), *values[width:])
         for values in zip(*(column.to_pylist() for column in table.columns), strict=True)
     ]
+
+
+def _read_csv(path: Path) -> list[Row]:
+    kinds = {"states": int, "records": int, "model": int, "population": int, "replication": int}
+    kinds_of: list[Callable[[str], Any]] = [
+        kinds.get(name, float if name in ("epsilon", "value", "seconds") else str) for name in COLUMNS
+    ]
+    width = len(Trial._fields)
+    try:
+        names, *lines = csv.reader(path.read_text(encoding="utf-8").splitlines())
+        if tuple(names) != COLUMNS:
+            raise ValueError
+        found = [[kind(text) for kind, text in zip(kinds_of, line, strict=True)] for line in lines]
+    except ValueError:
+        raise FileError(f"{path} does not hold the results of trials; remove it to run its trials again.") from None
+    return [Row(Trial(*values[:width]), *values[width:]) for values in found]
 
 
 def _schema() -> Any:
@@ -111,9 +173,13 @@ def log_run(folder: Path, figure: str, command: str, trials: int, seconds: float
         "when": time.strftime("%Y-%m-%dT%H:%MZ", time.gmtime()),
         **machine(),
     }
+    _log(folder, [line])
+
+
+def _log(folder: Path, lines: Iterable[dict[str, Any]]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / "runs.jsonl", "a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
+        file.writelines(json.dumps(line) + "\n" for line in lines)
 
 
 def runs(folder: Path) -> list[dict[str, Any]]:
