@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import quietfield as qf
-from quietfield import structures, uncertainty
+from quietfield import intervals, structures, uncertainty
 from quietfield.errors import Error, FileError
 from quietfield.learning import covariance
 from quietfield.learning.reports import FitReport
@@ -74,8 +74,8 @@ def moved(model, group, place, by):
 def test_gradients_are_those_of_differences(request, which, query, given_):
     found = request.getfixturevalue(which)
     model = found if which == "tied" else found[0]
-    weights, _ = uncertainty._weights(model.domain, query)
-    answer = uncertainty._answer(model, weights, given_)
+    weights, _ = intervals._weights(model.domain, query)
+    answer = intervals._answer(model, [weights], given_)
 
     def ask(model):
         return (model.conditional(query, given=given_) if given_ else model.marginal(query)).ravel()
@@ -99,8 +99,8 @@ def test_gradients_are_those_of_differences(request, which, query, given_):
 
 
 def test_the_two_solvers_agree(tied, monkeypatch):
-    weights, _ = uncertainty._weights(tied.domain, "a")
-    answer = uncertainty._answer(tied, weights, {})
+    weights, _ = intervals._weights(tied.domain, "a")
+    answer = intervals._answer(tied, [weights], {})
     exact = uncertainty.covariance_of(tied).errors(answer.gradients)
     monkeypatch.setattr(covariance, "DENSE", 0)
     iterative = uncertainty.covariance_of(tied)
@@ -294,6 +294,25 @@ def test_an_estimated_total_counts():
     assert model._covariance.errors(half).total == pytest.approx(0)
     unsure = qf.Model(domain, model.potentials, uncertainty=replace(model.uncertainty, total_variance=1600.0))
     assert unsure._covariance.errors(half).total[0] > 0
+
+
+@pytest.mark.parametrize("most", [1, 200, 4_000_000])
+def test_many_intervals_at_once_are_those_of_one_at_a_time(chain, monkeypatch, most):
+    model, _, _ = chain
+    slope = np.linspace(-1, 2, 6).reshape(3, 2)
+    queries = ["a", ("b", "a"), {("c", "d"): slope}, ("a", "c"), "d", {"a": [0.0, 1.0, 5.0], ("b", "c"): np.eye(2, 3)}]
+    monkeypatch.setattr(intervals, "MOST_NUMBERS", most)
+    asked = []
+    monkeypatch.setattr(intervals, "_answer", lambda *given, ask=intervals._answer: asked.append(1) or ask(*given))
+    together = intervals.intervals(model, queries, 0.8)
+    assert len(asked) == {1: 6, 200: 3, 4_000_000: 2}[most]  # the pair that no clique joins stands alone
+    for found, query in zip(together, queries, strict=True):
+        for one, other in zip(found, model.interval(query, 0.8), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-14)
+            assert np.shape(one) == np.shape(other)
+    assert intervals.intervals(model, []) == []
+    with pytest.raises(qf.Error, match="between 0 and 1"):
+        intervals.intervals(model, ["a"], 1.0)
 
 
 def test_an_attribute_in_no_table_has_no_interval() -> None:

@@ -157,7 +157,7 @@ class Model:
         >>> bool(low[0] < 0.59 < high[0] < 0.64)
         True
         """
-        from quietfield.uncertainty import interval
+        from quietfield.intervals import interval
 
         return interval(self, query, level, given, of)
 

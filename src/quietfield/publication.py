@@ -161,21 +161,16 @@ def people_tables(
         total = model.report.total
     if total is not None and not 0 < total < float("inf"):
         raise Error(f"the number of records is a positive number, not {total!r}.")
+    _check_sizes(model, wanted)
+    margins = _margins(model, wanted, level)
     missing = ""
     held = {name for clique in model.cliques for name in clique}
     made = []
     for attributes in wanted:
-        cells = model.domain.cells(attributes)
-        if cells > MOST_CELLS:
-            raise Error(
-                f"the table of {names(attributes)} has {cells:,} cells, more than the {MOST_CELLS:,} that are written "
-                "for people; name fewer attributes."
-            )
         unknown = [name for name in attributes if name not in held and len(model.domain.labels(name)) > 1]
+        ends, why = margins.get(attributes, (None, ""))
         if unknown:  # the model's even shares are no estimate, and an interval around them would be none either
             ends, why = None, f"no published table holds {names(unknown)}"
-        else:
-            ends, why = _interval(model, attributes, level)
         missing = missing or why
         joined = len(attributes) == 1 or any(set(attributes) <= set(clique) for clique in model.cliques)
         inferred = not joined and not unknown
@@ -196,16 +191,29 @@ def _wanted(model: "Model", tables: "Iterable[str | Sequence[str]] | None") -> l
     return found
 
 
-def _interval(model: "Model", attributes: Clique, level: float) -> "tuple[tuple[np.ndarray, np.ndarray] | None, str]":
-    """The ends of the margins, or None and why there are none."""
-    ask = getattr(model, "interval", None)
-    if ask is None:
-        return None, "this model has none"
+def _check_sizes(model: "Model", wanted: Iterable[Clique]) -> None:
+    for attributes in wanted:
+        if (cells := model.domain.cells(attributes)) > MOST_CELLS:
+            raise Error(
+                f"the table of {names(attributes)} has {cells:,} cells, more than the {MOST_CELLS:,} that are written "
+                "for people; name fewer attributes."
+            )
+
+
+def _margins(
+    model: "Model", wanted: Sequence[Clique], level: float
+) -> "dict[Clique, tuple[tuple[np.ndarray, np.ndarray] | None, str]]":
+    """The ends of the margins of each table, or None and why it has none."""
+    from quietfield.intervals import intervals
+
     try:
-        low, high = ask(attributes, level)
+        return {clique: (ends, "") for clique, ends in zip(wanted, intervals(model, wanted, level), strict=True)}
     except Error as error:
-        return None, str(error)
-    return (low, high), ""
+        return (
+            {wanted[0]: (None, str(error))}
+            if len(wanted) == 1
+            else {clique: found for one in wanted for clique, found in _margins(model, [one], level).items()}
+        )  # some table has none: one by one
 
 
 def _columns(

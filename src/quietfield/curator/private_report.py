@@ -89,6 +89,7 @@ def compare(records: Any, schema: "Schema", release: "Release", model: "Model", 
 
     tables, total = true_tables(records, schema, release)
     intervals = Intervals(model, level)
+    intervals.prepare(part.cliques[0] for part in release.parts if len(part.cliques) == 1)
     compared = [
         _compared(release, model, part.cliques, true, intervals)
         for part, true in zip(release.parts, tables, strict=True)

@@ -1,6 +1,6 @@
 """What a report says, worked out from a release and a model: plain values that the template lays out."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -9,7 +9,8 @@ from markupsafe import Markup
 
 from quietfield import accounting
 from quietfield.domain import Clique, Domain
-from quietfield.errors import Error, many
+from quietfield.errors import Error, TooLarge, many
+from quietfield.intervals import intervals
 from quietfield.report import associations, plots, words
 from quietfield.report.heat import Heat, heat
 from quietfield.report.residuals import TableFit, residuals
@@ -88,9 +89,10 @@ def gather(release: "Release", model: "Model", title: str, level: float, names: 
 
     check(release, model, level)
     total = estimate_total(release)
-    intervals = Intervals(model, level)
+    errors = Intervals(model, level)
+    errors.prepare((name,) for name in model.domain)
     fits = residuals(release, model, total)
-    pairs, left_out = _pairs(release, model, fits, intervals)
+    pairs, left_out = _pairs(release, model, fits, errors)
     fit = _fit(release, model, fits, total)
     return {
         "title": title or "A private release, and what can be learned from it",
@@ -100,12 +102,12 @@ def gather(release: "Release", model: "Model", title: str, level: float, names: 
         "version": __version__,
         "level": level,
         "total": total,
-        "has_intervals": intervals.there,
+        "has_intervals": errors.there,
         "warnings": words.warnings(release),
         "facts": words.privacy(release),
         "graph": Markup(structure_svg(model.domain, model.structure)),
         "cliques": model.cliques,
-        "attributes": [_attribute(model, name, intervals) for name in model.domain],
+        "attributes": [_attribute(model, name, errors) for name in model.domain],
         "pairs": pairs,
         "pairs_left_out": left_out,
         "fit": fit,
@@ -145,32 +147,48 @@ class Intervals:
     def __init__(self, model: "Model", level: float) -> None:
         self.model, self.level = model, level
         self.there = model.uncertainty is not None
+        self.known: dict[Clique, tuple[np.ndarray, np.ndarray]] = {}
+
+    def prepare(self, cliques: Iterable[Clique]) -> None:
+        """Work out the intervals of many marginals at once, which is faster; those that cliques of the model hold."""
+        held = [set(clique) for clique in self.model.cliques]
+        wanted = [c for c in cliques if self.model.domain.cells(c) <= MOST_CELLS and any(set(c) <= one for one in held)]
+        if not self.there or not wanted:
+            return
+        try:
+            self.known.update(zip(wanted, intervals(self.model, wanted, self.level), strict=True))
+        except TooLarge:  # then each of them is
+            return
 
     def of(self, clique: Clique) -> "tuple[np.ndarray, np.ndarray] | None":
         """Lower and upper ends for every cell of a marginal."""
+        if clique in self.known:
+            return self.known[clique]
         try:
             return self.model.interval(clique, self.level)
         except Error:  # another method, too many cells, an attribute in no table: the report says that it knows none
             return None
 
-    def association(
-        self, pair: tuple[str, str], p: "np.ndarray"
-    ) -> "tuple[tuple[float, float], tuple[np.ndarray, np.ndarray]] | None":
-        """The interval of a pair's Cramér's V, and those of the cells of its table."""
+    def associations(
+        self, joints: "Mapping[tuple[str, str], np.ndarray]"
+    ) -> "dict[tuple[str, str], tuple[tuple[float, float], tuple[np.ndarray, np.ndarray]]]":
+        """The intervals of Cramér's V of pairs, and those of the cells of their tables, where there are any."""
         from scipy.special import ndtri
 
-        cells = self.of(pair)
-        if cells is None:
-            return None
-        slopes = associations.slopes(p)
-        low, high = self.model.interval({pair: slopes}, self.level)
-        spreads = (cells[1] - cells[0]) / (2 * float(ndtri(0.5 + self.level / 2)))
-        return associations.v_interval(p, (high - low) / 2, spreads), cells
+        self.prepare(joints)
+        cells = {pair: ends for pair in joints if (ends := self.of(pair)) is not None}
+        slopes = [{pair: associations.slopes(joints[pair])} for pair in cells]
+        found = {}
+        for pair, (low, high) in zip(cells, intervals(self.model, slopes, self.level) if cells else [], strict=True):
+            ends = cells[pair]
+            spreads = (ends[1] - ends[0]) / (2 * float(ndtri(0.5 + self.level / 2)))
+            found[pair] = (associations.v_interval(joints[pair], (high - low) / 2, spreads), ends)
+        return found
 
 
-def _attribute(model: "Model", name: str, intervals: Intervals) -> Attribute:
+def _attribute(model: "Model", name: str, errors: Intervals) -> Attribute:
     shares = model.marginal(name)
-    ends = intervals.of((name,)) if intervals.there else None
+    ends = errors.of((name,)) if errors.there else None
     labels = model.domain.labels(name)
     order = list(range(len(labels)))
     if len(labels) > MOST_ROWS:
@@ -186,9 +204,7 @@ def _attribute(model: "Model", name: str, intervals: Intervals) -> Attribute:
     return Attribute(name, len(labels), rows, rest, 1 - sum(row.share for row in rows) if rest else 0.0, measured)
 
 
-def _pairs(
-    release: "Release", model: "Model", fits: Sequence[TableFit], intervals: Intervals
-) -> tuple[list[Pair], int]:
+def _pairs(release: "Release", model: "Model", fits: Sequence[TableFit], errors: Intervals) -> tuple[list[Pair], int]:
     """The pairs by strength, the strongest with a heat map; and how many more there are."""
     joints: dict[tuple[str, str], np.ndarray] = {}
     for pair in associations.joined_pairs(model):
@@ -202,17 +218,15 @@ def _pairs(
         if p is not None:
             joints[pair], strength[pair] = p, associations.cramers_v(p)
     order = sorted(joints, key=lambda pair: -strength[pair])
-    found, apart = [], 0
-    for i, pair in enumerate(order[:MOST_PAIRS]):
+    order = order[:MOST_PAIRS]
+    # An interval of a pair that no clique joins needs an inference of its own, compiled for it alone.
+    apart = [pair for pair in order if pair not in joined][: MOST_APART if len(model.domain) <= MOST_ATTRIBUTES else 0]
+    worth = {p: joints[p] for p in order if (p in joined or p in apart) and joints[p].size <= MOST_CELLS}
+    known = errors.associations(worth) if errors.there else {}
+    found = []
+    for i, pair in enumerate(order):
         p, v = joints[pair], strength[pair]
-        low, high, ends = None, None, None
-        # An interval of a pair that no clique joins needs an inference of its own, compiled for it alone.
-        apart += pair not in joined
-        worth = pair in joined or (apart <= MOST_APART and len(model.domain) <= MOST_ATTRIBUTES)
-        if intervals.there and worth and p.size <= MOST_CELLS:
-            known = intervals.association(pair, p)
-            if known is not None:
-                (low, high), ends = known
+        (low, high), ends = known.get(pair, ((None, None), None))
         drawn = heat(release, fits, pair, p, ends) if i < MOST_MAPS and min(p.shape) > 1 else None
         bits = associations.mutual_information(p)
         bar = plots.bar(v, low, high, 1.0)
