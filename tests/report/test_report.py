@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import quietfield as qf
+from quietfield import intervals
 from quietfield.report import report_html
 from quietfield.report.associations import cramers_v
 from quietfield.report.contents import gather
@@ -260,14 +261,14 @@ def test_intervals_are_those_of_the_model(learned):
 
 
 def test_an_attribute_whose_interval_cannot_be_had_says_so(learned, monkeypatch):
-    asked = qf.Model.interval
+    asked = intervals._question
 
-    def refuses(self, query, *options, **more):
+    def refuses(model, query, given):
         if query == ("visits",):
             raise qf.Error("too many combinations")
-        return asked(self, query, *options, **more)
+        return asked(model, query, given)
 
-    monkeypatch.setattr(qf.Model, "interval", refuses)
+    monkeypatch.setattr(intervals, "_question", refuses)
     page = read(report_html(*learned))
     tables = {table.all("caption")[0].text: table.text for table in page.classed("shares")}
     assert tables["visits"].count("not known") == 4

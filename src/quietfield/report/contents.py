@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from quietfield import accounting
 from quietfield.domain import Clique, Domain
-from quietfield.errors import Error, TooLarge, many
+from quietfield.errors import Error, many
 from quietfield.intervals import intervals
 from quietfield.report import associations, plots, words
 from quietfield.report.heat import Heat, heat
@@ -157,7 +157,7 @@ class Intervals:
             return
         try:
             self.known.update(zip(wanted, intervals(self.model, wanted, self.level), strict=True))
-        except TooLarge:  # then each of them is
+        except Error:  # one of them has none: `of` asks one by one
             return
 
     def of(self, clique: Clique) -> "tuple[np.ndarray, np.ndarray] | None":
