@@ -134,6 +134,45 @@ def test_the_page_is_written_from_the_files(tmp_path: Path) -> None:
     assert "quietfield reproduce fig2 --quick" in text
 
 
+def test_the_page_says_which_methods_are_whole(tmp_path: Path) -> None:
+    figure = registry.figure("fig2")
+    full = figure.trials(figure.plans["full"])
+    assert page.state(full, set(full)) == "run in full"
+    some = {t for t in full if t.states == 10 and (t.method == "naive" or (t.method == "cgm" and t.population == 0))}
+    told = page.state(full, some)
+    assert "s = 10: in full naive MLE; in part CGM (200 of 1,000)" in told
+    assert "s = 20" not in told
+
+
+def test_results_of_an_estimator_that_is_not_loaded_are_drawn_and_told(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    rows = made_up(registry.figure("fig2"), "tiny")
+    rows += [
+        row._replace(trial=row.trial._replace(method="of another day")) for row in rows if row.trial.method == "map"
+    ]
+    store = storage.Store(tmp_path / "paper", "fig2")
+    store.add(rows)
+    page.write(tmp_path / "paper", "quietfield reproduce page")
+    assert "## fig2" in (tmp_path / "paper.md").read_text()
+
+
+def test_where_a_method_is_not_below_is_told_with_its_cells() -> None:
+    figure = registry.figure("fig2")
+    rows = made_up(figure, "quick")
+    values = {"naive": 1.0, "naive-tuned": 0.99, "cgm": 0.5}
+    tuned = [row._replace(trial=row.trial._replace(method="naive-tuned")) for row in rows if row.trial.method == "map"]
+    rows = [
+        row._replace(value=2.0 if row.trial.method == "cgm" and row.trial.records == 1000 else values[row.trial.method])
+        for row in (*rows, *tuned)
+        if row.trial.method in values
+    ]
+    claim = figure.claims(rows)[0]
+    assert "in 8 of 12 cells" in claim.found
+    assert claim.verdict == "partly"
+    assert "not below in 4" in claim.why
+    assert "in 4 of 4" in claim.why
+
+
 def test_from_the_command_line_to_the_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
     command = ["reproduce", "fig1b", "--tiny", "--methods", "naive,naive-unprojected", "--out", str(tmp_path)]

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from quietfield.curator.counting import count
 from quietfield.curator.publish import prepare
 from quietfield.errors import Error
-from quietfield.experiments import mobility
+from quietfield.experiments import fig3b, mobility
 from quietfield.experiments.building import HOURS, KINDS, START, Building
+from quietfield.experiments.trials import Trial
 
 TINY = Building(people=40, days=3, floors=2)
 
@@ -39,10 +40,10 @@ def test_rooms_are_empty_when_closed_and_days_are_days() -> None:
 
 
 def test_the_default_building_is_as_large_as_the_papers() -> None:
-    building = Building()
-    weekdays = 15
-    expected = building.people * (weekdays * building.weekday + (building.days - weekdays) * building.weekend)
-    assert expected == pytest.approx(124_399, rel=0.02)
+    log = Building().log()
+    day = (log["seen"].cast("int64").to_numpy() - START) // 86_400
+    units = len(np.unique(log["user"].to_numpy() * 21 + day))
+    assert units == pytest.approx(124_399, rel=0.01)
 
 
 def test_our_tables_are_those_of_the_curator(walks: mobility.Walks) -> None:
@@ -119,3 +120,27 @@ def test_the_null_cell_is_worked_out_from_the_rest(walks: mobility.Walks) -> Non
     assert noisy.parts[1].values.sum() == pytest.approx(5 * noisy.parts[0].values.sum())
     plain = mobility.release(part, "unnormalised", 1.0, 0)
     assert mobility.filled(plain) is plain
+
+
+def test_the_gradient_baseline_is_tuned_once_a_cell(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And its replications differ, each from the split of its population."""
+    from quietfield.curator import psgd
+
+    calls = []
+    real = psgd.psgd_grid
+
+    def counted(rows, domain, structure, settings, **options):
+        calls.append(len(list(settings)))
+        return real(rows, domain, structure, settings, **options)
+
+    monkeypatch.setattr(psgd, "psgd_grid", counted)
+    fig3b._tuned.cache_clear()
+    trials = [
+        Trial("fig3b", "building-tiny", 0, 100, 1.0, 0, population, replication, "psgd-small")
+        for population in (0, 1)
+        for replication in (0, 1, 2)
+    ]
+    rows = [row for row in fig3b.run(trials) if row.measure == "holdout"]
+    assert [row.trial for row in rows] == trials
+    assert len({row.value for row in rows}) == 6
+    assert calls == [2, 3, 3]

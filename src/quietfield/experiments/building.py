@@ -38,7 +38,7 @@ class Building:
     (['user', 'seen', 'place'], True)
     """
 
-    people: int = 14_100
+    people: int = 14_750
     days: int = 21
     floors: int = 4
     staff: float = 0.2

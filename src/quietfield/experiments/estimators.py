@@ -60,6 +60,8 @@ class Estimator:
         return self.from_releases(releases)
 
 
+#: What estimators are called that come from elsewhere, where results are drawn without them.
+LABELS = {"mbi": "mbi 2.0 (default)"}
 #: Every estimator, by the name that users type.
 ESTIMATORS: dict[str, Estimator] = {}
 
@@ -122,6 +124,18 @@ def find(name: str) -> Estimator | None:
     """The estimator of this name, or None."""
     _load()
     return ESTIMATORS.get(name)
+
+
+def shown(name: str) -> Estimator:
+    """The estimator of this name, or, of results whose estimator is not loaded, its name alone: it can be drawn."""
+    return find(name) or of_releases(name, LABELS.get(name, name), _not_loaded(name), apart=True)
+
+
+def _not_loaded(name: str) -> "Callable[[Sequence[Release]], Sequence[Model]]":
+    def learn(releases: "Sequence[Release]") -> "Sequence[Model]":
+        return get(name).learn(releases)
+
+    return learn
 
 
 def added() -> tuple[str, ...]:

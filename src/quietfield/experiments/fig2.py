@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from quietfield.experiments.claims import Claim, Verdict, share
-from quietfield.experiments.estimators import get
+from quietfield.experiments.estimators import shown
 from quietfield.experiments.plotting import canvas, divergences, finish, legend, ordered, save
 from quietfield.experiments.running import divergence, measured
 from quietfield.experiments.trials import NO_NOISE, Plan, Row, Summary, Trial, curve, pick
@@ -180,7 +180,7 @@ def claims(rows: list[Row]) -> list[Claim]:
                 continue  # not in every plan
             found.append(Claim(statement, "not run", "not run"))
             continue
-        labels = f"{get(one).label} below {get(other).label}"
+        labels = f"{shown(one).label} below {shown(other).label}"
         verdict = _verdict(len(result.ratios) - len(result.above), len(result.ratios))
         found.append(Claim(statement, f"{labels} in {result}", verdict, _why(rows, result, other, setting)))
     found.append(_absent(rows))

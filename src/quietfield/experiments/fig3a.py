@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from quietfield.experiments.claims import Claim
-from quietfield.experiments.estimators import get
+from quietfield.experiments.estimators import shown
 from quietfield.experiments.plotting import STYLES, canvas, finish, ordered, save
 from quietfield.experiments.running import learned, missing
 from quietfield.experiments.trials import Plan, Row, Trial, pick, true_model
@@ -74,7 +74,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
         ax.plot(ends, ends, color="#888888", linewidth=0.8)
         ax.scatter(true, [max(value, FLOOR) for value in found], s=2, linewidths=0, alpha=0.6,
                    color=STYLES.get(method, ("#882255",))[0], rasterized=True)  # fmt: skip
-        finish(ax, f"{get(method).label}\nerror factor {spread(true, found):.3g}", "true marginal",
+        finish(ax, f"{shown(method).label}\nerror factor {spread(true, found):.3g}", "true marginal",
                "learned marginal" if ax is axes[0][0] else "")  # fmt: skip
     trial = rows[0].trial
     epsilon = min(row.trial.epsilon for row in rows)
@@ -94,7 +94,7 @@ def claims(rows: list[Row]) -> list[Claim]:
     if not rows:
         return []
     factors = {method: spread(*pairs(rows, method)) for method in ordered(rows)}
-    told = ", ".join(f"{get(method).label} {value:.3g}" for method, value in factors.items())
+    told = ", ".join(f"{shown(method).label} {value:.3g}" for method, value in factors.items())
     cgm, naive = factors.get("cgm", float("nan")), factors.get("naive", float("nan"))
     return [
         Claim(

@@ -15,7 +15,7 @@ from typing import Any
 
 from quietfield.experiments import mobility
 from quietfield.experiments.claims import Claim, share
-from quietfield.experiments.estimators import NAIVE_LAMBDA, get
+from quietfield.experiments.estimators import NAIVE_LAMBDA, get, shown
 from quietfield.experiments.methods import REFERENCE_PRIOR
 from quietfield.experiments.plotting import canvas, finish, legend, line, save, style
 from quietfield.experiments.running import missing
@@ -111,7 +111,7 @@ def _models(trials: Sequence[Trial], parts: Sequence[mobility.Split]) -> Sequenc
     if one.setting == "pipeline":
         return [_pipeline(trial, part) for trial, part in zip(trials, parts, strict=True)]
     if sees == "records":
-        return [_gradient(trial, part) for trial, part in zip(trials, parts, strict=True)]
+        return _gradients(trials, parts)
     weighting: Any = one.setting
     releases = [
         mobility.release(part, weighting, None if sees == "tables" else trial.epsilon, _seed(trial))
@@ -150,21 +150,39 @@ def _pipeline(trial: Trial, part: mobility.Split) -> Model:
     return Model(part.walks.domain, dict(learned.potentials))
 
 
-def _gradient(trial: Trial, part: mobility.Split) -> Model | None:
-    """PSGD on one segment of each unit; its settings are those that fit the training segments best, which flatters it.
+def _gradients(trials: Sequence[Trial], parts: Sequence[mobility.Split]) -> list[Model]:
+    """PSGD on one segment of each unit, with the settings of its cell; replications of a split side by side.
 
     One row a unit is what it can protect: a unit's other segments would each cost as much again.
     """
-    from quietfield.curator.psgd import psgd_grid
+    found: dict[Trial, Model] = {}
+    for key in dict.fromkeys((trial._replace(replication=0)) for trial in trials):
+        some = [trial for trial in trials if trial._replace(replication=0) == key]
+        part = parts[trials.index(some[0])]
+        best = _tuned(key._replace(population=0))
+        found.update(zip(some, (run.model for run in _descents(part, key, [best] * len(some), 1)), strict=True))
+    return [found[trial] for trial in trials]
+
+
+@lru_cache(maxsize=256)
+def _tuned(trial: Trial) -> Any:
+    """The settings of a cell: those that fit the segments of the first split best that they learned from. That flatters
+    PSGD: no curator could choose so without paying for every run."""
     from quietfield.experiments.gradient import grid
 
-    rows = mobility.one_each(part, _seed(trial))
-    settings = grid(len(rows), small=trial.method.endswith("small"))
-    runs = psgd_grid(
-        rows, part.walks.domain, part.walks.structure, settings, epsilon=trial.epsilon, ledger=None, paper=True,
-        seed=_seed(trial),
+    part = part_of(trial)
+    rows = mobility.one_each(part, trial.population)
+    runs = _descents(part, trial, grid(len(rows), small=trial.method.endswith("small")), 0)
+    return max(runs, key=lambda found: float(found.model.log_prob(rows).mean())).settings
+
+
+def _descents(part: mobility.Split, trial: Trial, settings: Sequence[Any], stream: int) -> list[Any]:
+    from quietfield.curator.psgd import psgd_grid
+
+    return psgd_grid(
+        mobility.one_each(part, trial.population), part.walks.domain, part.walks.structure, settings,
+        epsilon=trial.epsilon, ledger=None, paper=True, seed=2 * trial.population + stream,
     )  # fmt: skip
-    return max(runs, key=lambda found: float(found.model.log_prob(rows).mean())).model
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
@@ -202,9 +220,9 @@ def _lines(ax: Any, rows: list[Row], along: Any) -> None:
         look = {**style(method), "linestyle": LOOKS.get(setting, "-")}
         if setting == "pipeline":
             look |= {"linestyle": "", "marker": "o", "markerfacecolor": "none", "markersize": 9}
-        label = f"{get(method).label}{f', {setting}' if setting else ''}"
+        label = f"{shown(method).label}{f', {setting}' if setting else ''}"
         points = curve(mine, along)
-        if get(method).sees == "tables" and along == "epsilon":
+        if shown(method).sees == "tables" and along == "epsilon":
             ax.axhline(next(iter(points.values())).mean, label=label, **{**look, "marker": None})
         else:
             line(ax, points, label=label, **look)

@@ -146,6 +146,7 @@ def weights(part: Split, weighting: Weighting) -> tuple[np.ndarray, np.ndarray]:
     return segments, 1 / np.bincount(units, edges)[units]
 
 
+@lru_cache(maxsize=64)
 def tables(part: Split, weighting: Weighting) -> tuple[dict[Clique, np.ndarray], float]:
     """The true tables (first slot, all edges) and the weighted number of segments W."""
     segments, weight = weights(part, weighting)

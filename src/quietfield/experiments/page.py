@@ -1,15 +1,15 @@
 """The page that walks through the results, claim by claim, written from the files of trials and nothing else."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from quietfield.errors import Error
 from quietfield.experiments import registry, storage
 from quietfield.experiments.claims import Claim
-from quietfield.experiments.estimators import get
-from quietfield.experiments.trials import Row
+from quietfield.experiments.estimators import shown
+from quietfield.experiments.trials import Row, Trial
 from quietfield.files import write_atomically
 
 INTRODUCTION = """# The paper's figures and claims, again
@@ -43,20 +43,42 @@ def write(folder: Path, command: str) -> list[Path]:
 def section(figure: registry.Figure, rows: list[Row], folder: Path) -> str:
     """One figure: how much of it was run, the picture, the claims."""
     done = {row.trial for row in rows}
-    full = set(figure.trials(figure.plans["full"]))
-    share = len(done & full)
-    state = "run in full" if share == len(full) else f"{share:,} of the {len(full):,} trials of the full plan were run"
-    other = len(done - full)
+    full = figure.trials(figure.plans["full"])
+    other = len(done.difference(full))
     more = f", and {other:,} others" if other else ""
     broken = Counter(row.trial.method for row in rows if row.measure == "failed")
     if broken:
-        told = ", ".join(f"{count} of {get(method).label}" for method, count in sorted(broken.items()))
+        told = ", ".join(f"{count} of {shown(method).label}" for method, count in sorted(broken.items()))
         more += f"; fits that broke down, and are left out: {told}"
-    parts = [f"## {figure.name}: {figure.title}\n", f"*{state}{more}.* `quietfield reproduce {figure.name}`\n"]
+    parts = [
+        f"## {figure.name}: {figure.title}\n",
+        f"*{state(full, done)}{more}.* `quietfield reproduce {figure.name}`\n",
+    ]
     if (folder / f"{figure.name}.svg").exists():
         parts.append(f"![{figure.title}]({folder.name}/{figure.name}.svg)\n")
     parts.append(table(figure.claims(rows)))
     return "\n".join(parts)
+
+
+def state(full: Sequence[Trial], done: Collection[Trial]) -> str:
+    """How much of the full plan was run: all of it, or by number of states which methods are whole."""
+    share = sum(trial in done for trial in full)
+    if share == len(full):
+        return "run in full"
+    told = [f"{share:,} of the {len(full):,} trials of the full plan were run"]
+    for states in sorted({trial.states for trial in full}):
+        planned = Counter(trial.method for trial in full if trial.states == states)
+        found = Counter(trial.method for trial in full if trial.states == states and trial in done)
+        whole = [shown(method).label for method in planned if found[method] == planned[method]]
+        some = [
+            f"{shown(method).label} ({found[method]:,} of {planned[method]:,})"
+            for method in planned
+            if 0 < found[method] < planned[method]
+        ]
+        if whole or some:
+            lists = [f"in full {', '.join(whole)}"] * bool(whole) + [f"in part {', '.join(some)}"] * bool(some)
+            told.append((f"s = {states}: " if states else "") + "; ".join(lists))
+    return ". ".join(told)
 
 
 def table(claims: Iterable[Claim]) -> str:

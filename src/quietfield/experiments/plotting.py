@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from quietfield.errors import Error
-from quietfield.experiments.estimators import get
+from quietfield.experiments.estimators import shown
 from quietfield.experiments.trials import Row, Summary, curve, pick
 
 # Colours that also people with a colour deficiency tell apart (Okabe and Ito 2008).
@@ -98,9 +98,9 @@ def divergences(ax: Any, rows: Iterable[Row], methods: Sequence[str], along: str
         if not mine:
             continue
         look = style(method, [m for m in methods if m not in STYLES])
-        label = get(method).label
+        label = shown(method).label
         points = curve(mine, along)
-        if get(method).sees == "nothing":
+        if shown(method).sees == "nothing":
             ax.axhline(next(iter(points.values())).mean, label=label, **{**look, "marker": None})
         else:
             line(ax, points, label=label, **look)

@@ -12,7 +12,7 @@ from typing import Any
 
 from quietfield.experiments import checks
 from quietfield.experiments.claims import Claim, Verdict, share
-from quietfield.experiments.estimators import get
+from quietfield.experiments.estimators import shown
 from quietfield.experiments.plotting import canvas, finish, line, save, style
 from quietfield.experiments.running import divergence, measured
 from quietfield.experiments.trials import Plan, Row, Trial, curve, pick
@@ -89,7 +89,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
         for method in ("nonprivate", "naive", "cgm", "map"):
             points = curve(pick(rows, "kl", method=method), lambda trial: others.index(trial.structure))
             if points:
-                line(right, points, label=get(method).label, **{**style(method), "linestyle": ""})
+                line(right, points, label=shown(method).label, **{**style(method), "linestyle": ""})
         right.set_xticks(range(len(others)), others, rotation=35, ha="right")
         right.legend(fontsize=7, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
         finish(right, "other structures and potentials", "", "KL(true ‖ learned)", log="y")

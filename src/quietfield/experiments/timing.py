@@ -12,7 +12,7 @@ from typing import Any
 
 from quietfield.experiments import fig3b, mobility
 from quietfield.experiments.claims import Claim
-from quietfield.experiments.estimators import NAIVE_LAMBDA, get
+from quietfield.experiments.estimators import NAIVE_LAMBDA, get, shown
 from quietfield.experiments.plotting import STYLES, canvas, finish, ordered, save
 from quietfield.experiments.trials import Plan, Row, Trial, curve, pick, simulation_of
 from quietfield.learning import fit
@@ -95,7 +95,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
         places = [structures.index(name) + (i - (len(methods) - 1) / 2) * 0.8 / len(methods) for name in found]
         means, bars = zip(*((point.mean, 2 * point.error) for point in found.values()), strict=True)
         colour = STYLES.get(method, ("#882255",))[0]
-        ax.bar(places, means, 0.75 / len(methods), label=get(method).label, yerr=bars, capsize=2, color=colour)
+        ax.bar(places, means, 0.75 / len(methods), label=shown(method).label, yerr=bars, capsize=2, color=colour)
     ax.set_xticks(range(len(structures)), structures)
     finish(ax, "one fit, compiled before", "", "seconds", log="y")
     figure.legend(loc="outside lower center", ncols=4, fontsize=8, frameon=False)
