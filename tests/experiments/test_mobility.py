@@ -144,3 +144,13 @@ def test_the_gradient_baseline_is_tuned_once_a_cell(monkeypatch: pytest.MonkeyPa
     assert [row.trial for row in rows] == trials
     assert len({row.value for row in rows}) == 6
     assert calls == [2, 3, 3]
+
+
+@pytest.mark.filterwarnings("ignore:naive, building-tiny")
+def test_a_release_that_is_refused_is_counted_and_stops_no_other() -> None:
+    """At a tiny epsilon about half of the estimated totals are negative."""
+    trials = [Trial("fig3b", "building-tiny", 0, 100, 1e-3, 0, 0, r, "naive", "ours") for r in range(6)]
+    rows = fig3b.run(trials)
+    failed = {row.trial for row in rows if row.measure == "failed"}
+    assert 0 < len(failed) < 6
+    assert {row.trial for row in rows if row.measure == "holdout"} == set(trials) - failed

@@ -18,7 +18,7 @@ from quietfield.experiments.claims import Claim, share
 from quietfield.experiments.estimators import NAIVE_LAMBDA, get, shown
 from quietfield.experiments.methods import REFERENCE_PRIOR
 from quietfield.experiments.plotting import canvas, finish, legend, line, save, style
-from quietfield.experiments.running import missing
+from quietfield.experiments.running import called, missing
 from quietfield.experiments.trials import NO_NOISE, Plan, Row, Trial, curve, pick
 from quietfield.learning import fit
 from quietfield.model import Model
@@ -94,7 +94,7 @@ def run(trials: Sequence[Trial]) -> list[Row]:
     """The holdout score of each trial, and how many units it learned from."""
     parts = [part_of(trial) for trial in trials]
     started = time.perf_counter()
-    models = _models(trials, parts)
+    models = called(_models, list(zip(trials, parts, strict=True)), f"{trials[0].method}, {trials[0].structure}")
     seconds = (time.perf_counter() - started) / len(trials)
     rows = []
     for trial, part, model in zip(trials, parts, models, strict=True):
@@ -106,7 +106,8 @@ def run(trials: Sequence[Trial]) -> list[Row]:
     return rows
 
 
-def _models(trials: Sequence[Trial], parts: Sequence[mobility.Split]) -> Sequence[Model | None]:
+def _models(asked: Sequence[tuple[Trial, mobility.Split]]) -> Sequence[Model | None]:
+    trials, parts = zip(*asked, strict=True)
     one, sees = trials[0], get(trials[0].method).sees
     if one.setting == "pipeline":
         return [_pipeline(trial, part) for trial, part in zip(trials, parts, strict=True)]

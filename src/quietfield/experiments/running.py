@@ -15,15 +15,12 @@ from dataclasses import dataclass
 from importlib import import_module
 from math import isfinite
 from multiprocessing import get_context
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from quietfield.errors import Error
-from quietfield.experiments.estimators import Estimator, Request, find, get, load_module
+from quietfield.experiments.estimators import Request, find, get, load_module
 from quietfield.experiments.storage import Store
 from quietfield.experiments.trials import Row, Trial, simulation_of
-
-if TYPE_CHECKING:
-    from quietfield.model import Model
 
 Groups = list[list[Trial]]
 
@@ -69,21 +66,21 @@ def learned(trials: Sequence[Trial]) -> Iterator[tuple[Trial, Any, Any, float]]:
     for request in requests:
         _ = request.simulation.tables  # made here, so that the time is that of learning alone
     started = time.perf_counter()
-    models = _called(get(trials[0].method), requests)
+    models = called(get(trials[0].method).call, requests, f"{trials[0].method}, {trials[0].structure}")
     share = (time.perf_counter() - started) / len(trials)
     for request, model in zip(requests, models, strict=True):
         yield request.trial, request.simulation, model, share
 
 
-def _called(method: Estimator, requests: Sequence[Request]) -> "Sequence[Model | Error | None]":
+def called(call: Callable[[Sequence[Any]], Sequence[Any]], requests: Sequence[Any], label: str) -> Sequence[Any]:
     """The models of all requests; where a call is refused or breaks down, one by one, with the error in its place."""
     try:
-        return method.call(requests)
+        return call(requests)
     except Error as error:
         if len(requests) == 1:
-            warnings.warn(f"{method.label}, {requests[0].trial}: {error}", stacklevel=2)
+            warnings.warn(f"{label}: {error}", stacklevel=2)
             return [error]
-        return [found for request in requests for found in _called(method, [request])]
+        return [found for request in requests for found in called(call, [request], label)]
 
 
 def measured(trials: Sequence[Trial], measure: Callable[[Any, Any], dict[str, float]]) -> list[Row]:
