@@ -13,6 +13,7 @@ import io
 import json
 import os
 import secrets
+import shutil
 import struct
 import zipfile
 from collections.abc import Mapping
@@ -28,12 +29,15 @@ if TYPE_CHECKING:
 MANIFEST, TABLES = "manifest.json", "tables.safetensors"
 MANIFEST_LIMIT = 64 * 2**20
 TABLES_LIMIT = 8 * 2**30
+#: Files and folders that must not outlive this process.
+TEMPORARY: set[Path] = set()
 
 
 def write_atomically(path: str | Path, data: bytes) -> None:
     """Write a whole file or none: to a temporary neighbour first, synced, then renamed."""
     path = Path(path)
     temporary = _neighbour(path)
+    TEMPORARY.add(temporary)
     try:
         with open(temporary, "xb") as file:
             file.write(data)
@@ -54,6 +58,17 @@ def _neighbour(path: Path) -> Path:
 def _remove(path: Path) -> None:
     with suppress(FileNotFoundError, NotADirectoryError):  # it is not there, or its folder is a file
         path.unlink()
+    TEMPORARY.discard(path)
+
+
+def remove_temporary() -> None:
+    """Remove what is being written: for a process that ends at once, without what it does afterwards."""
+    for path in list(TEMPORARY):
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with suppress(OSError):
+                path.unlink()
 
 
 def check_writable(path: str | Path) -> None:

@@ -162,7 +162,7 @@ def test_errors_become_one_line(
 
 
 def test_an_interrupted_command_leaves_at_once(
-    plant: Plant, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    plant: Plant, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     left: list[int] = []
     plant(failing(KeyboardInterrupt()))
@@ -170,7 +170,7 @@ def test_an_interrupted_command_leaves_at_once(
     monkeypatch.setattr(os, "_exit", left.append)
     assert main() == 130
     assert left == [130]
-    assert capsys.readouterr().err == "Interrupted.\n"
+    assert capfd.readouterr().err == "Interrupted.\n"
 
 
 def test_a_command_that_ends_well(plant: Plant, capsys: pytest.CaptureFixture[str]) -> None:

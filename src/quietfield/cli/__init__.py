@@ -28,6 +28,7 @@ from typer.main import get_command as built
 
 from quietfield import __version__
 from quietfield.errors import Error
+from quietfield.files import remove_temporary
 
 #: command: (module in this folder, what it does in 60 characters). A module whose app has a command of that name gives
 #: that command; otherwise the app as a whole is the command (one command, or a group such as ``ledger``).
@@ -145,10 +146,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Errors are told in one sentence on the standard error. With ``--json`` the standard output, where a program expects
     an object, then holds ``{"error": sentence, "exit_code": number}``.
     """
-    settings = Settings()
     said = list(sys.argv[1:] if arguments is None else arguments)
     options = said[: said.index("--") if "--" in said else None]
     as_json = "--json" in options
+    if arguments is not None:  # called from Python, whose signals are not ours to handle
+        code = _run(said, options, as_json)
+        if code == INTERRUPTED:
+            print("Interrupted.", file=sys.stderr, flush=True)
+            if as_json:
+                _show_json("Interrupted.", code)
+        return code
+    from quietfield.cli.interrupts import Interrupts
+
+    with Interrupts(lambda: _leave(as_json)):
+        code = _run(said, options, as_json)
+        if code == INTERRUPTED:
+            _leave(as_json)  # at once: if its compiler was interrupted, JAX may crash while Python shuts down
+        return code
+
+
+def _run(said: list[str], options: list[str], as_json: bool) -> int:
+    settings = Settings()
     if "--debug" in options:  # wherever it stands
         said = ["--debug", *(word for word in options if word != "--debug"), *said[len(options) :]]
     try:
@@ -158,13 +176,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as end:
         code = _ended(end)
         if code == INTERRUPTED:  # typer makes this of a KeyboardInterrupt
-            return _interrupted(as_json, leave=arguments is None)
+            return code
         wrong = getattr(end.__context__, "format_message", None)  # what typer has shown for a wrong use
         if as_json and code and wrong is not None:
             _show_json(wrong(), code)
         return code
     except KeyboardInterrupt:
-        return _interrupted(as_json, leave=arguments is None)
+        return INTERRUPTED
     except BrokenPipeError:
         _silence()
         return FAILED
@@ -197,13 +215,13 @@ def _ended(end: SystemExit) -> int:
     return FAILED
 
 
-def _interrupted(as_json: bool, leave: bool) -> int:
-    print("Interrupted.", file=sys.stderr, flush=True)
+def _leave(as_json: bool) -> None:
+    """End the process at once, without what Python does at its end; from any thread."""
+    remove_temporary()
+    os.write(2, b"Interrupted.\n")
     if as_json:
-        _show_json("Interrupted.", INTERRUPTED)
-    if leave:  # at once: if its compiler was interrupted, JAX may crash while Python shuts down
-        os._exit(INTERRUPTED)
-    return INTERRUPTED
+        os.write(1, json.dumps({"error": "Interrupted.", "exit_code": INTERRUPTED}).encode() + b"\n")
+    os._exit(INTERRUPTED)
 
 
 def _flush() -> None:

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from quietfield.files import TEMPORARY
+
 PREFIX = "quietfield-spill-"
 LOCK = "lock"
 
@@ -30,6 +32,7 @@ def spill_folder() -> Iterator[Path]:
     remove_left_behind()
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
     held = -1
+    TEMPORARY.add(folder)
     try:
         made = folder / "new"
         held = os.open(made, os.O_CREAT | os.O_RDWR, 0o600)
@@ -38,6 +41,7 @@ def spill_folder() -> Iterator[Path]:
         yield folder / "rows"
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        TEMPORARY.discard(folder)
         if held >= 0:
             os.close(held)
 
