@@ -1,5 +1,6 @@
 """Trials are run once, whatever happens: resumed, stopped by time, interrupted, on several processes."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -182,3 +183,24 @@ def test_a_damaged_csv_is_told(tmp_path: Path, content: str) -> None:
     (tmp_path / "counted.csv").write_text(content)
     with pytest.raises(FileError, match="remove it"):
         Store(tmp_path, "counted").read()
+
+
+def test_times_are_taken_in_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from quietfield.experiments import drive, registry, running
+
+    seen = {}
+    monkeypatch.setattr(
+        running, "run", lambda store, *_, jobs, **__: seen.update({store.figure: jobs}) or running.Outcome(0, 0, 0.0)
+    )
+    for name in ("timing", "fig1b"):
+        drive.reproduce(registry.figure(name), "tiny", {}, drive.Settings(tmp_path, jobs=2), say=lambda _: None)
+    assert seen == {"timing": 1, "fig1b": 2}
+
+
+def test_the_least_of_several_times_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    from quietfield.experiments import timing
+
+    waits = iter([0.2, 0.05, 0.01, 0.05])  # the first is the one that compiles
+    monkeypatch.setattr(timing, "_task", lambda trial: lambda: time.sleep(next(waits)))
+    (row,) = timing.run([Trial("timing", "chain", 10, 100, 0.5, 0, 0, 0, "naive")])
+    assert 0.01 <= row.value < 0.05

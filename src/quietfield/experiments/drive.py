@@ -46,20 +46,19 @@ def reproduce(
     trials = figure.trials(plan)
     store = storage.Store(folder, figure.name)
     say(f"{figure.name}: {figure.title} ({len(trials)} trials, results in {folder})")
+    jobs = 1 if figure.alone else settings.jobs
     started = time.monotonic()
     outcome = running.run(
         store,
         trials,
         figure.module,
-        jobs=settings.jobs,
+        jobs=jobs,
         batch=settings.batch,
         time_limit=settings.time_limit,
         extra=settings.extra,
     )
     if outcome.finished:
-        storage.log_run(
-            folder, figure.name, settings.command, outcome.finished, time.monotonic() - started, settings.jobs
-        )
+        storage.log_run(folder, figure.name, settings.command, outcome.finished, time.monotonic() - started, jobs)
     say(f"  {outcome.finished} trials run in {outcome.seconds:.0f} s, {outcome.left} left")
     rows = store.read()
     if rows and not outcome.left:

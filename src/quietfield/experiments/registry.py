@@ -27,6 +27,7 @@ class Figure:
     draw: Callable[[list[Row], Path], list[Path]]
     claims: Callable[[list[Row]], list[Any]]
     module: str
+    alone: bool = False  # in one process, whatever was asked for
 
 
 def figure(name: str) -> Figure:
@@ -36,4 +37,5 @@ def figure(name: str) -> Figure:
     path = f"quietfield.experiments.{name}"
     module = import_module(path)
     trials = getattr(module, "trials", None) or (lambda plan: plan.trials(name))
-    return Figure(name, module.TITLE, module.PLANS, trials, module.run, module.draw, module.claims, path)
+    alone = getattr(module, "ALONE", False)
+    return Figure(name, module.TITLE, module.PLANS, trials, module.run, module.draw, module.claims, path, alone)
