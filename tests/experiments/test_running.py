@@ -204,3 +204,9 @@ def test_the_least_of_several_times_counts(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(timing, "_task", lambda trial: lambda: time.sleep(next(waits)))
     (row,) = timing.run([Trial("timing", "chain", 10, 100, 0.5, 0, 0, 0, "naive")])
     assert 0.01 <= row.value < 0.05
+
+
+def test_a_population_is_counted_once_for_all_its_releases() -> None:
+    trial = Trial("x", "chain-4", 3, 100, 1.0, 0, 1, 2, "naive")
+    one, other = simulation_of(trial), simulation_of(trial._replace(epsilon=0.1, replication=0))
+    assert one.tables is other.tables

@@ -95,6 +95,7 @@ def _product(*choices: Iterable[Any]) -> Iterable[tuple[Any, ...]]:
 def simulation_of(trial: Trial) -> Simulation:
     """The population of a trial at its epsilon; populations of different sizes and numbers are independent."""
     base = _population(trial.structure, trial.states, trial.records, trial.model, trial.population)
+    _ = base.tables  # counted once for all that is released of them
     return base.with_epsilon(trial.epsilon if isfinite(trial.epsilon) else 1.0)
 
 
