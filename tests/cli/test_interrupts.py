@@ -47,6 +47,10 @@ CASES = {
         "gc.callbacks.append(lambda *_: time.sleep(0.01))\nwhile True:\n    gc.collect()",
         "left",
     ),
+    "work with its own way to be interrupted": (
+        "signal.signal(signal.SIGINT, lambda *_: None)\ntime.sleep(1.8)\nprint('done')",
+        "done",
+    ),
     "an exception that is caught, and a second signal": (
         "try:\n    wait()\nexcept KeyboardInterrupt:\n    try:\n        os.kill(os.getpid(), signal.SIGINT)\n"
         "        wait()\n    except KeyboardInterrupt:\n        wait()",
