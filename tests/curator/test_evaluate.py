@@ -102,6 +102,60 @@ def test_one_row_changes_the_sum_by_no_more_than_is_planned_for(monkeypatch, peo
     assert (planned.l1, planned.l2_squared, planned.denominator) == (6, 18, GRID)
 
 
+def test_one_person_changes_the_sum_by_no_more_than_is_planned_for(monkeypatch, people):
+    """With at most 2 rows of each person: the rows that a release counts, whatever their order, and 2 GRID at most."""
+    seen = []
+
+    def look(plan, tables, total):
+        seen.append((int(tables[0][0]), total, plan))
+        return [tables[0]], max(total, 1)
+
+    monkeypatch.setattr(evaluation.mechanism, "draw", look)
+    unit = qf.Person("who", rows=2)
+    others = {name: people[name][:60].tolist() for name in "abc"} | {"who": [i // 4 for i in range(60)]}
+    asked = {"epsilon": 1, "unit": unit, "ledger": None, "clip": (-2, -1.5)}
+    random = np.random.default_rng(0)
+    evaluation.private_score(MODEL, others, SCHEMA, **asked)
+    for rows in (1, 2, 3, 9):
+        extra = MODEL.sample(rows, seed=rows)
+        both = {name: others[name] + extra[name].tolist() for name in "abc"} | {"who": others["who"] + [99] * rows}
+        order = random.permutation(len(both["who"]))
+        for data in (both, {name: [values[i] for i in order] for name, values in both.items()}):
+            evaluation.private_score(MODEL, data, SCHEMA, **asked)
+        assert seen[-1][:2] == seen[-2][:2]
+        assert 0 <= seen[-1][0] - seen[0][0] <= 2 * GRID
+        assert seen[-1][1] - seen[0][1] == min(rows, 2) * GRID
+    assert seen[0][1] == 30 * GRID
+    assert seen[0][2].scales == evaluation.mechanism.plan(evaluation._summed(2), epsilon=1).scales
+    released = qf.release(others, SCHEMA, [("a",)], epsilon=10**6, unit=unit, ledger=None, total=True)
+    assert released.total == 30
+
+
+def test_scores_of_persons_are_charged_to_their_ledger(files, people, capsys):
+    text = (files / "people.csv").read_text().splitlines()
+    (files / "persons.csv").write_text(
+        "\n".join([f"{text[0]},who", *(f"{t},{i // 3}" for i, t in enumerate(text[1:]))])
+    )
+    ledger = qf.Ledger.create(files / "p.db", epsilon=1, unit=qf.Person("who", rows=1))
+    model, schema, data, book = (str(files / name) for name in ("model.qfm", "schema.json", "persons.csv", "p.db"))
+    asked = ["evaluate", model, "--records", data, "--schema", schema, "--epsilon", "0.5", "--ledger", book]
+    assert main([*asked, "--unit", "person:who:2"]) == 0
+    assert "any one 'who', of whom at most 2 rows are counted" in capsys.readouterr().out
+    assert float(ledger.spent) == 0.5
+    assert main([*asked, "--unit", "rows:1"]) == 1
+    assert main([*asked, "--unit", "person:who:normalise"]) == 1
+    assert "person:who:k" in capsys.readouterr().err
+    assert float(ledger.spent) == 0.5
+
+
+def test_unknown_codes_are_scored_as_they_are_counted():
+    schema = qf.Schema({"a": qf.Labels([0, 1], unknown=1), "b": [0, 1]})
+    model = qf.Model(schema.domain, {("a", "b"): np.zeros((2, 2))})
+    codes = np.array([[0, 1], [7, 1], [1, 5], [-1, 0]])
+    assert evaluation._array_codes(codes, schema).tolist() == [[0, 1], [1, 1], [1, 0]]
+    assert evaluation.evaluate(model, codes, schema).records == 3
+
+
 def test_the_default_clip_knows_nothing_of_the_records(people):
     first = evaluation.private_score(MODEL, people.codes, SCHEMA, epsilon=5, unit=qf.Rows(1), ledger=None)
     second = evaluation.private_score(MODEL, people.codes[:100], SCHEMA, epsilon=5, unit=qf.Rows(1), ledger=None)
@@ -116,7 +170,10 @@ def test_the_ledger_pays_first_and_mistakes_cost_nothing(files, people):
     for source, more, message in (
         (files / "short.csv", {}, "no column 'c'"),
         (people.codes, {"clip": (0, 1)}, "clip is an interval"),
-        (people.codes, {"unit": qf.Person("a", rows=1)}, "protects rows"),
+        (people.codes, {"unit": qf.Person("a", rows=1)}, "no column that names persons"),
+        (files / "people.csv", {"unit": qf.Person("a", normalise=True)}, r"Person\('a', rows=k\)"),
+        (files / "people.csv", {"unit": qf.Person("who", rows=1)}, "no column 'who'"),
+        (files / "people.csv", {"unit": "rows:1"}, "a unit is Rows"),
         (people.codes, {"epsilon": 0}, "greater than 0"),
         (people.codes, {"noise": "gaussian"}, "needs a delta"),
     ):

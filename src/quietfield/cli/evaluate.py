@@ -31,7 +31,7 @@ def evaluate(
     epsilon: Annotated[str | None, typer.Option(help="Pay this for a noisy score of the records.")] = None,
     delta: Annotated[str | None, typer.Option(help="The delta of Gaussian noise, such as 1e-6.")] = None,
     noise: Annotated[str, typer.Option(help="laplace (pure) or gaussian (needs --delta).")] = "laplace",
-    unit: Annotated[str, typer.Option(help="Who is protected by a noisy score: rows:1, rows:3.")] = "rows:1",
+    unit: Annotated[str, typer.Option(help="Who is protected by a noisy score: rows:1, person:COLUMN:3.")] = "rows:1",
     ledger: Annotated[Path | None, typer.Option(help="The ledger that pays for a noisy score.")] = None,
     no_ledger: Annotated[
         bool, typer.Option("--no-ledger", help="A noisy score without a ledger: nothing adds up what is spent.")

@@ -4,11 +4,12 @@ The mean log-likelihood of records needs no more than their tables:  sum over cl
 
 The private score is a sum over records of their log-probability, clipped to a public interval [low, high] and set on
 a grid of :data:`~quietfield.units.GRID` steps; one row adds at most GRID steps to it, and one to the number of rows,
-which is released beside it. Both get exact noise through the same mechanism as tables do.
+which is released beside it; k rows of one person add k times as much. Both get exact noise through the same mechanism
+as tables do.
 """
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import inf, isfinite, sqrt
@@ -20,8 +21,10 @@ import numpy as np
 from quietfield import accounting
 from quietfield.curator import mechanism
 from quietfield.curator.counting import count, engine
+from quietfield.curator.counting.statfiles import StatFile
 from quietfield.curator.ledger import Ledger, now
-from quietfield.curator.units import GRID, Counted, Rows, Statistics, Unit, statistics
+from quietfield.curator.sequences import Log
+from quietfield.curator.units import GRID, Counted, Person, Rows, Statistics, Unit, statistics
 from quietfield.domain import Clique
 from quietfield.errors import Error, many, names
 from quietfield.model import Model
@@ -196,7 +199,12 @@ def private_score(
     """The mean log-likelihood of records under a model, with differential privacy, paid from a ledger.
 
     ``clip`` is the interval that log-probabilities are cut to; it must be chosen without a look at the records. By
-    default it is where the log-probabilities of 4,000 samples of the model itself lie. ``unit`` is ``Rows(k)``.
+    default it is where the log-probabilities of 4,000 samples of the model itself lie.
+
+    ``unit`` is ``Rows(k)``, or ``Person(column, rows=k)``, of whom at most k rows are scored, those that a release
+    would count. ``Person(column, normalise=True)`` is refused: its weights belong to the tables of a structure, and
+    records are scored whole. A ledger for a person's column pays for either. ``source`` is whatever is read within this
+    process: files, frames, columns, arrays of codes (these name no persons); tables in a database are not.
 
     >>> import quietfield as qf
     >>> schema = qf.Schema({"a": [0, 1]})
@@ -207,19 +215,17 @@ def private_score(
     True
     """
     _check(model, schema)
-    if not isinstance(unit, Rows):
-        raise Error(f"a private score protects rows: give the unit Rows(k), not {unit!r}.")
     low, high = _clip(model, clip)
-    plan = mechanism.plan(_summed(unit.rows), epsilon=epsilon, delta=delta, noise=noise)
+    plan = mechanism.plan(_summed(_rows(unit)), epsilon=epsilon, delta=delta, noise=noise)
     book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
     if book is not None and not isinstance(book, Ledger):
         raise Error(f"ledger is a path, a Ledger or None, not a {type(book).__name__}.")
-    _check_columns(source, schema)
+    read = _reader(source, schema, unit)
     name, started = secrets.token_hex(16), now()
     if book is not None:  # before any record is read: whether that fails may depend on one
         price: dict[str, Any] = {"epsilon": plan.epsilon, "delta": plan.delta, "rho": plan.rho, "unit": unit}
         book.charge(name, **price, neighbours="add_remove", what="score of a model on records", time=started)
-    codes = _codes(source, schema)[:, [schema.domain.position(name) for name in model.domain]]
+    codes = read()[:, [schema.domain.position(name) for name in model.domain]]
     clipped = np.clip(model.log_prob(codes), low, high)
     steps = np.clip(np.floor((clipped - low) / (high - low) * GRID), 0, GRID).astype(np.int64)
     (summed,), total = mechanism.draw(plan, [steps.sum(keepdims=True, dtype=np.int64)], len(codes) * GRID)
@@ -278,21 +284,45 @@ def _check(model: Model, schema: Schema) -> None:
         )
 
 
-def _check_columns(source: Any, schema: Schema) -> None:
-    """Refuse a file without the columns asked for, from its header alone, before the charge."""
-    if isinstance(source, str | Path):
-        columns = engine(source).source.columns  # type: ignore[attr-defined]  # a path is for DuckDB's engine
-        missing = [schema.column(name) for name in schema if schema.column(name) not in columns]
-        if missing:
-            raise Error(f"the data has no column {names(missing)}; check the schema and the first line.")
+def _rows(unit: Unit) -> int:
+    """How many rows of one person are scored."""
+    if not isinstance(unit, Rows | Person):
+        raise Error(f"a unit is Rows(k) or Person(column, ...), not {unit!r}.")
+    if unit.rows is None:
+        raise Error(
+            f"a score has no tables, so it knows no weights of 1/K: give Person({unit.column!r}, rows=k) (on the "
+            f"command line person:{'+'.join(unit.columns)}:k), of whom at most k rows are scored; the same ledger pays."
+        )
+    return unit.rows
 
 
-def _codes(source: Any, schema: Schema) -> np.ndarray:
-    """The records that the schema keeps, as codes. Private."""
+def _reader(source: Any, schema: Schema, unit: Unit) -> Callable[[], np.ndarray]:
+    """What reads the records that are scored, as codes. Private. What can be refused without a look is refused here."""
+    person = unit if isinstance(unit, Person) else None
     if isinstance(source, np.ndarray):
+        if person is not None:
+            raise Error("an array of codes has no column that names persons; use a file, a frame or columns.")
         if source.ndim != 2 or source.dtype.kind not in "iub" or source.shape[1] != len(schema):
             raise Error("an array of codes has a column of whole numbers for each attribute, in the schema's order.")
-        return source[((source >= 0) & (source < np.array(schema.domain.shape))).all(axis=1)].astype(np.int64)
-    from quietfield.curator.counting.embedded import DuckEngine
+        return lambda: _array_codes(source, schema)
+    if isinstance(source, Log):
+        raise Error("a score is of records, and a log of sequences has none; write its segments to a file first.")
+    found = engine(source)
+    read: Callable[..., np.ndarray] | None = getattr(found, "codes", None)
+    if read is None:
+        raise Error("a score reads records within this process, and a database keeps them; write them to a file first.")
+    if isinstance(source, str | Path | StatFile):  # a file's header tells without a look at any record
+        columns = found.columns()
+        wanted = [*(schema.column(name) for name in schema), *(person.columns if person is not None else ())]
+        missing = [name for name in dict.fromkeys(wanted) if name not in columns]
+        if missing:
+            raise Error(f"the data has no column {names(missing)}; check the schema, the unit and the first line.")
+    return lambda: read(schema, person)
 
-    return DuckEngine(source).codes(schema)
+
+def _array_codes(source: np.ndarray, schema: Schema) -> np.ndarray:
+    """As a count reads an array: other numbers are unknown values, which become a label or drop their record."""
+    known = (source >= 0) & (source < np.array(schema.domain.shape))
+    unknown = [schema[name].unknown_code for name in schema]
+    codes = np.where(known, source, [-1 if code is None else code for code in unknown]).astype(np.int64)
+    return codes[(codes >= 0).all(axis=1)]

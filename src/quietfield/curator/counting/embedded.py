@@ -53,15 +53,22 @@ class DuckEngine:
 
         return cleaned(work, UNREADABLE)
 
-    def codes(self, schema: Schema) -> np.ndarray:
-        """The records that are kept, as an array of codes: a column for each attribute, in the schema's order."""
+    def codes(self, schema: Schema, person: Person | None = None) -> np.ndarray:
+        """The records that are kept, as an array of codes: a column for each attribute, in the schema's order.
+
+        Of each ``person``, as many rows as it says are kept, those that a count would choose.
+        """
+        persons = {} if person is None else dict(zip(person.columns, person.kinds, strict=True))
 
         def work() -> np.ndarray:
             with connected() as con:
                 parameters = Parameters()
-                table, columns = self.attach(con, [schema.column(name) for name in schema])
+                table, columns = self.attach(con, [*(schema.column(name) for name in schema), *persons], bool(persons))
                 rules = [mapped(schema[a], columns[schema.column(a)], i, parameters) for i, a in enumerate(schema)]
-                batches = _batches(con.execute(coded_sql(table, rules), parameters.values))
+                query = coded_sql(table, rules, [columns[name].read_as(kind) for name, kind in persons.items()])
+                if person is not None:
+                    query = chosen_sql(query, len(schema), person)
+                batches = _batches(con.execute(query, parameters.values))
                 parts = [np.stack([part.to_numpy() for part in batch.columns], axis=1) for batch in batches]
                 return np.concatenate([np.zeros((0, len(schema)), np.int64), *parts])
 
@@ -125,12 +132,7 @@ def unit_sql(coded: str, statistics: Statistics, unit: Unit) -> str:
         return f"SELECT {listed} FROM ({coded})"
     who = ", ".join(f"u{i}" for i in range(len(unit.columns)))
     if unit.rows is not None:
-        text = [f"t{i}" for i in range(len(unit.columns))]
-        digits = f"substr(md5(concat_ws('|', '{ROWS_KEY}', {', '.join([*text, *codes])})), 1, 15)"
-        # As a number the hash takes a third of the memory; 60 bits of it decide as the whole would.
-        hashed = f"SELECT {', '.join([*codes, who])}, ('0x' || {digits})::BIGINT AS h FROM ({coded})"
-        ranked = f"SELECT {listed}, row_number() OVER (PARTITION BY {who} ORDER BY h) AS place FROM ({hashed})"
-        return f"SELECT {listed} FROM ({ranked}) WHERE place <= {unit.rows}"
+        return chosen_sql(coded, len(codes), unit)
     number = dict(zip(statistics.attributes, codes, strict=True))
     terms = []
     for clique, cell in statistics.edges:
@@ -138,6 +140,18 @@ def unit_sql(coded: str, statistics: Statistics, unit: Unit) -> str:
         terms.append(f"(NOT ({empty}))::INTEGER" if cell else "1")
     made = f"SELECT *, {' + '.join(terms)} AS e FROM ({coded})"
     return f"SELECT {listed}, ({GRID} // sum(e) OVER (PARTITION BY {who}))::BIGINT AS w FROM ({made}) WHERE e > 0"
+
+
+def chosen_sql(coded: str, attributes: int, unit: Person) -> str:
+    """The rows of each person that count, chosen by a hash of the person and the row alone."""
+    codes = [f"k{i}" for i in range(attributes)]
+    listed, who = ", ".join(codes) or "1", ", ".join(f"u{i}" for i in range(len(unit.columns)))
+    text = [f"t{i}" for i in range(len(unit.columns))]
+    digits = f"substr(md5(concat_ws('|', '{ROWS_KEY}', {', '.join([*text, *codes])})), 1, 15)"
+    # As a number the hash takes a third of the memory; 60 bits of it decide as the whole would.
+    hashed = f"SELECT {', '.join([*codes, who])}, ('0x' || {digits})::BIGINT AS h FROM ({coded})"
+    ranked = f"SELECT {listed}, row_number() OVER (PARTITION BY {who} ORDER BY h) AS place FROM ({hashed})"
+    return f"SELECT {listed} FROM ({ranked}) WHERE place <= {unit.rows}"
 
 
 @contextmanager
