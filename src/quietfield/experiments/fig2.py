@@ -18,18 +18,18 @@ from quietfield.experiments.running import divergence, measured
 from quietfield.experiments.trials import NO_NOISE, Plan, Row, Summary, Trial, curve, pick
 
 TITLE = "KL divergence against population size, by method and epsilon"
-_METHODS = ("random", "nonprivate", "naive", "cgm", "map", "map-gaussian")
+_METHODS = ("random", "nonprivate", "naive", "cgm", "map")
 _FULL = Plan(
     structures=("chain", "random"),
     states=(10, 20),
     sizes=(100, 1000, 10_000, 100_000, 1_000_000),
     epsilons=(0.01, 0.1, 0.5, 1.0),
-    methods=(*_METHODS, "naive-tuned", "psgd", "psgd-moments"),
+    methods=(*_METHODS, "map-gaussian", "naive-tuned", "psgd", "psgd-moments"),
 )
 PLANS: dict[Any, Plan] = {
     "full": _FULL,
     "quick": _FULL.chosen(
-        states=(10,),
+        states=(5,),
         sizes=(1000, 10_000, 100_000),
         epsilons=(0.1, 1.0),
         methods=(*_METHODS, "psgd-small"),
@@ -50,6 +50,7 @@ NAMES = {"chain": "chain of order 3", "random": "random graph"}
 #: The paper does not say which lambda its naive estimate has. These are run beside ours (1e-3), each for all cells, so
 #: that no statement hangs on our choice.
 OTHER_LAMBDAS = ("lambda=1e-4", "lambda=1e-2")
+OPTIONAL = {"mbi", "naive-tuned", "map-gaussian"}  # not in every plan, and no claim of the paper's
 
 
 def trials(plan: Plan) -> list[Trial]:
@@ -176,8 +177,8 @@ def claims(rows: list[Row]) -> list[Claim]:
             other = "psgd-small"
         result = compared(rows, one, other, setting)
         if not result.ratios:
-            if other in ("mbi", "naive-tuned") and other not in there:
-                continue  # not in every plan
+            if {one, other} & OPTIONAL - there:
+                continue
             found.append(Claim(statement, "not run", "not run"))
             continue
         labels = f"{shown(one).label} below {shown(other).label}"

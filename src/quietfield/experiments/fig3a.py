@@ -23,7 +23,7 @@ _FULL = Plan(
 )
 PLANS: dict[Any, Plan] = {
     "full": _FULL,
-    "quick": _FULL.chosen(states=(10,), methods=("nonprivate", "naive", "cgm", "map", "psgd-small")),
+    "quick": _FULL.chosen(states=(5,), methods=("nonprivate", "naive", "cgm", "map", "psgd-small")),
     "tiny": _FULL.chosen(structures=("chain-4",), states=(3,), sizes=(10_000,), methods=("nonprivate", "naive", "map")),
 }
 FLOOR = 1e-9  # marginals below are drawn here
