@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from quietfield.domain import Domain
 from quietfield.errors import many
 from quietfield.structures import Structure
+from quietfield.texts import columns, cut, padded, shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,19 +39,19 @@ def structure_svg(domain: Domain, structure: Structure) -> str:
         for a, b in edges
     )
     nodes = "".join(
-        f"<g><title>{escape(name)}: {many(domain.size(name), 'value')}</title>"
+        f"<g><title>{escape(shown(name))}: {many(domain.size(name), 'value')}</title>"
         f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{RADIUS}"/>'
         f'<text x="{x:.1f}" y="{y + 3.6:.1f}" fill="#fff" font-size="10">{i + 1}</text></g>'
         for i, (name, (x, y)) in enumerate(zip(names, places, strict=True))
     )
-    most = _letters(places)
+    room = _room(places)
     texts = "".join(
-        f'<text x="{x:.1f}" y="{y + RADIUS + 13:.1f}">{escape(_cut(name, most))}</text>'
+        f'<text x="{x:.1f}" y="{y + RADIUS + 13:.1f}">{escape(cut(shown(name), room, _width))}</text>'
         for name, (x, y) in zip(names, places, strict=True)
-        if most
+        if room
     )
-    about = f"Graph of {len(names)} attribute{'s' * (len(names) != 1)} and {len(edges)} edge{'s' * (len(edges) != 1)}"
-    joined = "; ".join(f"{a} – {b}" for a, b in structure.edges[:40]) + ("; …" if len(edges) > 40 else "")
+    about = f"Graph of {many(len(names), 'attribute')} and {many(len(edges), 'edge')}"
+    joined = "; ".join(f"{shown(a)} – {shown(b)}" for a, b in structure.edges[:40]) + ("; …" if len(edges) > 40 else "")
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="graph" width="{width:.0f}" height="{height:.0f}" '
         f'style="min-width:{0.7 * width:.0f}px" '
@@ -83,10 +84,10 @@ def domain_html(domain: Domain) -> str:
     """What a notebook shows for a domain: each attribute and its values, and what cannot occur."""
     facts = [(name, _listed(domain.labels(name))) for name in domain.attributes[:MOST_FACTS]]
     if len(domain) > MOST_FACTS:
-        facts.append(("…", f"{len(domain) - MOST_FACTS} more attributes"))
+        facts.append(("…", many(len(domain) - MOST_FACTS, "more attribute")))
     never = [", ".join(f"{name}: {_listed(labels)}" for name, labels in rule.items()) for rule in domain.rules()]
     facts += [("impossible", text) for text in never[:MOST_FACTS]]
-    return facts_html(f"Domain of {len(domain)} attribute{'s' * (len(domain) != 1)}", facts)
+    return facts_html(f"Domain of {many(len(domain), 'attribute')}", facts)
 
 
 def model_html(model: "Model") -> str:
@@ -112,10 +113,12 @@ def _listed(labels: Sequence[object], most: int = 12) -> str:
 
 def bars(labels: Iterable[object], shares: Iterable[float], width: int = 40) -> str:
     """A distribution as lines of text: label, bar, percentage."""
-    rows = [(str(label), float(share)) for label, share in zip(labels, shares, strict=True)]
-    longest = max((len(label) for label, _ in rows), default=0)
+    rows = [(shown(label), float(share)) for label, share in zip(labels, shares, strict=True)]
+    longest = max((columns(label) for label, _ in rows), default=0)
     top = max((share for _, share in rows), default=1.0) or 1.0
-    return "\n".join(f"{label:>{longest}}  {_bar(share / top * width):<{width}}  {share:6.1%}" for label, share in rows)
+    return "\n".join(
+        f"{padded(label, longest)}  {_bar(share / top * width):<{width}}  {share:6.1%}" for label, share in rows
+    )
 
 
 def _bar(length: float) -> str:
@@ -123,17 +126,21 @@ def _bar(length: float) -> str:
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
 
 
-def _cut(name: str, most: int) -> str:
-    return name if len(name) <= most else name[: most - 1] + "…"
+def _width(text: str) -> float:
+    """About how wide a text is in a picture, whatever the font; rather too wide than too narrow."""
+    return LETTER * sum(
+        2.0 if c in "MWmw@%" else float(columns(c)) if columns(c) != 1 or (c.isascii() and not c.isupper()) else 1.5
+        for c in text
+    )
 
 
-def _letters(places: Sequence[tuple[float, float]]) -> int:
-    """How many letters of a name fit under each node, or 0 if too few to be of use."""
+def _room(places: Sequence[tuple[float, float]]) -> float:
+    """How wide a name may be under each node, or 0 if too little to be of use."""
     rooms = [
         abs(x - u) for i, (x, y) in enumerate(places) for u, v in places[:i] if abs(y - v) < 2 * RADIUS + 16
     ]  # fmt: skip
-    fits = int((min(rooms, default=2 * PITCH) - 6) / LETTER)
-    return 0 if fits < 6 else min(fits, 16)
+    room = min(rooms, default=2 * PITCH) - 6
+    return 0.0 if room < 6 * LETTER else min(room, 16 * LETTER)
 
 
 def _places(n: int, edges: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:

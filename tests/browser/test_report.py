@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import quietfield as qf
-from tests.report.examples import hostile, large, pair
+from quietfield.texts import columns
+from tests.report.examples import SCRIPTS, hostile, large, pair, scripts
 
 pytestmark = pytest.mark.heavy
 
@@ -77,6 +78,21 @@ return [...document.querySelectorAll('body *')].filter(e => e.scrollWidth > e.cl
 """
 
 
+# Names in the graph that stick out of it, or lie on each other.
+GRAPH = """
+const found = [];
+for (const graph of document.querySelectorAll('svg.graph')) {
+  const box = graph.getBoundingClientRect();
+  const names = [...graph.querySelectorAll('.names text')].map(t => [t.textContent, t.getBoundingClientRect()]);
+  for (const [text, b] of names) if (b.left < box.left - 1 || b.right > box.right + 1) found.push(text);
+  names.forEach(([text, a], i) => names.slice(0, i).forEach(([other, b]) => {
+    if (a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1)
+      found.push(text + ' on ' + other); }));
+}
+return found.slice(0, 5);
+"""
+
+
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     webdriver = pytest.importorskip("selenium.webdriver")
@@ -102,6 +118,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     qf.write_report(folder / "learned.html", release, title="A survey")  # with intervals
     qf.write_report(folder / "hostile.html", *hostile(), title="<script>console.error(1)</script> שלום")
     qf.write_report(folder / "large.html", *large())
+    qf.write_report(folder / "scripts.html", *scripts(), title="年齢層 و " * 30)
     schema = qf.Schema({f"attribute {i}": [f"label {j}" for j in range(12)] for i in range(24)})
     people = np.random.default_rng(0).integers(0, 12, size=(500, 24))
     structure = qf.structures.chain(schema.domain)
@@ -111,7 +128,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {path.stem: path for path in folder.iterdir()}
 
 
-NAMES = ("learned", "hostile", "large", "private")
+NAMES = ("learned", "hostile", "large", "scripts", "private")
 
 
 def visit(browser: Any, page: Path, width: int, scheme: str = "light") -> None:
@@ -137,6 +154,7 @@ def test_it_renders_at_every_width(browser: Any, pages: dict[str, Path], name: s
     assert browser.execute_script(OVERLAPS) == []
     assert browser.execute_script(SQUEEZED) == []
     assert browser.execute_script(UNREACHABLE) == []
+    assert browser.execute_script(GRAPH) == []
     assert browser.execute_script("return document.querySelector('main').innerText.length") > 300
     assert browser.get_log("browser") == []
     events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
@@ -173,6 +191,31 @@ def test_what_the_checks_look_for_would_be_seen(browser: Any, tmp_path: Path) ->
     events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
     asked = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
     assert "http://127.0.0.1:9/x.png" in asked
+
+
+def test_names_of_any_script_are_there_letter_by_letter(browser: Any, pages: dict[str, Path]) -> None:
+    """In the legend whole; elsewhere whole, or cut between letters with the whole as a tooltip; each isolated."""
+    visit(browser, pages["scripts"], 820)
+    legend = browser.execute_script("return [...document.querySelectorAll('.legend bdi')].map(e => e.textContent)")
+    assert legend == list(SCRIPTS)
+    labels = browser.execute_script(
+        "return [...document.querySelectorAll('.shares tbody th bdi')].map(e => [e.textContent, e.title, "
+        "getComputedStyle(e).unicodeBidi])"
+    )
+    every = [label for listed in SCRIPTS.values() for label in listed]
+    assert len(labels) == len(every)
+    for (text, title, bidi), label in zip(labels, every, strict=True):
+        assert bidi == "isolate"
+        assert (title or text) == label
+        assert text == label or (text.endswith("…") and label.startswith(text[:-1]) and columns(text) <= 48)
+    segments = browser.execute_script(
+        "const s = new Intl.Segmenter('en', {granularity: 'grapheme'});"
+        "return arguments[0].map(t => [...s.segment(t)].map(x => x.segment))",
+        every,
+    )
+    for (text, title, _), graphemes in zip(labels, segments, strict=True):
+        if title:  # what is left is whole letters, as the browser sees them
+            assert text[:-1] in {"".join(graphemes[:i]) for i in range(len(graphemes))}
 
 
 def test_dark_mode_is_dark_and_print_is_not(browser: Any, pages: dict[str, Path]) -> None:

@@ -35,6 +35,23 @@ def hostile() -> tuple[qf.Release, qf.Model]:
     return pair(domain, qf.structures.chain([name for name in domain if name != "free"]))
 
 
+#: Names and labels of many scripts: short, of 200 characters, with stacked marks, joined emoji and both directions.
+SCRIPTS = {
+    "年齢層" * 30: ["二十歳未満", "歳" * 200, "ﾊﾝｶｸ"],
+    "الفئة العمرية للمستجيبين " * 8: ["أقل من عشرين", "ع" * 200, "لا أعرف (other) ١٢"],
+    "👩\u200d👩\u200d👧\u200d👦" * 20: ["👍🏽", "🇩🇪🇫🇷🇯🇵" * 12, "🏳️\u200d🌈"],
+    "e\u0301\u0323\u0302" * 60: ["Z\u0351\u036b\u0343\u036a\u0302" * 30, "ñ", "한국어" * 40],
+    "गृह विज्ञान क्षेत्र " * 10: ["क्षत्रिय" * 20, "ก็ที่นี่" * 20, "no-break\u00a0space" * 12],
+    "W" * 200: ["i" * 200, "m m m " * 33, "שָׁלוֹם עוֹלָם " * 14],
+}
+
+
+def scripts() -> tuple[qf.Release, qf.Model]:
+    """Names that are wide, tall, long or run the other way."""
+    domain = qf.Domain(SCRIPTS)
+    return pair(domain, qf.structures.chain(domain))
+
+
 def large() -> tuple[qf.Release, qf.Model]:
     """100 attributes, one of them with 200 labels."""
     domain = qf.Domain({f"attribute {i}": 3 if i else 200 for i in range(100)})

@@ -16,8 +16,9 @@ from quietfield import intervals
 from quietfield.report import report_html
 from quietfield.report.associations import cramers_v
 from quietfield.report.contents import gather
-from quietfield.report.pages import FOLDER, shown
+from quietfield.report.pages import FOLDER
 from quietfield.report.plots import pixels
+from quietfield.texts import shown
 from tests.report.examples import HOSTILE, hostile, large, pair
 from tests.report.reading import Element, read
 

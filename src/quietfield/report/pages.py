@@ -1,6 +1,5 @@
 """From what a report says to HTML: the templates, and the few filters that they use."""
 
-import unicodedata
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -9,12 +8,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from quietfield.errors import many
+from quietfield.texts import cut, shown
 
 FOLDER = Path(__file__).parent
 MOST_LETTERS = 48
-JOINER = "\u200d"
-# Characters that could reorder or hide what stands beside them. Joiners stay: Persian and emoji need them.
-REORDERING = {chr(c) for c in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C, 0xFEFF)}
 
 
 def render(template: str, content: Any) -> str:
@@ -23,30 +20,16 @@ def render(template: str, content: Any) -> str:
     return _environment().get_template(template).render(page=content, style=style)
 
 
-def shown(text: object) -> str:
-    """A name or label as text that can be shown: control characters become escapes.
-
-    >>> shown("a\\nb")
-    'a\\\\nb'
-    """
-    return "".join(
-        repr(c)[1:-1] if unicodedata.category(c) in ("Cc", "Cs", "Co", "Cn", "Zl", "Zp") or c in REORDERING else c
-        for c in str(text)
-    )
-
-
 def name(text: object, most: int = MOST_LETTERS) -> Markup:
     """A name or label as HTML: escaped, and isolated so that its direction does not disturb the line.
 
     One that is very long is cut, with the whole of it as a tooltip. Nothing is cut where ``most`` is 0.
     """
     whole = shown(text) or "(empty)"
-    if not most or len(whole) <= most:
+    short = cut(whole, most) if most else whole
+    if short == whole:
         return Markup("<bdi>{}</bdi>").format(whole)
-    cut = most - 1
-    while cut > 1 and (unicodedata.combining(whole[cut]) or whole[cut] == JOINER or whole[cut - 1] == JOINER):
-        cut -= 1  # marks stay with their letter
-    return Markup('<bdi title="{}">{}…</bdi>').format(whole, whole[:cut])
+    return Markup('<bdi title="{}">{}</bdi>').format(whole, short)
 
 
 def percent(share: float) -> str:

@@ -1,0 +1,80 @@
+"""Names and labels as people see them: their width, where they may be cut, and what must not be shown as it is."""
+
+import unicodedata
+from collections.abc import Callable, Iterator
+
+JOINER = "\u200d"
+# Characters that could reorder or hide what stands beside them. Joiners stay: Persian and emoji need them.
+REORDERING = {chr(c) for c in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C, 0xFEFF)}
+
+
+def shown(text: object) -> str:
+    """A name or label as text that can be shown: control characters become escapes.
+
+    >>> shown("a\\nb")
+    'a\\\\nb'
+    """
+    return "".join(
+        repr(c)[1:-1] if unicodedata.category(c) in ("Cc", "Cs", "Co", "Cn", "Zl", "Zp") or c in REORDERING else c
+        for c in str(text)
+    )
+
+
+def columns(text: str) -> int:
+    """How many columns of a terminal a text takes: letters of East Asian scripts and emoji take two, marks none.
+
+    >>> columns("age"), columns("年齢"), columns("e\\u0301")
+    (3, 4, 1)
+    """
+    return sum(map(_columns, text))
+
+
+def cut(text: str, most: float, measure: Callable[[str], float] = columns) -> str:
+    """A text of at most so many columns (or what else is measured), with an ellipsis for what is left out.
+
+    Marks stay with their letters.
+
+    >>> cut("attributes", 6), cut("年齢層です", 6)
+    ('attri…', '年齢…')
+    """
+    if measure(text) <= most:
+        return text
+    kept, room = "", most - measure("…")
+    for letter in letters(text):
+        room -= measure(letter)
+        if room < 0:
+            break
+        kept += letter
+    return kept + "…"
+
+
+def padded(text: str, width: int) -> str:
+    """A text with spaces before it, so many columns wide."""
+    return " " * max(width - columns(text), 0) + text
+
+
+def letters(text: str) -> Iterator[str]:
+    """What a reader takes for one letter: a character with its marks, a family of joined emoji, a flag."""
+    found = ""
+    for c in text:
+        flag = len(found) == 1 and _regional(found) and _regional(c)
+        if found and (
+            flag or found.endswith(JOINER) or c == JOINER or _columns(c) == 0 or 0x1F3FB <= ord(c) <= 0x1F3FF
+        ):
+            found += c
+            continue
+        if found:
+            yield found
+        found = c
+    if found:
+        yield found
+
+
+def _columns(c: str) -> int:
+    if unicodedata.category(c) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(c) in "WF" else 1
+
+
+def _regional(c: str) -> bool:
+    return 0x1F1E6 <= ord(c) <= 0x1F1FF

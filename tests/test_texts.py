@@ -1,0 +1,50 @@
+"""Names as people see them: cut between letters, never too wide, nothing that reorders what stands beside them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quietfield.domain import Domain
+from quietfield.drawing import bars, structure_svg
+from quietfield.structures import chain
+from quietfield.texts import REORDERING, columns, cut, letters, shown
+
+FAMILY = "👩\u200d👩\u200d👧\u200d👦"
+TEXTS = st.text(
+    st.sampled_from(["a", "年", "ع", "e", "\u0301", "\u0323", "👩", "\u200d", "👍", "🏽", "🇩", "🇪", " ", "ﾊ"]),
+    max_size=30,
+)
+
+
+@given(TEXTS, st.integers(2, 40))
+def test_what_is_cut_fits_and_is_whole_letters(text, most):
+    short = cut(text, most)
+    assert columns(short) <= most
+    assert "".join(letters(text)) == text
+    if short != text:
+        assert short.endswith("…")
+        assert short[:-1] in {"".join(list(letters(text))[:i]) for i in range(len(text) + 1)}
+    else:
+        assert columns(text) <= most
+
+
+@pytest.mark.parametrize("letter", [FAMILY, "e\u0301\u0323", "👍🏽", "🇩🇪", "年", "\u0915\u094d", "🏳️\u200d🌈"])
+def test_one_letter_to_a_reader_is_one_letter(letter):
+    assert list(letters(letter * 3)) == [letter] * 3
+
+
+@given(st.text(max_size=40))
+def test_nothing_that_is_shown_reorders_or_controls(text):
+    assert not set(shown(text)) & (REORDERING | set(map(chr, range(32))) | {"\u2028", "\u2029"})
+
+
+def test_bars_of_wide_labels_stand_in_one_column():
+    lines = bars(["no", "二十歳未満", "e\u0301te\u0301", "two\nlines"], [0.4, 0.3, 0.2, 0.1]).splitlines()
+    assert len(lines) == 4
+    assert len({columns(line.partition("█")[0]) for line in lines}) == 1
+
+
+def test_a_name_in_a_graph_cannot_reorder_the_others():
+    picture = structure_svg(Domain({"\u202egnorw": 2, "b": 2}), chain(["\u202egnorw", "b"]))
+    assert "\u202e" not in picture
+    assert "\\u202egnorw" in picture
