@@ -124,7 +124,7 @@ class Side:
         import jax.numpy as jnp
 
         self.shares, self.entropies = shares, entropies
-        engine, gather = self.shape.engine, self.shape._gather
+        engine, gather = self.shape.engine, self.shape.places
 
         def kl(theta: Any, shares: Any, entropy: Any) -> Any:
             # In log space: a peer's small lambda gives potentials whose products leave the range of floats.

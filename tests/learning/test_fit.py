@@ -102,7 +102,7 @@ def test_newton_finds_the_maximum_that_scipy_finds():
         best = optimize.minimize(lambda x: -float(value(x)), np.zeros(8), tol=1e-12)
         np.testing.assert_allclose(found.theta, best.x, atol=1e-5)
         spd = matrix.T @ matrix
-        solved = solve(lambda p: spd @ p, jnp.ones(8), jnp.diag(spd), 1e-12, 100)
+        solved, _ = solve(lambda p: spd @ p, jnp.ones(8), jnp.diag(spd), 1e-12, 100)
         np.testing.assert_allclose(solved, np.linalg.solve(spd, np.ones(8)), atol=1e-8)
 
 
@@ -306,3 +306,19 @@ def test_a_release_that_says_nothing_gives_a_uniform_model_that_says_so(method):
     model = qf.fit(release, method)
     np.testing.assert_allclose(model.marginal(("a", "b")), 1 / 6, atol=1e-3)
     assert "says nothing about the data" in model.report.advice
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "words"),
+    [
+        ("map", {"rounds": "many"}, "rounds of the method 'map' is a whole number, not 'many'"),
+        ("map", {"rounds": 0}, "at least 1"),
+        ("map", {"speed": 1}, "has no option 'speed'; expected some of 'rounds'"),
+        ("naive", {"regularisation": True}, "is a number, not True"),
+        ("naive", {"project": 1}, "is True or False, not 1"),
+    ],
+)
+def test_a_wrong_option_is_named_with_what_was_expected(method, options, words):
+    release = qf.simulate("chain", attributes=3, states=2).release
+    with pytest.raises(qf.Error, match=words):
+        qf.fit(release, method, **options)

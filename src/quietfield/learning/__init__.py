@@ -1,42 +1,42 @@
 """From a release to a model: one call, several methods, one loop that drives them."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import fields
+from importlib import import_module
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, overload
 
 from quietfield.errors import Error, names
 
 if TYPE_CHECKING:
+    from quietfield.learning.learner import Learner
     from quietfield.learning.reports import FitReport
     from quietfield.model import Model
     from quietfield.releases import Release
 
 
-def _map(**options: Any) -> Any:
-    from quietfield.learning.map import Map
-
-    return Map(**options)
+#: Every learner, by the name that users type: its module here, and its class.
+METHODS = {"map": ("map", "Map"), "cgm": ("cgm", "Cgm"), "naive": ("naive", "Naive"), "cgm-nlbp": ("nlbp", "Nlbp")}
 
 
-def _cgm(**options: Any) -> Any:
-    from quietfield.learning.cgm import Cgm
-
-    return Cgm(**options)
-
-
-def _naive(**options: Any) -> Any:
-    from quietfield.learning.naive import Naive
-
-    return Naive(**options)
-
-
-def _nlbp(**options: Any) -> Any:
-    from quietfield.learning.nlbp import Nlbp
-
-    return Nlbp(**options)
-
-
-#: Every learner, by the name that users type.
-METHODS: dict[str, Callable[..., Any]] = {"map": _map, "cgm": _cgm, "naive": _naive, "cgm-nlbp": _nlbp}
+def _learner(method: str, options: dict[str, Any]) -> "Learner":
+    """The learner of this name with these settings, each checked against its own kind."""
+    module, name = METHODS[method]
+    made: type[Learner] = getattr(import_module(f"quietfield.learning.{module}"), name)
+    defaults = {field.name: field.default for field in fields(made)}
+    if strange := [option for option in options if option not in defaults]:
+        raise Error(f"the method {method!r} has no option {names(strange)}; expected some of {names(defaults)}.")
+    for option, value in options.items():
+        default = defaults[option]
+        kind = type(default) if isinstance(default, bool | int) else float
+        allowed = bool if kind is bool else Integral if kind is int else Real
+        wrong = not isinstance(value, allowed) or (kind is not bool and isinstance(value, bool))
+        if wrong and not (value is None and default is None):
+            expected = {bool: "True or False", int: "a whole number", float: "a number"}[kind]
+            raise Error(f"the option {option} of the method {method!r} is {expected}, not {value!r}.")
+        if kind is int and value < 1:
+            raise Error(f"the option {option} of the method {method!r} is at least 1, not {value!r}.")
+    return made(**options)
 
 
 @overload
@@ -100,12 +100,7 @@ def fit(
             plan_for(each.domain, each.structure).check_memory()
     from quietfield.learning.loop import drive
 
-    try:
-        learner = METHODS[method](**options)
-    except TypeError:
-        learner = None
-    if learner is None:
-        raise Error(f"{names(options)}: not all of these are options of the method {method!r}; see its documentation.")
+    learner = _learner(method, options)
     if not isinstance(release, Release):
         return drive(releases, learner, inference, progress, callback)
     alone = callback and (lambda reports: callback(reports[0]))

@@ -95,23 +95,17 @@ class Covariance:
 
     @cached_property
     def _engine_theta(self) -> np.ndarray:
-        return self.theta[self.places]
-
-    @cached_property
-    def places(self) -> np.ndarray:
-        """For each cell of the engine's vector, its parameter."""
-        tables = self.shape.tables(np.arange(self.shape.size))
-        return self.shape.engine.layout.pack(tables, np.int64)
+        return self.theta[self.shape.places]
 
     def _to_engine(self, rows: np.ndarray) -> np.ndarray:
-        return np.eye(self.shape.size)[rows][:, self.places]
+        return np.eye(self.shape.size)[rows][:, self.shape.places]
 
     def to_parameters(self, rows: np.ndarray) -> np.ndarray:
         """Derivatives by cells of the engine as derivatives by parameters: tied cliques add up."""
         if self.shape.size == rows.shape[1]:
-            return rows[:, np.argsort(self.places)]
+            return rows[:, np.argsort(self.shape.places)]
         found = np.zeros((len(rows), self.shape.size))
-        np.add.at(found.T, self.places, rows.T)
+        np.add.at(found.T, self.shape.places, rows.T)
         return found
 
     def _prior(self, x: np.ndarray, variances: np.ndarray | None = None) -> np.ndarray:
@@ -158,7 +152,7 @@ class Covariance:
         """J x for columns x."""
         if self.dense:
             return self.jacobian @ x
-        found = spread(self.shape.engine, self._engine_theta, x.T[:, self.places])[2]
+        found = spread(self.shape.engine, self._engine_theta, x.T[:, self.shape.places])[2]
         return self.to_parameters(found).T
 
     @cached_property
@@ -261,7 +255,7 @@ def _iterative(shape: Shape) -> Callable[..., Any]:
         def weighed(p: jax.Array) -> jax.Array:
             """V^-1 N J p."""
             right = jnp.where(counted, total * jacobian(p), 0.0)
-            return jnp.where(counted, solve(covariance, right, 1 / safe, 1e-6, 300), 0.0)
+            return jnp.where(counted, solve(covariance, right, 1 / safe, 1e-6, 300)[0], 0.0)
 
         def curvature(p: jax.Array) -> jax.Array:
             part = shape.interactions(p)
@@ -270,7 +264,7 @@ def _iterative(shape: Shape) -> Callable[..., Any]:
         diagonal = total**2 * w * m * m + 1 / variances.max()
 
         def one(g: jax.Array) -> tuple[jax.Array, jax.Array]:
-            x = solve(curvature, g, diagonal, 1e-5, 1000)
+            x, _ = solve(curvature, g, diagonal, 1e-5, 1000)
             return x, weighed(x)
 
         return jax.vmap(one)(rows)

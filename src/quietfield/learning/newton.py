@@ -15,12 +15,16 @@ Operator = Callable[[jax.Array], jax.Array]
 
 
 class Local(NamedTuple):
-    """An objective around a point: value, gradient, (positive) curvature as an operator, its approximate diagonal."""
+    """An objective around a point: value, gradient, (positive) curvature as an operator, its approximate diagonal.
+
+    With a ``seed`` the gradient lacks ``curvature(seed, True)``: see :func:`solve`.
+    """
 
     value: Any
     gradient: Any
-    curvature: Operator
+    curvature: Callable[..., jax.Array]
     diagonal: Any
+    seed: Any = None
 
 
 class Progress(NamedTuple):
@@ -36,24 +40,41 @@ class Progress(NamedTuple):
     stuck: Any
 
 
-def solve(operator: Operator, right: jax.Array, diagonal: jax.Array, tolerance: float, most: int) -> jax.Array:
-    """Preconditioned conjugate gradients, until the residual has shrunk by ``tolerance``."""
-    start = right / diagonal
-    size = jnp.vdot(right, start)
+def solve(
+    operator: Callable[..., jax.Array],
+    right: jax.Array,
+    diagonal: jax.Array,
+    tolerance: float,
+    most: int,
+    seed: jax.Array | None = None,
+) -> tuple[jax.Array, jax.Array]:
+    """Preconditioned conjugate gradients, until the residual has shrunk by ``tolerance``: the solution, the right side.
+
+    With a ``seed`` the right side is ``right + operator(seed, True)``, worked out in a turn of the same loop: inference
+    in the operator is most of what is compiled, and so it stands there once.
+    """
+    seeded = seed is not None
 
     def more(state: Any) -> jax.Array:
-        return (state[4] < most) & (state[3] > tolerance**2 * size)
+        _, _, _, _, rz, size, k = state
+        return (k < 0) | ((k < most) & (rz > tolerance**2 * size))
 
     def body(state: Any) -> Any:
-        x, r, p, rz, k = state
-        q = operator(p)
-        length = rz / jnp.vdot(p, q)
-        x, r = x + length * p, r - length * q
+        x, r, right, p, rz, size, k = state
+        start = (k < 0) if seeded else False
+        q = operator(p, start) if seeded else operator(p)
+        length = jnp.where(start, -1.0, rz / jnp.vdot(p, q))
+        x, r = jnp.where(start, x, x + length * p), r - length * q
         z = r / diagonal
         new = jnp.vdot(r, z)
-        return x, r, z + (new / rz) * p, new, k + 1
+        onward = jnp.where(start, 0.0, new / rz)
+        return x, r, jnp.where(start, r, right), z + onward * p, new, jnp.where(start, new, size), k + 1
 
-    return jax.lax.while_loop(more, body, (jnp.zeros_like(right), right, start, size, 0))[0]
+    start = right / diagonal
+    size = jnp.vdot(right, start)
+    first = (jnp.zeros_like(right), right, right, seed if seeded else start, size, size, -1 if seeded else 0)
+    x, _, right, *_ = jax.lax.while_loop(more, body, first)
+    return x, right
 
 
 def ascend(
@@ -74,9 +95,9 @@ def ascend(
 
     def body(state: Progress) -> Progress:
         here = local(state.theta)
-        direction = solve(here.curvature, here.gradient, here.diagonal, tolerance, conjugate)
+        direction, gradient = solve(here.curvature, here.gradient, here.diagonal, tolerance, conjugate, here.seed)
         direction = direction * jnp.minimum(1.0, farthest / (jnp.abs(direction).max() + 1e-300))
-        slope = jnp.vdot(here.gradient, direction)
+        slope = jnp.vdot(gradient, direction)
 
         def more(trial: Any) -> jax.Array:
             _, _, best, tries = trial

@@ -92,9 +92,6 @@ class Nlbp(Learner):
     name = "cgm-nlbp"
 
     def __post_init__(self) -> None:
-        for what, value in (("rounds", self.rounds), ("iterations", self.iterations)):
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise Error(f"{what} is a whole number from 1 on, not {value!r}.")
         if self.damping is not None and not 0 < self.damping <= 1:
             raise Error(f"damping (alpha) lies above 0 and at most at 1, not at {self.damping!r}.")
         if not 0 <= self.smooth < float("inf"):

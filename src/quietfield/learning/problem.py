@@ -86,7 +86,7 @@ class Shape:
         return tuple(found)
 
     @cached_property
-    def _gather(self) -> np.ndarray:
+    def places(self) -> np.ndarray:
         """For each cell of the engine's vector, its parameter."""
         places = {
             clique: np.arange(start, start + prod(shape)).reshape(shape)
@@ -97,7 +97,7 @@ class Shape:
 
     @cached_property
     def _tied(self) -> bool:
-        return len(self._gather) != self.size
+        return len(self.places) != self.size
 
     def per_cell(self, values: Any) -> np.ndarray:
         """One value a table, repeated for its cells."""
@@ -127,7 +127,7 @@ class Shape:
     def shares_and_log_partition(self, theta: jax.Array) -> tuple[jax.Array, jax.Array]:
         """(m, A) of theta, in one call."""
         mu, log_z = self._infer(theta)
-        return jnp.zeros_like(theta).at[self._gather].add(mu) if self._tied else mu[np.argsort(self._gather)], log_z
+        return jnp.zeros_like(theta).at[self.places].add(mu) if self._tied else mu[np.argsort(self.places)], log_z
 
     def log_partition(self, theta: jax.Array) -> jax.Array:
         """A(theta)."""
@@ -135,7 +135,7 @@ class Shape:
 
     def _infer(self, theta: jax.Array) -> tuple[jax.Array, jax.Array]:
         kernel = {"kernel": "log"} if self.log_space else {}
-        return self.engine.marginals_and_log_partition(theta[self._gather], **kernel)
+        return self.engine.marginals_and_log_partition(theta[self.places], **kernel)
 
     @cached_property
     def in_log_space(self) -> "Shape":
@@ -146,7 +146,7 @@ class Shape:
         """Whether inference at these parameters may leave the range of floats, and log space would help."""
         if self.log_space or not isinstance(self.engine, Exact):
             return False
-        return not np.isfinite(theta).all() or self.engine.kernel(theta[self._gather]) == "log"
+        return not np.isfinite(theta).all() or self.engine.kernel(theta[self.places]) == "log"
 
     def centred(self, theta: jax.Array) -> jax.Array:
         """Each table less its mean: adding a constant changes no probability, but would drift."""
