@@ -35,7 +35,7 @@ _FULL = Plan(
 PLANS: dict[Any, Plan] = {
     "full": _FULL,
     "quick": _FULL.chosen(
-        structures=("building-small", "msnbc", "geolife"),
+        structures=("building-small", "msnbc"),
         sizes=(1000, 1_000_000),
         epsilons=(0.1, 1.0),
         methods=("nonprivate", "naive", "cgm", "map", "psgd-small"),
