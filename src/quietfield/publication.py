@@ -106,15 +106,15 @@ class Publication:
         return [out / name for name in files]
 
     def _files(self, format: str) -> dict[str, bytes]:
-        encode = _csv if format == "csv" else _parquet
+        encode = csv_file if format == "csv" else parquet_file
         files, index = {}, [INDEX]
         for number, table in enumerate(self.tables, 1):
             name = f"table-{number:04d}.{format}"  # numbered: attribute names may hold anything
             files[name] = encode(table.columns)
             index.append((name, " × ".join(table.attributes), table.note))
-        files["dictionary.csv"] = _rows([("column", "value", "meaning"), *self.dictionary])
+        files["dictionary.csv"] = csv_rows([("column", "value", "meaning"), *self.dictionary])
         files["privacy.txt"] = ("\n\n".join(self.statement) + "\n").encode()
-        files["index.csv"] = _rows(index)  # last: it says that the rest is there
+        files["index.csv"] = csv_rows(index)  # last: it says that the rest is there
         return files
 
     def _sheets(self) -> list[Sheet]:
@@ -232,8 +232,8 @@ def _columns(
     labels = zip(*product(*(model.domain.labels(name) for name in attributes)), strict=True)
     columns: dict[str, list[Any]] = {name: list(values) for name, values in zip(attributes, labels, strict=True)}
     for name, values in numbers.items():
-        columns[_free(name, attributes)] = np.round(values.ravel(), 8 if name.startswith("share") else 3).tolist()
-    columns[_free("basis", attributes)] = [note] * shares.size
+        columns[free_name(name, attributes)] = np.round(values.ravel(), 8 if name.startswith("share") else 3).tolist()
+    columns[free_name("basis", attributes)] = [note] * shares.size
     return columns
 
 
@@ -282,7 +282,8 @@ def _statement(release: "Release | None", tables: Sequence[PeopleTable], level: 
     return said
 
 
-def _free(name: str, taken: Clique) -> str:
+def free_name(name: str, taken: Clique) -> str:
+    """A name for a column that no attribute has."""
     while name in taken:
         name += "_"
     return name
@@ -297,7 +298,8 @@ def _ours(folder: Path) -> bool:
         return False
 
 
-def _rows(rows: Iterable[Sequence[Any]]) -> bytes:
+def csv_rows(rows: Iterable[Sequence[Any]]) -> bytes:
+    """Rows as the bytes of a CSV file."""
     import csv
     import io
 
@@ -306,11 +308,13 @@ def _rows(rows: Iterable[Sequence[Any]]) -> bytes:
     return text.getvalue().encode()
 
 
-def _csv(columns: dict[str, list[Any]]) -> bytes:
-    return _rows([list(columns), *zip(*columns.values(), strict=True)])
+def csv_file(columns: dict[str, list[Any]]) -> bytes:
+    """Columns as the bytes of a CSV file."""
+    return csv_rows([list(columns), *zip(*columns.values(), strict=True)])
 
 
-def _parquet(columns: dict[str, list[Any]]) -> bytes:
+def parquet_file(columns: dict[str, list[Any]]) -> bytes:
+    """Columns as the bytes of a Parquet file."""
     import io
 
     import pyarrow as pa

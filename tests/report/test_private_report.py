@@ -8,7 +8,8 @@ import pytest
 
 import quietfield as qf
 from quietfield.cli import main
-from quietfield.curator.private_report import WARNING, true_tables
+from quietfield.curator import WARNING
+from quietfield.curator.private_report import true_tables
 from tests.report.reading import read
 
 

@@ -1,7 +1,7 @@
 """How units, structures and weights are written on the command line."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
@@ -112,6 +112,19 @@ def weights(path: Path | None) -> dict[tuple[str, ...], Any] | None:
         return {tuple(clique): weight for clique, weight in content}
     except (TypeError, ValueError):
         raise FileError(f'{path} is not a list of weights; write [[["a", "b"], 2], ...].') from None
+
+
+def total(text: str) -> "Literal['auto'] | bool":
+    """Whether a noisy total is released: auto, yes or no."""
+    if text not in ("auto", "yes", "no"):
+        raise Error(f"--total is auto, yes or no, not {text!r}.")
+    return "auto" if text == "auto" else text == "yes"
+
+
+def check_payer(ledger: Path | None, no_ledger: bool) -> None:
+    """Refuse a charge of which it is not said, or said twice, who pays."""
+    if (ledger is None) == (not no_ledger):
+        raise Error("say who pays: --ledger FILE, or --no-ledger to pay from none (and not both).")
 
 
 def warn(*warnings: str | None) -> None:

@@ -5,13 +5,10 @@ from typing import Annotated
 
 import typer
 
+from quietfield.curator import WARNING
 from quietfield.errors import many
 
 app = typer.Typer()
-
-WARNING = (
-    "NOT PRIVATE: this is computed from the records without noise. For the curator's eyes only; do not pass it on."
-)
 
 
 @app.command(epilog="Example: quietfield check visits.parquet schema.json")

@@ -131,8 +131,7 @@ def _against_records(
     if epsilon is None:
         found = evaluation.evaluate(model, records, known)
         return found.to_dict(), found.lines()
-    if (ledger is None) == (not no_ledger):
-        raise Error("say who pays: --ledger FILE, or --no-ledger to score without one (and not both).")
+    arguments.check_payer(ledger, no_ledger)
     ends = None if clip is None else tuple(clip.split(","))
     score = evaluation.private_score(
         model,

@@ -1,7 +1,5 @@
 """``quietfield export``: the tables of a release for other programs."""
 
-import csv
-import io
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +9,6 @@ import typer
 from quietfield.errors import Error, FileError, many, names
 
 if TYPE_CHECKING:
-    from quietfield.domain import Clique
     from quietfield.releases import Release, Table
 
 app = typer.Typer()
@@ -50,6 +47,7 @@ def export(
     negative, a data dictionary and a statement on privacy; tables that the model inferred are marked.
     """
     from quietfield.files import archive_kind, write_atomically
+    from quietfield.publication import csv_file, csv_rows, parquet_file
     from quietfield.releases import Release
 
     if source not in ("auto", "release", "model"):
@@ -74,7 +72,7 @@ def export(
     for number, part in enumerate(release.parts, 1):
         file = _file(number, format)
         columns = _columns(release, part)
-        write_atomically(out / file, _csv(columns) if format == "csv" else _parquet(columns))
+        write_atomically(out / file, csv_file(columns) if format == "csv" else parquet_file(columns))
         noise = part.noise
         cell = "" if part.excluded is None else repr(_labels(release, part, part.excluded))
         cliques = " = ".join(repr(c) for c in part.cliques)
@@ -86,7 +84,7 @@ def export(
                       "" if noise_or_none is None else repr(noise_or_none.std), ""])  # fmt: skip
     remarks = _remarks(release)
     index += [["remark", remark, "", "", "", ""] for remark in remarks]
-    write_atomically(out / "index.csv", _rows(index))
+    write_atomically(out / "index.csv", csv_rows(index))
     typer.echo(f"{many(len(release.parts), 'table')} and index.csv written to {out}")
     for remark in remarks:
         typer.echo(remark)
@@ -159,37 +157,14 @@ def _columns(release: "Release", part: "Table") -> dict[str, list[Any]]:
     """The labels of each cell, its noisy count and, where a cell was left out, whether it is that one."""
     import numpy as np
 
+    from quietfield.publication import free_name
+
     clique = part.cliques[0]
     labels = list(zip(*product(*(release.domain.labels(name) for name in clique)), strict=True))
     columns: dict[str, list[Any]] = {name: list(values) for name, values in zip(clique, labels, strict=True)}
-    columns[_free("noisy_count", clique)] = release.tables[clique].ravel().tolist()
+    columns[free_name("noisy_count", clique)] = release.tables[clique].ravel().tolist()
     if part.excluded is not None:
         left_out = np.zeros(part.values.shape, dtype=bool)
         left_out[part.excluded] = True
-        columns[_free("not_counted", clique)] = left_out.ravel().tolist()
+        columns[free_name("not_counted", clique)] = left_out.ravel().tolist()
     return columns
-
-
-def _free(name: str, taken: "Clique") -> str:
-    while name in taken:
-        name += "_"
-    return name
-
-
-def _csv(columns: dict[str, list[Any]]) -> bytes:
-    return _rows([list(columns), *zip(*columns.values(), strict=True)])
-
-
-def _rows(rows: Any) -> bytes:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue().encode()
-
-
-def _parquet(columns: dict[str, list[Any]]) -> bytes:
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    sink = io.BytesIO()
-    parquet.write_table(pa.table(columns), sink)
-    return sink.getvalue()

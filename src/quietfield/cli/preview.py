@@ -54,8 +54,6 @@ def preview(
     from quietfield.errors import Error, names
     from quietfield.files import write_atomically
 
-    if total not in ("auto", "yes", "no"):
-        raise Error(f"--total is auto, yes or no, not {total!r}.")
     if measure not in previews.MEASURES:
         raise Error(f"--measure is one of {names(previews.MEASURES)}, not {measure!r}.")
     wanted = None if error is None else _share(error)
@@ -68,7 +66,7 @@ def preview(
         epsilons=[text for text in epsilon.split(",") if text.strip()],
         unit=arguments.unit(unit),
         neighbours=neighbours,  # type: ignore[arg-type]  # checked there
-        total="auto" if total == "auto" else total == "yes",
+        total=arguments.total(total),
         weights=arguments.weights(weights),
         noise=noise,  # type: ignore[arg-type]  # checked there
         delta=delta,

@@ -79,17 +79,14 @@ def release(
         no_ledger = _said(context, "no_ledger")
     elif _said(context, "no_ledger"):
         ledger = None
-    if (ledger is None) == (not no_ledger):
-        raise Error("say who pays: --ledger FILE, or --no-ledger to release without one (and not both).")
-    if total not in ("auto", "yes", "no"):
-        raise Error(f"--total is auto, yes or no, not {total!r}.")
+    arguments.check_payer(ledger, no_ledger)
     known = Schema.load(schema)
     asked: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": delta,
         "unit": arguments.unit(unit),
         "neighbours": neighbours,
-        "total": "auto" if total == "auto" else total == "yes",
+        "total": arguments.total(total),
         "weights": arguments.weights(weights),
         "noise": noise,
     }

@@ -51,7 +51,8 @@ def report(
     loaded = Release.load(release) if trust is None else Release.load(release, trust=trust)
     known = None if model is None else load(model)
     if records is not None and schema is not None:
-        from quietfield.curator.private_report import WARNING, write_private_report
+        from quietfield.curator import WARNING
+        from quietfield.curator.private_report import write_private_report
         from quietfield.schema import Schema
 
         compared = learning.fit(loaded) if known is None else known

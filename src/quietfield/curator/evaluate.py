@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from quietfield import accounting
-from quietfield.curator import mechanism
+from quietfield.curator import WARNING, mechanism
 from quietfield.curator.counting import count, engine
 from quietfield.curator.counting.statfiles import StatFile
 from quietfield.curator.ledger import Ledger, now
@@ -30,8 +30,6 @@ from quietfield.errors import Error, many, names
 from quietfield.model import Model
 from quietfield.schema import Schema
 from quietfield.structures import Structure
-
-WARNING = "NOT PRIVATE: computed from the records without noise. For the curator's eyes only; do not pass it on."
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from quietfield.curator import WARNING
 from quietfield.domain import Clique
 from quietfield.errors import Error
 
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from quietfield.releases import Release
     from quietfield.schema import Schema
 
-WARNING = (
-    "NOT PRIVATE: this is computed from the records without noise. For the curator's eyes only; do not pass it on."
-)
 MOST_TABLES = 200
 MOST_ROWS = 24
 
