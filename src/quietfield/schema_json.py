@@ -83,7 +83,7 @@ def read(data: Any) -> Schema:
     if unfilled:
         raise FileError(
             f"this schema is still to be filled in for {names(unfilled, 20)}: replace each {FILL_IN!r}, "
-            f"for instance {EXAMPLES['labels']}, or take the attribute out."
+            f"for instance {EXAMPLES['labels']} or {EXAMPLES['cuts']}, or take the attribute out."
         )
     try:
         parsed = _Schema.model_validate(data)

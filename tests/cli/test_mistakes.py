@@ -298,7 +298,9 @@ def test_an_attribute_in_no_clique_is_warned_of(here: Path, capsys: pytest.Captu
 
 def test_a_dry_run_says_what_would_remain(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*PAID, "--epsilon", "0.25", "--dry-run"]) == 0
-    assert "afterwards  after this, epsilon 0.75 of 1 would remain" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "afterwards  after this, epsilon 0.75 of 1 would remain" in shown
+    assert "tables      1, 6 cells" in shown  # the noisy total is no table
     assert qf.Ledger("budget.db").spent == 0
     assert main([*PAID, "--epsilon", "0.25", "--dry-run", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["afterwards"] == "after this, epsilon 0.75 of 1 would remain"

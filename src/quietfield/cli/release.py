@@ -3,6 +3,7 @@
 import json
 import os
 from glob import glob
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -151,7 +152,7 @@ def _planned(prepared: "Prepared", book: "Ledger | None", neighbours: str) -> di
         paid = {"ledger": book.describe(), "afterwards": book.describe_after(cost)}
     return {
         "dry run": "no record was read and nothing was paid",
-        "tables": f"{len(counted.tables)}, {many(counted.cells, 'cell')}",
+        "tables": f"{len(counted.tables)}, {many(sum(prod(table.shape) for table in counted.tables), 'cell')}",
         "noise": f"{plan.kind}, scales {', '.join(dict.fromkeys(f'{n.scale:.6g}' for n in plan.noises))}",
         "total": prepared.total_reason,
         "promise": f"epsilon {shown(plan.epsilon)}"
