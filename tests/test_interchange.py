@@ -76,7 +76,10 @@ def test_pgmpy_there_and_back(parts):
     same(model, interchange.from_pgmpy(interchange.to_pgmpy(model)), model.domain.attributes)
 
 
-@pytest.mark.parametrize("name", ["asia", "sachs", "child", "insurance", "alarm"])
+@pytest.mark.parametrize(
+    "name",
+    ["asia", "sachs", "child", *(pytest.param(name, marks=pytest.mark.heavy) for name in ("insurance", "alarm"))],
+)
 def test_marginals_equal_pgmpys_on_published_networks(name):
     """All clique marginals (families of the network), and one conditional, by pgmpy's own elimination."""
     if not NETWORKS.exists():

@@ -16,6 +16,7 @@ from quietfield.cli import main
 from quietfield.learning.reports import FitReport
 from quietfield.publication import COUNTED, INFERRED, UNMEASURED, people_tables
 from quietfield.spreadsheets import Sheet, sheet_names, workbook
+from quietfield.uncertainty import of_fit
 
 DOMAIN = qf.Domain({"age": ["young", "old"], "smokes": ["no", "yes"], "visits": 3})
 #: What XML cannot hold, or reads as another kind of line end.
@@ -63,7 +64,8 @@ def test_what_no_clique_joins_is_marked(model):
 
 def test_what_no_table_holds_is_marked_and_has_no_margins():
     domain = qf.Domain({"a": 2, "left out": 2})
-    model = qf.fit(qf.Release.from_tables(domain, {"a": [60.0, 40.0]}, noise=qf.Laplace(1.0)))
+    release = qf.Release.from_tables(domain, {"a": [60.0, 40.0]}, noise=qf.Laplace(1.0))
+    model = qf.Model(domain, {("a",): [0.2, -0.2]}, uncertainty=of_fit(release, 100.0, np.ones(2)))
     made = people_tables(model, ["a", "left out", ("a", "left out")])
     assert [table.note for table in made.tables] == [COUNTED, UNMEASURED, UNMEASURED]
     assert [table.margins for table in made.tables] == [True, False, False]
