@@ -24,6 +24,7 @@ from quietfield.releases import Release
 
 _WORKSPACE = 60  # vectors of the size of one inference call that a fit holds at once, measured generously
 _MOST_AT_ONCE = 1024
+_TINY = 2**14  # bytes of one inference call
 _FLAT = 0.02  # nats between the cells of a table that nobody would tell apart
 _UNIFORM = (
     "nothing in the tables stands out from their noise, so this model is uniform and says nothing about the data. "
@@ -132,11 +133,16 @@ def _model(release: Release, learner: Learner, shape: Shape, data: Data, state: 
 
 
 def _at_once(shape: Shape) -> int:
-    """How many releases fit into memory side by side."""
+    """How many releases to fit side by side: as many as memory holds, but on a CPU only those of tiny problems.
+
+    A batch takes the steps of its slowest release. A GPU has room for that; a CPU is done sooner one by one.
+    """
     statistics = jax.devices()[0].memory_stats() or {}
     room = statistics.get("bytes_limit") or available_memory()
     cells = getattr(shape.engine, "plan", None)
     need = cells.memory() if cells is not None else 64 * shape.size
+    if jax.devices()[0].platform == "cpu" and need > _TINY:
+        return 1
     return int(np.clip(room // (_WORKSPACE * max(need, 1)), 1, _MOST_AT_ONCE))
 
 

@@ -53,7 +53,7 @@ class Map(Learner):
     first: int = 20  # Newton steps to the start, at most
     steps: int = 5  # Newton steps a round, at most: rounds go on from where the last one ended
     gain: float = 0.3  # nats: a climb ends when a step promises less
-    settled: float = 0.03  # relative change of the scales that ends the fit
+    settled: float = 0.08  # relative change of the scales that ends the fit
     probes: int = 4
     conjugate: int = 25
     tolerance: float = 0.05
@@ -154,7 +154,7 @@ class Map(Learner):
         diagonal = w * m * m + 1 / variances.max()
         # 1 - S / tau^2 applied to each probe, and not the dimension less a trace: of few determined parameters among
         # many, the probes' own spread would leave nothing.
-        seen = jax.vmap(lambda z: z - solve(curvature, _prior(shape, z, variances), diagonal, 0.01, 80)[0])(probes)
+        seen = jax.vmap(lambda z: z - solve(curvature, _prior(shape, z, variances), diagonal, 0.02, 60)[0])(probes)
         inside = jax.vmap(shape.interactions)(probes)
         traces = jnp.stack([(inside * seen).sum(1).mean(), ((probes - inside) * seen).sum(1).mean()])
         part = shape.interactions(theta)
