@@ -33,6 +33,7 @@ from quietfield.uncertainty import Uncertainty, of_fit
 _BLUR = 0.3  # 0, 0.1 and 1 were worse; 1 would be the whole leverage of a cell on its own fit
 _EXPECTED = 20.0  # parameters of scale 1 that every prior has seen: holds a scale that the tables say little about
 _LEAST_SHARE = 1e-6  # of b^2: keeps the sampling variance of an empty cell above zero
+_LOOSER = 5.0  # many records determine effects whatever their scale
 _SCALES = (1e-3, 1e3)  # bounds of tau: a release of pure noise would shrink it to 0, one without noise let it grow
 
 
@@ -53,7 +54,7 @@ class Map(Learner):
     first: int = 20  # Newton steps to the start, at most
     steps: int = 5  # Newton steps a round, at most: rounds go on from where the last one ended
     gain: float = 0.3  # nats: a climb ends when a step promises less
-    settled: float = 0.08  # relative change of the scales that ends the fit
+    settled: float = 0.03  # relative change of the interactions' scale that ends the fit; of the other, _LOOSER times it
     probes: int = 4
     conjugate: int = 25
     tolerance: float = 0.05
@@ -81,7 +82,7 @@ class Map(Learner):
             lambda: (variances, determined),
             lambda: self._evidence(shape, data, found.theta, at, variances),
         )
-        near = ~first & (jnp.max(jnp.abs(jnp.log(fresh / variances))) / 2 < self.settled)
+        near = ~first & (jnp.abs(jnp.log(fresh / variances)) / 2 < self.settled * jnp.array([1.0, _LOOSER])).all()
         kept = Extra(jnp.where(last, prior, fresh), part, round + 1, near)
         return State(theta, found.value, state.steps + found.steps, settled, kept)
 
@@ -154,7 +155,7 @@ class Map(Learner):
         diagonal = w * m * m + 1 / variances.max()
         # 1 - S / tau^2 applied to each probe, and not the dimension less a trace: of few determined parameters among
         # many, the probes' own spread would leave nothing.
-        seen = jax.vmap(lambda z: z - solve(curvature, _prior(shape, z, variances), diagonal, 0.02, 60)[0])(probes)
+        seen = jax.vmap(lambda z: z - solve(curvature, _prior(shape, z, variances), diagonal, 0.01, 80)[0])(probes)
         inside = jax.vmap(shape.interactions)(probes)
         traces = jnp.stack([(inside * seen).sum(1).mean(), ((probes - inside) * seen).sum(1).mean()])
         part = shape.interactions(theta)
