@@ -322,3 +322,10 @@ def test_a_wrong_option_is_named_with_what_was_expected(method, options, words):
     release = qf.simulate("chain", attributes=3, states=2).release
     with pytest.raises(qf.Error, match=words):
         qf.fit(release, method, **options)
+
+
+def test_a_public_total_of_zero_is_said_to_be_that():
+    domain = qf.Domain({"a": 2})
+    release = qf.Release.from_tables(domain, {("a",): [1.0, -1.0]}, noise=qf.Laplace(1.0), total=0)
+    with pytest.raises(Error, match="public number of records is 0: there is nothing to learn from"):
+        qf.fit(release)

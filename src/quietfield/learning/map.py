@@ -54,7 +54,7 @@ class Map(Learner):
     first: int = 20  # Newton steps to the start, at most
     steps: int = 5  # Newton steps a round, at most: rounds go on from where the last one ended
     gain: float = 0.3  # nats: a climb ends when a step promises less
-    settled: float = 0.03  # relative change of the interactions' scale that ends the fit; of the other, _LOOSER times it
+    settled: float = 0.03  # relative change of the interactions' scale that ends the fit; _LOOSER for effects
     probes: int = 4
     conjugate: int = 25
     tolerance: float = 0.05

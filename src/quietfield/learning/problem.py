@@ -251,9 +251,12 @@ def estimate_total(release: Release) -> float:
             raise Error("this release has neither a total nor a complete table, so the number of records is unknown.")
         weights = [1 / variance for _, variance in evidence]
         total = sum(w * value for w, (value, _) in zip(weights, evidence, strict=True)) / sum(weights)
+    if release.total_is_public and not total > 0:
+        raise Error(f"the public number of records is {total:g}: there is nothing to learn from.")
     if not total > 0:
         raise Error(
             f"the number of records is estimated as {total:.3g}, which is not positive: the noise is larger than the "
-            "data. Release again with a larger epsilon or fewer tables, or give the total if it is public."
+            "data, so no model can be learned from this release. Its curator could publish fewer tables, use a larger "
+            "epsilon, or make the total public."
         )
     return total
