@@ -1,5 +1,6 @@
 """Ctrl-C ends a command wherever it is: in foreign code, while modules load, in callbacks that ignore exceptions."""
 
+import json
 import os
 import signal
 import subprocess
@@ -117,6 +118,21 @@ def test_the_first_fit_of_a_command(loaded: str, later: float, tmp_path: Path) -
     done = subprocess.run(command, capture_output=True, cwd=tmp_path, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"Interrupted.\n")
     assert os.listdir(tmp_path) == ["r.qfr"]
+
+
+def test_it_ends_where_nobody_reads_any_more() -> None:
+    """In a pipeline, Ctrl-C ends what reads before what writes."""
+    reads, writes = os.pipe()
+    os.close(reads)
+    script = "from quietfield import cli\ncli._run = lambda *_: cli.INTERRUPTED\ncli.main()"
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", script, "--json"], stdout=subprocess.PIPE, stderr=writes, timeout=60, check=False
+        )
+    finally:
+        os.close(writes)
+    assert done.returncode == 130
+    assert json.loads(done.stdout) == {"error": "Interrupted.", "exit_code": 130}
 
 
 def test_what_is_being_written_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

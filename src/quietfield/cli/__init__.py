@@ -17,6 +17,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from types import TracebackType
@@ -217,11 +218,16 @@ def _ended(end: SystemExit) -> int:
 
 def _leave(as_json: bool) -> None:
     """End the process at once, without what Python does at its end; from any thread."""
-    remove_temporary()
-    os.write(2, b"Interrupted.\n")
+    said = {2: b"Interrupted.\n"}
     if as_json:
-        os.write(1, json.dumps({"error": "Interrupted.", "exit_code": INTERRUPTED}).encode() + b"\n")
-    os._exit(INTERRUPTED)
+        said[1] = json.dumps({"error": "Interrupted.", "exit_code": INTERRUPTED}).encode() + b"\n"
+    try:
+        remove_temporary()
+        for stream, text in said.items():
+            with suppress(OSError):  # whoever was reading was interrupted too
+                os.write(stream, text)
+    finally:
+        os._exit(INTERRUPTED)
 
 
 def _flush() -> None:
