@@ -146,6 +146,30 @@ def test_the_gradient_baseline_is_tuned_once_a_cell(monkeypatch: pytest.MonkeyPa
     assert calls == [2, 3, 3]
 
 
+def test_replications_of_the_gradient_baseline_differ_when_they_are_learned_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from quietfield.curator import psgd
+
+    seeds = []
+
+    def noted(rows, domain, structure, settings, *, seed, **_):
+        seeds.append(seed)
+        raise Error("not learned here")
+
+    monkeypatch.setattr(psgd, "psgd_grid", noted)
+    monkeypatch.setattr(fig3b, "_tuned", lambda trial: psgd.Settings())
+    trials = [
+        Trial("fig3b", "building-tiny", 0, 100, 1.0, 0, population, replication, "psgd-small")
+        for population in (0, 1)
+        for replication in (0, 1, 2)
+    ]
+    for trial in trials:
+        with pytest.warns(UserWarning, match="not learned here"):
+            fig3b.run([trial])
+    assert len(set(seeds)) == 6
+
+
 @pytest.mark.filterwarnings("ignore:naive, building-tiny")
 def test_a_release_that_is_refused_is_counted_and_stops_no_other() -> None:
     """At a tiny epsilon about half of the estimated totals are negative."""

@@ -157,11 +157,11 @@ def _gradients(trials: Sequence[Trial], parts: Sequence[mobility.Split]) -> list
     One row a unit is what it can protect: a unit's other segments would each cost as much again.
     """
     found: dict[Trial, Model] = {}
-    for key in dict.fromkeys((trial._replace(replication=0)) for trial in trials):
+    for key in dict.fromkeys(trial._replace(replication=0) for trial in trials):
         some = [trial for trial in trials if trial._replace(replication=0) == key]
         part = parts[trials.index(some[0])]
         best = _tuned(key._replace(population=0))
-        found.update(zip(some, (run.model for run in _descents(part, key, [best] * len(some), 1)), strict=True))
+        found.update(zip(some, (run.model for run in _descents(part, some[0], [best] * len(some), 1)), strict=True))
     return [found[trial] for trial in trials]
 
 
@@ -180,9 +180,11 @@ def _tuned(trial: Trial) -> Any:
 def _descents(part: mobility.Split, trial: Trial, settings: Sequence[Any], stream: int) -> list[Any]:
     from quietfield.curator.psgd import psgd_grid
 
+    # By the replication too: those that are learned later, or one by one, have noise of their own.
+    seed = 2 * (trial.population + 1000 * trial.replication) + stream
     return psgd_grid(
         mobility.one_each(part, trial.population), part.walks.domain, part.walks.structure, settings,
-        epsilon=trial.epsilon, ledger=None, paper=True, seed=2 * trial.population + stream,
+        epsilon=trial.epsilon, ledger=None, paper=True, seed=seed,
     )  # fmt: skip
 
 
