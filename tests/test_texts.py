@@ -28,7 +28,9 @@ def test_what_is_cut_fits_and_is_whole_letters(text, most):
         assert columns(text) <= most
 
 
-@pytest.mark.parametrize("letter", [FAMILY, "e\u0301\u0323", "👍🏽", "🇩🇪", "年", "\u0915\u094d", "🏳️\u200d🌈"])
+@pytest.mark.parametrize(
+    "letter", [FAMILY, "e\u0301\u0323", "👍🏽", "🇩🇪", "年", "\u0915\u094d", "\u0915\u093f", "🏳️\u200d🌈"]
+)
 def test_one_letter_to_a_reader_is_one_letter(letter):
     assert list(letters(letter * 3)) == [letter] * 3
 

@@ -58,9 +58,7 @@ def letters(text: str) -> Iterator[str]:
     found = ""
     for c in text:
         flag = len(found) == 1 and _regional(found) and _regional(c)
-        if found and (
-            flag or found.endswith(JOINER) or c == JOINER or _columns(c) == 0 or 0x1F3FB <= ord(c) <= 0x1F3FF
-        ):
+        if found and (flag or found.endswith(JOINER) or _mark(c) or 0x1F3FB <= ord(c) <= 0x1F3FF):
             found += c
             continue
         if found:
@@ -68,6 +66,10 @@ def letters(text: str) -> Iterator[str]:
         found = c
     if found:
         yield found
+
+
+def _mark(c: str) -> bool:
+    return _columns(c) == 0 or unicodedata.category(c) == "Mc"  # vowel signs of Indic scripts take room of their own
 
 
 def _columns(c: str) -> int:
