@@ -189,6 +189,23 @@ def test_the_ledger_pays_first_and_mistakes_cost_nothing(files, people):
     assert len(ledger.charges) == 2
 
 
+def test_no_value_is_looked_at_before_the_ledger_has_paid(files):
+    """Whether a frame or a list can be opened at all may depend on a record."""
+    ledger = qf.Ledger.create(files / "b.db", epsilon=1, unit=qf.Rows(1))
+    spent = []
+
+    class Column(list):
+        def __iter__(self):
+            spent.append(float(ledger.spent))
+            return super().__iter__()
+
+    columns = {"a": Column(["x", "y"]), "b": Column([0, 1, 2]), "c": Column([0, 1])}
+    with pytest.raises(qf.Error, match="differ in length"):
+        evaluation.private_score(MODEL, columns, SCHEMA, epsilon="0.4", unit=qf.Rows(1), ledger=ledger)
+    assert spent
+    assert set(spent) == {0.4}
+
+
 def test_gaussian_scores_are_charged_by_rho(people, tmp_path):
     ledger = qf.Ledger.create(tmp_path / "b.db", epsilon=2, delta=1e-6, unit=qf.Rows(1), accounting_by="zcdp")
     found = evaluation.private_score(

@@ -20,7 +20,7 @@ import numpy as np
 
 from quietfield import accounting
 from quietfield.curator import WARNING, mechanism
-from quietfield.curator.counting import count, engine
+from quietfield.curator.counting import count, engine, in_database
 from quietfield.curator.counting.statfiles import StatFile
 from quietfield.curator.ledger import Ledger, now
 from quietfield.curator.sequences import Log
@@ -295,7 +295,10 @@ def _rows(unit: Unit) -> int:
 
 
 def _reader(source: Any, schema: Schema, unit: Unit) -> Callable[[], np.ndarray]:
-    """What reads the records that are scored, as codes. Private. What can be refused without a look is refused here."""
+    """What reads the records that are scored, as codes. Private. What can be refused without a look is refused here.
+
+    Frames, lists and streams cannot be opened without a look at their values, so that waits until it is paid for.
+    """
     person = unit if isinstance(unit, Person) else None
     if isinstance(source, np.ndarray):
         if person is not None:
@@ -305,17 +308,15 @@ def _reader(source: Any, schema: Schema, unit: Unit) -> Callable[[], np.ndarray]
         return lambda: _array_codes(source, schema)
     if isinstance(source, Log):
         raise Error("a score is of records, and a log of sequences has none; write its segments to a file first.")
-    found = engine(source)
-    read: Callable[..., np.ndarray] | None = getattr(found, "codes", None)
-    if read is None:
+    if in_database(source):
         raise Error("a score reads records within this process, and a database keeps them; write them to a file first.")
     if isinstance(source, str | Path | StatFile):  # a file's header tells without a look at any record
-        columns = found.columns()
+        columns = engine(source).columns()
         wanted = [*(schema.column(name) for name in schema), *(person.columns if person is not None else ())]
         missing = [name for name in dict.fromkeys(wanted) if name not in columns]
         if missing:
             raise Error(f"the data has no column {names(missing)}; check the schema, the unit and the first line.")
-    return lambda: read(schema, person)
+    return lambda: engine(source).codes(schema, person)  # type: ignore[attr-defined]  # the engine of all that is left
 
 
 def _array_codes(source: np.ndarray, schema: Schema) -> np.ndarray:

@@ -16,7 +16,7 @@ from quietfield.curator.units import Person, Rows, Statistics, Unit
 from quietfield.errors import Error, names
 from quietfield.schema import Schema
 
-__all__ = ["Counts", "Engine", "check", "columns", "count", "engine"]
+__all__ = ["Counts", "Engine", "check", "columns", "count", "engine", "in_database"]
 
 
 class Engine(Protocol):
@@ -35,13 +35,11 @@ def engine(source: Any) -> Engine:
     """The engine for a source: DuckDB for files, frames, Arrow and relations; arrays and Ibis tables have their own."""
     import numpy as np
 
-    from quietfield.curator.sequences import Log
-
     if isinstance(source, np.ndarray):
         from quietfield.curator.counting.arrays import ArrayEngine
 
         return ArrayEngine(source)
-    if type(source.data if isinstance(source, Log) else source).__module__.partition(".")[0] == "ibis":
+    if in_database(source):
         from quietfield.curator.counting.databases import IbisEngine
 
         return IbisEngine(source)
@@ -50,6 +48,13 @@ def engine(source: Any) -> Engine:
     except ModuleNotFoundError:
         raise Error("counting needs DuckDB; install it with: pip install 'quietfield[curator]'") from None
     return DuckEngine(source)
+
+
+def in_database(source: Any) -> bool:
+    """Whether a database keeps these records."""
+    from quietfield.curator.sequences import Log
+
+    return type(source.data if isinstance(source, Log) else source).__module__.partition(".")[0] == "ibis"
 
 
 def columns(source: Any) -> Mapping[str, str]:
