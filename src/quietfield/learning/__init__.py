@@ -74,7 +74,7 @@ def fit(
 ) -> "Model | list[Model]":
     """Learn a model from a release alone; or, from a list of releases, a list of models.
 
-    The default needs no tuning. Releases of one structure are learned side by side, in one call on the device.
+    The default needs no tuning. Releases of one structure share what is compiled, and on a GPU are learned together.
     ``model.report`` says how the fit went; ``callback`` gets the report (of a list, the list of reports) after each
     round. Interrupted from the keyboard, a fit returns the best so far, marked as not converged.
 
