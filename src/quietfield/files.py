@@ -16,8 +16,8 @@ import secrets
 import shutil
 import struct
 import zipfile
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,29 +36,29 @@ TEMPORARY: set[Path] = set()
 def write_atomically(path: str | Path, data: bytes) -> None:
     """Write a whole file or none: to a temporary neighbour first, synced, then renamed."""
     path = Path(path)
-    temporary = _neighbour(path)
-    TEMPORARY.add(temporary)
-    try:
-        with open(temporary, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        raise FileError(f"cannot write {path}: {error.strerror}; choose a path that you may write to.") from None
-    finally:
-        _remove(temporary)
+    with neighbour(path) as temporary:
+        try:
+            with open(temporary, "xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except OSError as error:
+            raise FileError(f"cannot write {path}: {error.strerror}; choose a path that you may write to.") from None
 
 
-def _neighbour(path: Path) -> Path:
+@contextmanager
+def neighbour(path: Path) -> Iterator[Path]:
+    """A free name beside a path, for a file until it is whole; nothing stays under it, however the process ends."""
     whole = Path(os.path.abspath(path))  # "." has no name of its own
-    return whole.parent / f".{whole.name[:60]}.{secrets.token_hex(4)}.tmp"  # a name has at most 255 bytes
-
-
-def _remove(path: Path) -> None:
-    with suppress(FileNotFoundError, NotADirectoryError):  # it is not there, or its folder is a file
-        path.unlink()
-    TEMPORARY.discard(path)
+    made = whole.parent / f".{whole.name[:60]}.{secrets.token_hex(4)}.tmp"  # a name has at most 255 bytes
+    TEMPORARY.add(made)
+    try:
+        yield made
+    finally:
+        with suppress(FileNotFoundError, NotADirectoryError):  # it is not there, or its folder is a file
+            made.unlink()
+        TEMPORARY.discard(made)
 
 
 def remove_temporary() -> None:
@@ -74,18 +74,16 @@ def remove_temporary() -> None:
 def check_writable(path: str | Path) -> None:
     """Refuse a path where :func:`write_atomically` would fail: a temporary neighbour is made and taken away."""
     path = Path(path)
-    temporary = _neighbour(path)
-    try:
-        if os.path.isdir(path) or not os.path.isdir(path.absolute().parent):
-            raise FileError(f"cannot write {path}: it is a folder, or in none; choose another path.")
-        with open(temporary, "xb"):
-            pass
-        with suppress(FileNotFoundError):
-            os.lstat(path)  # a name that is too long, for instance
-    except OSError as error:
-        raise FileError(f"cannot write {path}: {error.strerror}; choose a path that you may write to.") from None
-    finally:
-        _remove(temporary)
+    with neighbour(path) as temporary:
+        try:
+            if os.path.isdir(path) or not os.path.isdir(path.absolute().parent):
+                raise FileError(f"cannot write {path}: it is a folder, or in none; choose another path.")
+            with open(temporary, "xb"):
+                pass
+            with suppress(FileNotFoundError):
+                os.lstat(path)  # a name that is too long, for instance
+        except OSError as error:
+            raise FileError(f"cannot write {path}: {error.strerror}; choose a path that you may write to.") from None
 
 
 def read_bytes(path: str | Path, limit: int = TABLES_LIMIT) -> bytes:

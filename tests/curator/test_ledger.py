@@ -18,6 +18,7 @@ from quietfield.cli import main
 from quietfield.curator.ledger import BudgetExceeded, Ledger
 from quietfield.curator.units import Person, Rows
 from quietfield.errors import Error, FileError
+from quietfield.files import remove_temporary
 
 ROW = {"unit": Rows(1), "neighbours": "add_remove"}
 
@@ -265,6 +266,31 @@ def test_an_existing_file_is_never_overwritten(tmp_path, ledger):
         Ledger.create(ledger.path, epsilon=100, unit=Rows(1))
     assert ledger.total == 1
     assert [p.name for p in tmp_path.iterdir()] == ["budget.db"]
+
+
+def test_a_process_that_ends_at_once_leaves_nothing_of_a_ledger(tmp_path, monkeypatch):
+    seen = []
+
+    class Stopped(sqlite3.Connection):
+        def execute(self, sql, *values):
+            if sql == "COMMIT":
+                seen.append(os.listdir(tmp_path))
+                remove_temporary()
+                seen.append(os.listdir(tmp_path))
+                raise sqlite3.OperationalError("stopped")
+            return super().execute(sql, *values)
+
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *path, **options: connect(*path, **options, factory=Stopped))
+    with pytest.raises(FileError, match="stopped"):
+        Ledger.create(tmp_path / "b.db", epsilon=1, unit=Rows(1))
+    assert [len(names) for names in seen] == [1, 0]
+
+
+def test_a_long_name_in_letters_of_several_bytes(tmp_path):
+    path = tmp_path / f"{'年' * 78}.db"
+    assert Ledger.create(path, epsilon=1, unit=Rows(1)).charge("r", epsilon=1, **ROW).number == 1
+    assert os.listdir(tmp_path) == [path.name]
 
 
 def test_a_folder_that_cannot_be_written_is_a_clear_error(tmp_path):

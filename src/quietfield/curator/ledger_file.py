@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from quietfield.errors import FileError, many
-from quietfield.files import canonical_json
+from quietfield.files import canonical_json, neighbour
 
 APPLICATION, VERSION = 0x51464C44, 1
 
@@ -92,29 +92,28 @@ def create_file(target: Path, row: dict[str, Any]) -> None:
     """
     row = {**row, "salt": secrets.token_hex(16)}
     row["digest"] = digest("", row)
-    temporary = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.tmp")
-    try:
-        with open(temporary, "xb"):
-            pass
-        connection = sqlite3.connect(temporary, isolation_level=None)
+    with neighbour(target) as temporary:
         try:
-            connection.execute("PRAGMA synchronous = EXTRA")
-            connection.executescript(
-                f"PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION}; BEGIN; {_TABLES}"
-            )
-            connection.execute(f"INSERT INTO account VALUES ({', '.join(f':{key}' for key in row)})", row)
-            connection.execute(_SEAL)
-            connection.execute("COMMIT")
-        finally:
-            connection.close()
-        with open(target, "xb"):  # claims the name, and fails where a file is; an empty file is no ledger
-            pass
-        os.replace(temporary, target)
-    except FileExistsError:
-        raise FileError(f"{target} exists, and a ledger is never overwritten; choose another name.") from None
-    except OSError as error:
-        raise FileError(f"cannot write {target}: {error.strerror}; choose a path that you may write to.") from None
-    except sqlite3.Error as error:
-        raise FileError(f"cannot write {target} ({error}); choose a path that you may write to.") from None
-    finally:
-        temporary.unlink(missing_ok=True)
+            with open(temporary, "xb"):
+                pass
+            connection = sqlite3.connect(temporary, isolation_level=None)
+            try:
+                # Until it has its name, nothing needs to be rolled back: no journal is left beside it.
+                connection.executescript("PRAGMA synchronous = EXTRA; PRAGMA journal_mode = MEMORY;")
+                connection.executescript(
+                    f"PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {VERSION}; BEGIN; {_TABLES}"
+                )
+                connection.execute(f"INSERT INTO account VALUES ({', '.join(f':{key}' for key in row)})", row)
+                connection.execute(_SEAL)
+                connection.execute("COMMIT")
+            finally:
+                connection.close()
+            with open(target, "xb"):  # claims the name, and fails where a file is; an empty file is no ledger
+                pass
+            os.replace(temporary, target)
+        except FileExistsError:
+            raise FileError(f"{target} exists, and a ledger is never overwritten; choose another name.") from None
+        except OSError as error:
+            raise FileError(f"cannot write {target}: {error.strerror}; choose a path that you may write to.") from None
+        except sqlite3.Error as error:
+            raise FileError(f"cannot write {target} ({error}); choose a path that you may write to.") from None
