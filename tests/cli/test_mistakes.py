@@ -130,6 +130,7 @@ def test_4_an_epsilon_that_needs_more_noise_than_counts_can_hold(
     ("words", "said"),
     [
         (["plan", "schema.json", "--structure", "chain", "--epsilon", "1", "--records", str(10**30)], "from 1 to"),
+        (["plan", "schema.json", "--structure", "chain", "--records", "0"], "from 1 to"),
         (["preview", "schema.json", "--structure", "chain", "--records", str(10**30)], "from 1 to"),
         (["preview", "schema.json", "--structure", "chain", "--records", "0"], "from 1 to"),
         (["preview", "schema.json", "--structure", "chain", "--records", "9", "--seconds", "inf"], "how long"),

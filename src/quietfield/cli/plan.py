@@ -58,7 +58,8 @@ def plan(
         figures.check_memory(free)
     except TooLarge as refusal:
         advice = str(refusal)
-    tables, reason = _noise(domain, wanted, epsilon, delta, unit, noise, neighbours, records)
+    guess = None if records is None else planning.guessed_records(records)
+    tables, reason = _noise(domain, wanted, epsilon, delta, unit, noise, neighbours, guess)
     if as_json:
         content: dict[str, Any] = {
             **figures.to_json(),
@@ -112,7 +113,6 @@ def _noise(
         return (), ""
     whom = arguments.unit(unit)
     counted, reason = chosen(structure, domain, whom, neighbours, "auto", noise)  # type: ignore[arg-type]
-    guess = None if records is None else planning.guessed_records(records)
     planned = planning.noises(counted, epsilon=epsilon, delta=delta, noise=noise)
     normalised = getattr(whom, "normalise", False)  # each record then adds 1/K, which needs a guess of its own
-    return planning.table_noises(counted, planned, None if normalised else guess), reason
+    return planning.table_noises(counted, planned, None if normalised else records), reason
