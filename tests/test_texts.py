@@ -1,11 +1,13 @@
 """Names as people see them: cut between letters, never too wide, nothing that reorders what stands beside them."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from quietfield.domain import Domain
 from quietfield.drawing import bars, structure_svg
+from quietfield.model import Model
 from quietfield.structures import chain
 from quietfield.texts import REORDERING, columns, cut, letters, shown
 
@@ -46,7 +48,10 @@ def test_bars_of_wide_labels_stand_in_one_column():
     assert len({columns(line.partition("█")[0]) for line in lines}) == 1
 
 
-def test_a_name_in_a_graph_cannot_reorder_the_others():
-    picture = structure_svg(Domain({"\u202egnorw": 2, "b": 2}), chain(["\u202egnorw", "b"]))
-    assert "\u202e" not in picture
-    assert "\\u202egnorw" in picture
+def test_a_name_in_a_graph_or_a_notebook_cannot_reorder_the_others():
+    domain = Domain({"\u202egnorw": 2, "b": ["x", "\u202ey"]})
+    structure = chain(["\u202egnorw", "b"])
+    model = Model(domain, {clique: np.zeros((2, 2)) for clique in structure})
+    for picture in (structure_svg(domain, structure), domain._repr_html_(), model._repr_html_()):
+        assert "\u202e" not in picture
+        assert "\\u202egnorw" in picture

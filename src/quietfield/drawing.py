@@ -67,8 +67,8 @@ def structure_svg(domain: Domain, structure: Structure) -> str:
 def facts_html(caption: str, facts: Iterable[tuple[str, str]], picture: str = "") -> str:
     """Facts as a table, beside a picture if there is one: what a notebook shows for a domain, a release, a model."""
     rows = "".join(
-        f"<tr style='background:none'><th scope='row' style='{CELL};font-weight:600'>{escape(name)}</th>"
-        f"<td style='{CELL};overflow-wrap:anywhere'><bdi>{escape(text)}</bdi></td></tr>"
+        f"<tr style='background:none'><th scope='row' style='{CELL};font-weight:600'>{escape(shown(name))}</th>"
+        f"<td style='{CELL};overflow-wrap:anywhere'><bdi>{escape(shown(text))}</bdi></td></tr>"
         for name, text in facts
     )
     table = (
@@ -92,10 +92,10 @@ def domain_html(domain: Domain) -> str:
 
 def model_html(model: "Model") -> str:
     """What a notebook shows for a model: its graph, its cliques and how it was learned."""
-    shown = "; ".join(" × ".join(clique) for clique in model.cliques[:12])
+    listed = "; ".join(" × ".join(clique) for clique in model.cliques[:12])
     more = f"; … {len(model.cliques) - 12} more" if len(model.cliques) > 12 else ""
     facts = [
-        ("cliques", f"{shown}{more}"),
+        ("cliques", f"{listed}{more}"),
         ("parameters", many(model.parameters, "log-potential")),
         ("inference", model.method),
     ]

@@ -284,7 +284,7 @@ class Release:
     def _repr_html_(self) -> str:
         from quietfield.drawing import facts_html
 
-        return facts_html("Release", [(name, printable(text)) for name, text in self._facts()])
+        return facts_html("Release", self._facts())
 
 
 def printable(text: str) -> str:
