@@ -93,6 +93,23 @@ def test_outside_of_it_signals_are_as_before() -> None:
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGALRM), sys.unraisablehook) == before
 
 
+def test_other_signals_end_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    from quietfield.cli import interrupts
+
+    monkeypatch.setattr(interrupts, "PATIENCE", 0.05)
+    left: list[bool] = []
+    heard: list[int] = []
+    before = signal.signal(signal.SIGUSR1, lambda number, _: heard.append(number))
+    try:
+        with interrupts.Interrupts(lambda: left.append(True)):
+            signal.raise_signal(signal.SIGUSR1)
+            time.sleep(0.3)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert heard == [signal.SIGUSR1]
+    assert not left
+
+
 INTERRUPTED = """
 import os, signal, sys, threading, time
 

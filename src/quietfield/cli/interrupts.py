@@ -78,7 +78,7 @@ class Interrupts:
                 if signal.getsignal(signal.SIGINT) != self._asked:
                     continue  # some work has its own way to be interrupted
                 times += numbers.count(signal.SIGINT)
-                if times > 1 or not self.raised.wait(PATIENCE):
+                if times and (times > 1 or not self.raised.wait(PATIENCE)):  # other signals are told here too
                     self.leave()
 
 
