@@ -33,9 +33,7 @@ class Uncertainty:
     total: float  # N, public or estimated
     total_variance: float  # of the estimate's error; 0 where N is public
     total_weights: tuple[float, ...]  # per table, how much one more in each cell adds to the estimate of N
-    variances: tuple[
-        float, float
-    ]  # of the prior as the fit used it: of interactions, and of effects of fewer attributes
+    variances: tuple[float, float]  # of the prior as the fit used it: interactions, effects of fewer attributes
     drawn: tuple[float, float]  # of the parameters themselves, as the release shows them
 
     def to_json(self) -> dict[str, Any]:

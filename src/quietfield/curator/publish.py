@@ -121,7 +121,6 @@ def release(
     }
     from quietfield.curator.counting import count, lines
 
-    lines.check_neighbours(source, counted)
     _check_source(source, prepared)
     name, started = secrets.token_hex(16), now()
     paid = None
