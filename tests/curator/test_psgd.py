@@ -408,6 +408,24 @@ def test_reading_comes_after_the_charge(ledger):
     assert ledger.spent > 0
 
 
+def test_columns_are_opened_after_the_charge(ledger):
+    spent = []
+
+    class Column(list):
+        def __iter__(self):
+            spent.append(ledger.spent)
+            return super().__iter__()
+
+    columns = {name: Column([0] * (i + 1)) for i, name in enumerate(DOMAIN)}
+    with pytest.raises(Error, match="no column 'a'"):
+        psgd({"x": columns["a"]}, DOMAIN, CHAIN, FULL, **QUICK, ledger=ledger)
+    assert ledger.spent == 0
+    with pytest.raises(Error, match="differ in length"):
+        psgd(columns, DOMAIN, CHAIN, FULL, **QUICK, ledger=ledger)
+    assert spent
+    assert all(spent)
+
+
 @pytest.mark.parametrize("bad", [
     {"a": [0]}, np.array([["secret"] * 3]), np.array([[0.5, 1.0, 0.0]]), "secret", [[0, 1, 0], [0]], [[0], [1], [None]],
     {"a": [0], "b": [0, 1], "c": [0]}, {"a": "secret", "b": [0], "c": [0]}, Path("secret"), 17,

@@ -15,7 +15,7 @@ Glossary: w parameters (one a cell of each untied table), theta = w laid out for
 """
 
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
 from itertools import product
@@ -223,9 +223,10 @@ def codes_inside(domain: Domain, records: Any) -> Any:
 
 
 def reading(domain: Domain, records: Any) -> Callable[[], Any]:
-    """What reads the records as :func:`codes_inside` says. What is refused is refused here, before any is read.
+    """What reads the records as :func:`codes_inside` says. What can be refused without a look is refused here.
 
-    Values of frames and columns are read one by one, as in a count: no record changes how another is read.
+    Frames and columns cannot be opened without a look at their values, so that waits until it is paid for. Values are
+    read one by one, as in a count: no record changes how another is read.
     """
     import numpy as np
 
@@ -238,19 +239,21 @@ def reading(domain: Domain, records: Any) -> Callable[[], Any]:
             f"records are an array of whole numbers, a mapping of columns or a frame, not a {type(records).__name__}; "
             "make an array of rows of codes with np.array(rows)."
         )
-    from quietfield.curator.counting import engine
+    from quietfield.curator.counting import engine, in_database
     from quietfield.frames import Frame
     from quietfield.schema import Labels, Schema
 
-    schema = Schema({name: Labels(domain.labels(name)) for name in domain})
-    found: Any = engine(records.to_arrow() if isinstance(records, Frame) else records)
-    if not hasattr(found, "codes"):
+    if in_database(records):
         raise Error(f"PSGD cannot read a {type(records).__name__}; give an array, a mapping of columns or a frame.")
-    held = found.columns()
-    absent = [name for name in domain if name not in held]
-    if absent:
+    if isinstance(records, Mapping) and (absent := [name for name in domain if name not in records]):
         raise Error(f"the records have no column {names(absent)}; expected a column for each of {names(domain)}.")
-    return lambda: found.codes(schema)
+    schema = Schema({name: Labels(domain.labels(name)) for name in domain})
+
+    def read() -> Any:
+        found: Any = engine(records.to_arrow() if isinstance(records, Frame) else records)
+        return found.codes(schema)
+
+    return read
 
 
 def _book(ledger: "Ledger | str | Path | None", paper: bool, seed: int | None) -> Ledger | None:
