@@ -104,6 +104,13 @@ def test_newton_finds_the_maximum_that_scipy_finds():
         spd = matrix.T @ matrix
         solved, _ = solve(lambda p: spd @ p, jnp.ones(8), jnp.diag(spd), 1e-12, 100)
         np.testing.assert_allclose(solved, np.linalg.solve(spd, np.ones(8)), atol=1e-8)
+        # With a seed, part of the right side comes out of the operator itself.
+        seed, twist = jnp.arange(8.0), jnp.asarray(random.normal(size=(8, 8)))
+        solved, right = solve(
+            lambda p, seeding: jnp.where(seeding, twist @ p, spd @ p), jnp.ones(8), jnp.diag(spd), 1e-12, 100, seed
+        )
+        np.testing.assert_allclose(right, 1 + twist @ seed, atol=1e-12)
+        np.testing.assert_allclose(solved, np.linalg.solve(spd, right), atol=1e-7)
 
 
 @pytest.mark.parametrize("method", ["map", "naive"])
@@ -313,6 +320,9 @@ def test_a_release_that_says_nothing_gives_a_uniform_model_that_says_so(method):
     [
         ("map", {"rounds": "many"}, "rounds of the method 'map' is a whole number, not 'many'"),
         ("map", {"rounds": 0}, "at least 1"),
+        ("map", {"rounds": 1}, "at least 2 rounds"),
+        ("map", {"gain": float("nan")}, "gain .* is finite and not negative"),
+        ("cgm", {"tolerance": -1.0}, "tolerance .* is finite and not negative"),
         ("map", {"speed": 1}, "has no option 'speed'; expected some of 'rounds'"),
         ("naive", {"regularisation": True}, "is a number, not True"),
         ("naive", {"project": 1}, "is True or False, not 1"),
@@ -329,3 +339,25 @@ def test_a_public_total_of_zero_is_said_to_be_that():
     release = qf.Release.from_tables(domain, {("a",): [1.0, -1.0]}, noise=qf.Laplace(1.0), total=0)
     with pytest.raises(Error, match="public number of records is 0: there is nothing to learn from"):
         qf.fit(release)
+
+
+def test_of_a_list_the_callback_hears_of_all_that_were_begun():
+    releases = list(qf.simulate("chain", attributes=6, states=5, records=3000).releases(3))
+    heard = []
+    models = qf.fit(releases, callback=heard.append)
+    assert [len(reports) for reports in heard] == sorted(len(reports) for reports in heard)
+    assert [(r.rounds, r.objective) for r in heard[-1]] == [(m.report.rounds, m.report.objective) for m in models]
+
+
+def test_an_interrupted_list_is_given_up_where_releases_were_not_begun():
+    releases = list(qf.simulate("chain", attributes=6, states=5, records=3000).releases(3))
+
+    def interrupt(reports):
+        if reports[0].rounds == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        qf.fit(releases, callback=interrupt)
+    model = qf.fit(releases[0], callback=lambda report: interrupt([report]))
+    assert not model.report.converged
+    assert "interrupted" in model.report.advice

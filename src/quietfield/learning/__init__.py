@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from importlib import import_module
+from math import inf
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, overload
 
@@ -36,6 +37,8 @@ def _learner(method: str, options: dict[str, Any]) -> "Learner":
             raise Error(f"the option {option} of the method {method!r} is {expected}, not {value!r}.")
         if kind is int and value < 1:
             raise Error(f"the option {option} of the method {method!r} is at least 1, not {value!r}.")
+        if kind is float and value is not None and not 0 <= value < inf:
+            raise Error(f"the option {option} of the method {method!r} is finite and not negative, not {value!r}.")
     return made(**options)
 
 
@@ -75,8 +78,9 @@ def fit(
     """Learn a model from a release alone; or, from a list of releases, a list of models.
 
     The default needs no tuning. Releases of one structure share what is compiled, and on a GPU are learned together.
-    ``model.report`` says how the fit went; ``callback`` gets the report (of a list, the list of reports) after each
-    round. Interrupted from the keyboard, a fit returns the best so far, marked as not converged.
+    ``model.report`` says how the fit went; ``callback`` gets the report (of a list, the reports of all that were begun)
+    after each round. Interrupted from the keyboard, a fit returns the best so far, marked as not converged; a list is
+    given up if some of its releases were not begun.
 
     >>> import numpy as np, quietfield as qf
     >>> domain = qf.Domain({"a": 2, "b": 2})

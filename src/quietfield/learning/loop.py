@@ -1,7 +1,7 @@
 """The one loop that drives every learner: it owns batches, stopping, progress, callbacks, interruption and the report.
 
-Releases of one structure are fitted side by side, in one call a round; between rounds the loop looks up. What is
-compiled for a structure is shared by all its releases.
+Releases of one structure are fitted side by side where that pays (see :func:`_at_once`), in one call a round; between
+rounds the loop looks up. What is compiled for a structure is shared by all its releases.
 """
 
 import time
@@ -26,12 +26,14 @@ _WORKSPACE = 60  # vectors of the size of one inference call that a fit holds at
 _MOST_AT_ONCE = 1024
 _TINY = 2**14  # bytes of one inference call
 _FLAT = 0.02  # nats between the cells of a table that nobody would tell apart
+_INTERRUPTED = "the fit was interrupted; this is the best so far. Run it again to let it end."
 _UNIFORM = (
     "nothing in the tables stands out from their noise, so this model is uniform and says nothing about the data. "
     "A larger epsilon, fewer tables or more records would show more."
 )
 
 Callback = Callable[[list[FitReport]], None]
+Look = Callable[[Sequence[int], list[FitReport]], None]  # which of the releases at hand, and their reports
 
 
 def drive(
@@ -44,23 +46,30 @@ def drive(
         batches.setdefault(shape, []).append(i)
     models: dict[int, Model] = {}
     with jax.enable_x64(True), _shown(progress) as show:
+        latest: dict[int, FitReport] = {}
 
-        def look(reports: list[FitReport]) -> None:
-            show(reports, len(models), len(releases))
-            if callback is not None:
-                callback(reports)
+        def fit(shape: Shape, chunk: list[int]) -> None:
+            def look(places: Sequence[int], reports: list[FitReport]) -> None:
+                show(reports, len(models), len(releases))
+                latest.update((chunk[place], report) for place, report in zip(places, reports, strict=True))
+                if callback is not None:
+                    callback([latest[i] for i in sorted(latest)])
+
+            found = _fit_side_by_side(learner, shape, [problems[i][1] for i in chunk], inference, look)
+            for i, (state, report) in zip(chunk, found, strict=True):
+                models[i] = _model(releases[i], learner, shape, problems[i][1], state, report)
+            if any(report.advice == _INTERRUPTED for _, report in found) and len(models) < len(releases):
+                raise KeyboardInterrupt  # of those that were not begun there is nothing to return
 
         for shape, members in batches.items():
             most = _at_once(shape)
-            for chunk in (members[i : i + most] for i in range(0, len(members), most)):
-                found = _fit_side_by_side(learner, shape, [problems[i][1] for i in chunk], inference, look)
-                for i, (state, report) in zip(chunk, found, strict=True):
-                    models[i] = _model(releases[i], learner, shape, problems[i][1], state, report)
+            for start in range(0, len(members), most):
+                fit(shape, members[start : start + most])
     return [models[i] for i in range(len(releases))]
 
 
 def _fit_side_by_side(
-    learner: Learner, shape: Shape, data: list[Data], inference: str, look: Callback
+    learner: Learner, shape: Shape, data: list[Data], inference: str, look: Look
 ) -> list[tuple[State, FitReport]]:
     """Rounds until all are done, the last allowed one is over, or someone interrupts."""
     started = time.perf_counter()
@@ -91,20 +100,26 @@ def _fit_side_by_side(
         for _ in range(learner.rounds):
             rounds += ~np.atleast_1d(np.asarray(state.done))
             state = jax.block_until_ready(step(numbers, state))
-            look(reports())
+            look(range(len(data)), reports())
             if np.all(state.done):
                 break
     except KeyboardInterrupt:
         if not rounds.max() > 1 and not np.isfinite(np.asarray(state.value)).all():
             raise  # there is nothing to return yet
-        advice = "the fit was interrupted; this is the best so far. Run it again to let it end."
+        advice = _INTERRUPTED
     told = reports()
     state = jax.tree.map(np.asarray, state)
     found = [(jax.tree.map(lambda x, i=i: x[i], state) if many else state, told[i]) for i in range(len(data))]
     # Parameters so large that fast inference may have erred, or broke down: once more, in log space.
     beyond = [] if advice else [i for i in range(len(data)) if shape.beyond_floats(found[i][0].theta)]
     if beyond:
-        again = _fit_side_by_side(learner, shape.in_log_space, [data[i] for i in beyond], inference, look)
+        again = _fit_side_by_side(
+            learner,
+            shape.in_log_space,
+            [data[i] for i in beyond],
+            inference,
+            lambda places, reports: look([beyond[place] for place in places], reports),
+        )
         for i, better in zip(beyond, again, strict=True):
             found[i] = better
     return found

@@ -7,10 +7,11 @@ Cell by cell, a count n has mean N m(theta) and variance about v = N m (1 - m), 
 
 where P theta is the interaction of all attributes of each table and the rest are effects of fewer attributes. The two
 scales come from the tables too (MacKay's evidence update): tau_k^2 = |P_k theta|^2 / gamma_k, where gamma_k, the number
-of parameters that the data determine, is dim_k - tr(P_k S) / tau_k^2 with S the inverse curvature, its trace estimated
-by random probes. A few rounds of both settle. The density is averaged over what is uncertain (:func:`_blurred`); two
-corrections end the fit: the scales are set for least divergence rather than for the mode (:func:`_trust`), and one step
-accounts for the correlation of counts that the sum over cells ignores (:func:`_joined`). Nothing is left to tune.
+of parameters that the data determine, is tr(P_k (1 - S T)) with S the inverse curvature and T the prior's curvature;
+random probes estimate it. A few rounds of both settle. The density is averaged over what is uncertain
+(:func:`_blurred`); two corrections end the fit: the scales are set for least divergence rather than for the mode
+(:func:`_trust`), and one step accounts for the correlation of counts that the sum over cells ignores (:func:`_joined`).
+Nothing is left to tune.
 
 The expected information W of the cells and the Jacobian J of m give the curvature N^2 J W J + prior; J is applied to
 vectors by linearising inference once a step.
@@ -23,6 +24,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from quietfield.errors import Error
 from quietfield.learning.learner import Learner
 from quietfield.learning.likelihood import information, log_normal, log_normal_laplace
 from quietfield.learning.newton import Local, Operator, Progress, ascend, solve
@@ -60,6 +62,10 @@ class Map(Learner):
     tolerance: float = 0.05
 
     name = "map"
+
+    def __post_init__(self) -> None:
+        if self.rounds < 2:
+            raise Error(f"the method 'map' needs at least 2 rounds, one of them to start, not {self.rounds}.")
 
     def init(self, shape: Shape, data: Data, reference: State | None = None) -> State:
         return State(np.zeros(shape.size), -np.inf, 0, False, Extra(np.ones(2), np.full(2, 0.5), 0, False))
@@ -143,7 +149,7 @@ class Map(Learner):
     def _evidence(
         self, shape: Shape, data: Data, theta: jax.Array, at: tuple[jax.Array, Operator], variances: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        """tau_k^2 = |P_k theta|^2 / (dim_k - tr(P_k S) / tau_k^2)."""
+        """tau_k^2 = |P_k theta|^2 / gamma_k, both with some parameters of scale 1 added; and gamma_k by dimension."""
         m, jacobian = at
         w = _weights(shape, data, m)
         # The same probes in every fit: the same release gives the same model.

@@ -94,11 +94,6 @@ class Nlbp(Learner):
     def __post_init__(self) -> None:
         if self.damping is not None and not 0 < self.damping <= 1:
             raise Error(f"damping (alpha) lies above 0 and at most at 1, not at {self.damping!r}.")
-        if not 0 <= self.smooth < float("inf"):
-            raise Error(f"smooth is 0 (as published) or a positive number of noise scales, not {self.smooth!r}.")
-        for what, limit in (("tolerance", self.tolerance), ("settled", self.settled)):
-            if not 0 <= limit < float("inf"):
-                raise Error(f"{what} is a finite number that is not negative, not {limit!r}.")
 
     def init(self, shape: Shape, data: Data, reference: State | None = None) -> State:
         # At n = y there is no pull, so the first n' is N m(theta).
