@@ -249,3 +249,19 @@ def test_the_command(model, release, tmp_path, capsys):
         assert main(words) == 1
         assert message in capsys.readouterr().err
     assert not (tmp_path / "u").exists()
+
+
+def test_a_promise_of_another_release_is_not_quoted(release):
+    """The statement on privacy, and the report, would name an epsilon that the tables do not have."""
+    from dataclasses import replace
+
+    from quietfield.report import write_report
+
+    mine, other = replace(release, id="aaaa"), replace(release, id="bbbb")
+    learned = qf.fit(mine)
+    assert learned.report.release == "aaaa"
+    people_tables(learned, ["age"], release=mine)
+    with pytest.raises(qf.Error, match="learned from the release aaaa, not from this one \\(bbbb\\)"):
+        people_tables(learned, ["age"], release=other)
+    with pytest.raises(qf.Error, match="learned from the release aaaa"):
+        write_report("never.html", other, learned)

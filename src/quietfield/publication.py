@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error, FileError, names
+from quietfield.release_checks import check_learned_from
 from quietfield.spreadsheets import Sheet, workbook
 
 if TYPE_CHECKING:
@@ -156,6 +157,8 @@ def people_tables(
     """
     if not isinstance(level, int | float) or isinstance(level, bool) or not 0 < level < 1:
         raise Error(f"the level of margins of error lies between 0 and 1, not at {level!r}; 0.9 is usual.")
+    if release is not None:
+        check_learned_from(model, release)
     wanted = _wanted(model, tables)
     if total is None and model.report is not None:
         total = model.report.total

@@ -7,6 +7,7 @@ from quietfield import accounting, units
 from quietfield.errors import Error, FileError, names
 
 if TYPE_CHECKING:
+    from quietfield.model import Model
     from quietfield.releases import Release
 
 PAPER_NOTE = "paper mode: not a differential privacy guarantee for N"
@@ -119,3 +120,13 @@ def check_sensitivity(release: "Release") -> None:
     )
     if not holds:
         raise FileError("the promise does not hold: the sensitivity stated is not that of this unit and structure.")
+
+
+def check_learned_from(model: "Model", release: "Release") -> None:
+    """Refuse to speak of a model in the name of a release that it was not learned from, as far as the two tell."""
+    fitted = "" if model.report is None else model.report.release
+    if fitted and release.id and fitted != release.id:
+        raise Error(
+            f"this model was learned from the release {fitted}, not from this one ({release.id}), whose promise is "
+            "another; give the release that it was learned from, or learn a model from this one."
+        )

@@ -9,7 +9,10 @@ from quietfield.errors import Error
 
 @dataclass(frozen=True)
 class FitReport:
-    """How a fit went. ``advice`` says what to do where it did not converge or learned nothing, and is else empty."""
+    """How a fit went. ``advice`` says what to do where it did not converge or learned nothing, and is else empty.
+
+    ``release`` is the id of the release that was fitted, where it has one.
+    """
 
     method: str
     inference: str
@@ -20,6 +23,7 @@ class FitReport:
     converged: bool
     seconds: float
     advice: str = ""
+    release: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """The report as JSON can hold it: numbers that are not finite become null."""

@@ -11,6 +11,7 @@ from quietfield import accounting
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error, many
 from quietfield.intervals import intervals
+from quietfield.release_checks import check_learned_from
 from quietfield.report import associations, plots, words
 from quietfield.report.heat import Heat, heat
 from quietfield.report.residuals import TableFit, residuals
@@ -135,6 +136,7 @@ def check(release: "Release", model: "Model", level: float) -> None:
             f"release and model differ in {other[0]!r}: its values are not the same in both, or one lacks it; "
             "give a model that was learned from this release."
         )
+    check_learned_from(model, release)
 
 
 def _labels(domain: Domain) -> dict[str, tuple[object, ...]]:
