@@ -22,7 +22,7 @@ _METHODS = ("random", "nonprivate", "naive", "cgm", "map")
 _FULL = Plan(
     structures=("chain", "random"),
     states=(10, 20),
-    sizes=(100, 1000, 10_000, 100_000, 1_000_000),
+    sizes=(1000, 10_000, 100_000, 1_000_000),
     epsilons=(0.01, 0.1, 0.5, 1.0),
     methods=(*_METHODS, "map-gaussian", "naive-tuned", "psgd", "psgd-moments"),
 )
