@@ -140,7 +140,7 @@ def test_the_page_says_which_methods_are_whole(tmp_path: Path) -> None:
     assert page.state(full, set(full)) == "run in full"
     some = {t for t in full if t.states == 10 and (t.method == "naive" or (t.method == "cgm" and t.population == 0))}
     told = page.state(full, some)
-    assert "s = 10: in full naive MLE; in part CGM (200 of 1,000)" in told
+    assert "s = 10: in full naive MLE; in part CGM (160 of 800)" in told
     assert "s = 20" not in told
 
 
