@@ -178,8 +178,8 @@ def _trust(determined: jax.Array) -> jax.Array:
 
     The most probable parameters are not those of least expected divergence: where little is determined the mode reaches
     too far out, and where all is, the prior need not hold it back. The rule was fitted to the divergence at 30 pairs of
-    factors on simulated problems (of other seeds than those of the published comparison): in the mean of 60 settings it
-    is within 1.1% of the best pair for the setting, which only the truth could tell.
+    factors on simulated problems (of other seeds than those of the published comparison): in the mean of the 60
+    settings that it was fitted to, it was within 1.1% of the best pair for each, which only the truth could tell.
     """
     interactions, effects = determined
     return jnp.stack([jnp.maximum(1.35 * interactions**0.315, 0.05), 0.4 + 1.6 * effects])
