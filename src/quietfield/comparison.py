@@ -169,6 +169,7 @@ def compare(
     if release is None and methods:
         raise Error("methods learn from a release; give one, or give models alone.")
     wanted = tuple(methods) if methods is not None else () if given or release is None else DEFAULT_METHODS
+    check_methods(wanted, inference)
     double = [name for name in wanted if name in given or wanted.count(name) > 1]
     if double:
         raise Error(f"{names(double)} would stand for two models; give each a name of its own.")
@@ -194,6 +195,17 @@ def compare(
             "there, since a model follows the chance in who was counted"
         )
     return Comparison(rows, given, kl, tuple(notes))
+
+
+def check_methods(methods: Sequence[str], inference: str) -> None:
+    """Refuse an unknown method of learning or inference: at once, and not when its turn comes after long fits."""
+    from quietfield.inference import check_options
+    from quietfield.learning import METHODS
+
+    strange = [method for method in methods if method not in METHODS]
+    if strange:
+        raise Error(f"{strange[0]!r} is not a learning method; expected one of {names(METHODS)}.")
+    check_options(inference, {})
 
 
 def _tables_of(release: "Release | None", models: Mapping[str, Model]) -> list[Clique]:

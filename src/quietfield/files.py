@@ -76,8 +76,11 @@ def check_writable(path: str | Path) -> None:
     path = Path(path)
     with neighbour(path) as temporary:
         try:
-            if os.path.isdir(path) or not os.path.isdir(path.absolute().parent):
-                raise FileError(f"cannot write {path}: it is a folder, or in none; choose another path.")
+            if os.path.isdir(path):
+                raise FileError(f"cannot write {path}: it is a folder. Name a file, such as {path / 'NAME'}.")
+            if not os.path.isdir(path.absolute().parent):
+                what = "is a file, and no folder" if os.path.lexists(path.parent) else "does not exist"
+                raise FileError(f"cannot write {path}: {path.parent} {what}. Choose a path in a folder that exists.")
             with open(temporary, "xb"):
                 pass
             with suppress(FileNotFoundError):

@@ -230,7 +230,7 @@ def test_nothing_that_is_read_is_overwritten(here: Path, capsys: pytest.CaptureF
     for out in ("people.csv", "./people.csv", "link.csv", str(here / "people.csv")):
         assert "not overwritten" in mistaken(["schema", "people.csv", "--out", out, "--force"], capsys)
         assert "not overwritten" in mistaken(["schema", "peo*.csv", "--out", out, "--force"], capsys)
-    assert "does not replace it" in mistaken(["fit", "people.qfr", "--out", "people.qfr"], capsys)
+    assert "which this command reads" in mistaken(["fit", "people.qfr", "--out", "people.qfr", "--force"], capsys)
     assert "is there already" in mistaken(["sample", "people.qfm", "--rows", "9", "--out", "people.csv"], capsys)
     assert ".svg" in mistaken(["compare", "people.qfm", "--svg", "people.qfm"], capsys)
     assert ".svg" in mistaken(

@@ -142,16 +142,6 @@ def same_file(one: Path, other: Path) -> bool:
         return one.resolve() == other.resolve()
 
 
-def picture(path: Path | None) -> None:
-    """Refuse a path for a picture that cannot be written or is meant for something else."""
-    from quietfield.files import check_writable
-
-    if path is not None:
-        if path.suffix.lower() != ".svg":
-            raise Error(f"a picture is a file whose name ends in .svg, not {path}.")
-        check_writable(path)
-
-
 def _whole(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text[:9]) < 1 or len(text) > 9:
         raise Error(f"a whole number of 1 or more was expected, not {text!r}.")

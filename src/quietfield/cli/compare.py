@@ -17,6 +17,7 @@ def compare(
     ] = None,
     inference: Annotated[str, typer.Option(help="exact, loopy or convex.")] = "exact",
     svg: Annotated[Path | None, typer.Option(help="A file for the distances as a picture.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a picture that is at --svg already.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write the comparison as JSON.")] = False,
 ) -> None:
     """Compare models or methods on the same release: fit to the noisy tables, divergences, largest differences, time.
@@ -26,12 +27,17 @@ def compare(
     import sys
 
     from quietfield import comparison
-    from quietfield.cli import arguments
+    from quietfield.cli import outputs
     from quietfield.errors import Error
     from quietfield.files import archive_kind, write_atomically
     from quietfield.model import Model, load
     from quietfield.releases import Release
 
+    wanted = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
+    if methods is not None and not wanted:
+        raise Error("--methods names methods separated by commas, such as map,naive; it is empty.")
+    comparison.check_methods(wanted or (), inference)
+    outputs.picture(svg, force)
     release = None
     models: dict[str, Model] = {}
     for path in files:
@@ -44,8 +50,6 @@ def compare(
             if name in models:
                 raise Error(f"{path} is given twice; name each model once.")
             models[name] = load(path)
-    arguments.picture(svg)
-    wanted = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
     found = comparison.compare(
         release, methods=wanted, models=models, inference=inference, progress=sys.stderr.isatty()
     )

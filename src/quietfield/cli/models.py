@@ -24,19 +24,19 @@ def fit(
     trust: Annotated[
         Path | None, typer.Option(help="A public key (PEM): refuse a release that it did not sign.")
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a model that is at --out already.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write the report as JSON.")] = False,
 ) -> None:
     """Learn a model from a release alone."""
     import sys
 
     from quietfield import learning
-    from quietfield.errors import FileError
-    from quietfield.files import archive_kind, check_writable
+    from quietfield.cli import outputs
+    from quietfield.comparison import check_methods
     from quietfield.releases import Release
 
-    check_writable(out)  # before the work, not after it
-    if out.exists() and archive_kind(out) not in (None, "model"):
-        raise FileError(f"{out} is a {archive_kind(out)}, and a model does not replace it; choose another path.")
+    outputs.check(out, "model", force, [release])  # before the work, not after it
+    check_methods([method], inference)
     loaded = Release.load(release) if trust is None else Release.load(release, trust=trust)
     model = learning.fit(loaded, method, inference=inference, progress=sys.stderr.isatty())
     model.save(out)
@@ -87,13 +87,13 @@ def sample(
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
 ) -> None:
     """Draw records from a model: nobody's, and like everybody's."""
+    from quietfield.cli import outputs
     from quietfield.errors import FileError
-    from quietfield.files import check_writable
     from quietfield.model import load
 
-    if out.exists() and not force:
-        raise FileError(f"{out} is there already; choose another name, or say --force to replace it.")
-    check_writable(out)
+    if out.suffix.lower() not in (".csv", ".parquet"):
+        raise FileError(f"records are written to a file whose name ends in .csv or .parquet, not to {out}.")
+    outputs.check(out, "file of records", force, [model])
     frame = load(model).sample(rows, seed=seed)
     frame.save(out)
     typer.echo(f"written     {out}: {many(len(frame), 'record')} of {many(len(frame.columns), 'attribute')}")

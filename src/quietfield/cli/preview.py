@@ -40,6 +40,7 @@ def preview(
         str, typer.Option(help="The error that is plotted and asked for: mean, p95, single or distance.")
     ] = "mean",
     svg: Annotated[Path | None, typer.Option(help="A file for the curve as a picture.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a picture that is at --svg already.")] = False,
     repeats: Annotated[int, typer.Option(min=1, help="How many models of each strength of dependence.")] = 2,
     seconds: Annotated[float, typer.Option(min=1, help="After this time no further model is begun.")] = 60.0,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same rehearsals.")] = 0,
@@ -50,14 +51,14 @@ def preview(
     Releases of made-up people from plausible models are rehearsed, from what is public and a guessed number of records.
     """
     from quietfield import previews
-    from quietfield.cli import arguments
+    from quietfield.cli import arguments, outputs
     from quietfield.errors import Error, names
     from quietfield.files import write_atomically
 
     if measure not in previews.MEASURES:
         raise Error(f"--measure is one of {names(previews.MEASURES)}, not {measure!r}.")
     wanted = None if error is None else _share(error)
-    arguments.picture(svg)
+    outputs.picture(svg, force)
     domain = arguments.domain(schema)
     found = previews.preview(
         domain,

@@ -1,7 +1,6 @@
 """``quietfield release``: from records to a file that may be published."""
 
 import json
-import os
 from glob import glob
 from math import prod
 from pathlib import Path
@@ -119,23 +118,14 @@ def _said(context: typer.Context, name: str) -> bool:
 
 def _check_out(out: Path, read: list[Path], force: bool) -> None:
     """Refuse an output that could not be written or would replace something; before the charge, which is for good."""
-    from quietfield.cli import arguments
+    from quietfield.cli import arguments, outputs
     from quietfield.errors import FileError
-    from quietfield.files import archive_kind, check_writable
 
     for path in read:
         beside = [path, *(path.with_name(path.name + end) for end in ("-journal", "-wal", "-shm"))]  # SQLite's files
         if any(arguments.same_file(out, one) for one in beside):
             raise FileError(f"--out {out} is {path}, which this release reads; choose another path.")
-    check_writable(out)
-    if os.path.lexists(out):
-        if not force:
-            raise FileError(f"{out} exists; choose another path, or say --force to replace a release.")
-        if archive_kind(out) != "release":
-            raise FileError(
-                f"{out} is not a quietfield release, and --force replaces nothing else; choose another path."
-            )
-    check_writable(out)
+    outputs.check(out, "release", force)
 
 
 def _planned(prepared: "Prepared", book: "Ledger | None", neighbours: str) -> dict[str, Any]:

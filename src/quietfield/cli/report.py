@@ -35,8 +35,8 @@ def report(
     With --private, write the curator's comparison of model and true records instead. NOT PRIVATE: do not pass it on.
     """
     from quietfield import learning
+    from quietfield.cli import outputs
     from quietfield.errors import Error
-    from quietfield.files import check_writable
     from quietfield.model import load
     from quietfield.releases import Release
     from quietfield.report import write_report
@@ -46,8 +46,7 @@ def report(
             "--private, --records FILE and --schema FILE go together: they compare the model with the true records."
         )
     out = out or Path("private-report.html" if private else "report.html")
-    check_free(out, force)
-    check_writable(out)
+    outputs.check(out, "report", force, [path for path in (release, model, trust, schema) if path is not None])
     loaded = Release.load(release) if trust is None else Release.load(release, trust=trust)
     known = None if model is None else load(model)
     if records is not None and schema is not None:
@@ -64,16 +63,3 @@ def report(
     typer.echo(f"written     {out}")
     if model is None:
         typer.echo("model       learned now, by the default method; `quietfield fit` keeps it in a file")
-
-
-def check_free(out: Path, force: bool) -> None:
-    """Refuse to replace anything, or with --force anything but a report of ours."""
-    from quietfield.errors import FileError
-
-    if not out.exists() or out.is_dir():
-        return
-    if not force:
-        raise FileError(f"{out} is there already; choose another path, or say --force to replace a report.")
-    with open(out, "rb") as file:
-        if b'<meta name="generator" content="quietfield ' not in file.read(4096):
-            raise FileError(f"{out} is not a quietfield report, and --force replaces nothing else; choose another.")

@@ -1,0 +1,61 @@
+"""May I write here? One answer for every command: what is there stays, unless --force is said and it is ours."""
+
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from quietfield.cli.arguments import same_file
+from quietfield.errors import Error, FileError
+from quietfield.files import archive_kind, check_writable
+
+#: What --force replaces, by its name in messages, and how such a file is recognised. Records and pictures bear no
+#: mark of ours: there the ending must do, and --force is the user's word.
+KINDS: dict[str, Callable[[Path], bool]] = {
+    "model": lambda path: archive_kind(path) == "model",
+    "release": lambda path: archive_kind(path) == "release",
+    "report": lambda path: b'<meta name="generator" content="quietfield ' in _beginning(path),
+    "picture": lambda path: path.suffix.lower() == ".svg",
+    "file of records": lambda path: path.suffix.lower() in (".csv", ".parquet"),
+}
+
+
+def check(out: Path, what: str, force: bool, reads: Iterable[Path] = ()) -> None:
+    """Refuse a path that cannot be written, that is being read, or where something is that may not be replaced.
+
+    ``what`` is one of :data:`KINDS`. Ask before the work: nobody wants to learn this after a long fit.
+
+    >>> import tempfile
+    >>> out = Path(tempfile.mkdtemp()) / "visits.qfm"
+    >>> check(out, "model", force=False)
+    >>> _ = out.write_text("not a model")
+    >>> check(out, "model", force=True)
+    Traceback (most recent call last):
+    quietfield.errors.FileError: ...visits.qfm is not a quietfield model, and --force replaces nothing else; ...
+    """
+    for path in reads:
+        if same_file(out, path):
+            raise FileError(f"--out {out} is {path}, which this command reads; choose another path.")
+    check_writable(out)
+    if not os.path.lexists(out):
+        return
+    if not force:
+        raise FileError(f"{out} is there already; choose another path, or say --force to replace a {what}.")
+    if not KINDS[what](out):
+        raise FileError(f"{out} is not a quietfield {what}, and --force replaces nothing else; choose another path.")
+
+
+def picture(path: Path | None, force: bool) -> None:
+    """The same for a picture, where one is asked for."""
+    if path is None:
+        return
+    if path.suffix.lower() != ".svg":
+        raise Error(f"--svg writes a picture, a file whose name ends in .svg, not {path}.")
+    check(path, "picture", force)
+
+
+def _beginning(path: Path) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(4096)
+    except OSError as error:
+        raise FileError(f"cannot read {path}, to be replaced: {error.strerror}; choose another path.") from None

@@ -1,0 +1,112 @@
+"""What is there stays: each command asks before its work, and --force replaces only what is ours."""
+
+from pathlib import Path
+
+import pytest
+
+import quietfield as qf
+from quietfield import comparison, learning, previews
+from quietfield.cli import main
+
+DOMAIN = qf.Domain({"sex": ["f", "m"], "visits": 3})
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a release, a model and a schema, where commands are run."""
+    monkeypatch.chdir(tmp_path)
+    tables = {("sex", "visits"): [[300.0, 150.0, 49.0], [210.0, 190.0, 101.0]]}
+    qf.Release.from_tables(DOMAIN, tables, noise=qf.Laplace(2.0), total=1000).save("r.qfr")
+    qf.Model(DOMAIN, {("sex", "visits"): [[0.3, 0, 0], [0, 0, 0.5]]}).save("m.qfm")
+    DOMAIN.save("domain.json")
+    return tmp_path
+
+
+#: A command without its output, the option that names it, an output of its kind, and its work.
+COMMANDS = {
+    "fit": (["fit", "r.qfr"], "--out", "out.qfm", (learning, "fit")),
+    "sample": (["sample", "m.qfm", "--rows", "5"], "--out", "out.csv", (qf.Model, "sample")),
+    "report": (["report", "r.qfr", "--model", "m.qfm"], "--out", "out.html", None),
+    "compare": (["compare", "r.qfr", "m.qfm"], "--svg", "out.svg", (comparison, "compare")),
+    "preview": (
+        ["preview", "domain.json", "--structure", "chain", "--records", "50", "--epsilon", "1", "--repeats", "1"],
+        "--svg",
+        "out.svg",
+        (previews, "preview"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_what_is_there_stays_unless_forced(
+    name: str, here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words, option, out, work = COMMANDS[name]
+    asked = [*words, option, out]
+    assert main(asked) == 0
+    first = Path(out).read_bytes()
+    assert first
+    with monkeypatch.context() as patched:
+        if work is not None:  # refused before it begins, and not after minutes
+
+            def never(*_: object, **__: object) -> None:
+                raise AssertionError("the work was begun")
+
+            patched.setattr(*work, never)
+        capsys.readouterr()
+        assert main(asked) == 1
+        assert f"{out} is there already" in capsys.readouterr().err
+    assert Path(out).read_bytes() == first
+    assert main([*asked, "--force"]) == 0
+    assert Path(out).read_bytes()
+
+
+@pytest.mark.parametrize("name", ["fit", "report"])
+def test_force_replaces_nothing_that_is_not_ours(name: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words, option, out, _ = COMMANDS[name]
+    for content in (b"", b"years of work", Path("r.qfr").read_bytes()):
+        Path(out).write_bytes(content)
+        capsys.readouterr()
+        assert main([*words, option, out, "--force"]) == 1
+        assert f"{out} is not a quietfield {'model' if name == 'fit' else 'report'}" in capsys.readouterr().err
+        assert Path(out).read_bytes() == content
+
+
+def test_a_link_to_nowhere_is_there_too(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("out.qfm").symlink_to("elsewhere.qfm")
+    assert main(["fit", "r.qfr", "--out", "out.qfm"]) == 1
+    assert "is there already" in capsys.readouterr().err
+    assert Path("out.qfm").is_symlink()
+
+
+def test_records_go_where_their_ending_says(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sample", "m.qfm", "--rows", "5", "--out", "m.qfm", "--force"]) == 1
+    assert "ends in .csv or .parquet" in capsys.readouterr().err
+    qf.load("m.qfm").save("model.csv")
+    assert main(["sample", "model.csv", "--rows", "5", "--out", "model.csv", "--force"]) == 1
+    assert "which this command reads" in capsys.readouterr().err
+    assert qf.load("model.csv").domain == DOMAIN
+
+
+def test_a_folder_and_no_folder_are_told_apart(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("folder").mkdir()
+    for out, said in (
+        ("folder", "folder is a folder. Name a file"),
+        ("no/m.qfm", "no does not exist. Choose a path"),
+        ("r.qfr/m.qfm", "r.qfr is a file, and no folder. Choose a path"),
+    ):
+        assert main(["fit", "r.qfr", "--out", out]) == 1
+        assert said.replace("folder is a", "it is a", 1) in capsys.readouterr().err
+
+
+def test_unknown_methods_are_refused_before_anything_is_read(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (
+        ["compare", "absent.qfr", "--methods", "map,foo"],
+        ["fit", "absent.qfr", "--out", "new.qfm", "--method", "foo"],
+    ):
+        assert main(words) == 1
+        assert "'foo' is not a learning method; expected one of 'map', 'cgm'" in capsys.readouterr().err
+    assert main(["compare", "absent.qfr", "--inference", "foo"]) == 1
+    assert "'foo' is not an inference method" in capsys.readouterr().err
+    assert main(["compare", "absent.qfr", "--methods", ","]) == 1
+    assert "--methods names methods" in capsys.readouterr().err
