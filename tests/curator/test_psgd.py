@@ -306,6 +306,7 @@ def test_the_ledger_is_charged_once_and_before_noise_is_drawn(codes, ledger, mon
     assert set(spent) == {charge.cost}
     assert 0 <= charge.cost - zcdp_price(out.sigma, 5) < Fraction(1, 10**20)
     assert (charge.epsilon, charge.delta, charge.release) == (2, Fraction(1, 10**5), out.id)
+    assert charge.what == "1 run of PSGD, Gaussian noise"
     assert (out.ledger, out.private, out.epsilon, out.delta) == (ledger.id, True, 2, Fraction(1, 10**5))
 
 

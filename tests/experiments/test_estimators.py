@@ -1,13 +1,17 @@
 """Estimators of one's own: by decorator, by file, by entry point."""
 
+import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
 
 import quietfield as qf
+from quietfield.cli import main
 from quietfield.experiments import estimator, estimators
 from quietfield.experiments.estimators import Request, added, find, get, load_module
+from quietfield.experiments.faults import EstimatorError
+from quietfield.experiments.storage import Store
 from quietfield.experiments.trials import Trial, simulation_of
 
 TRIAL = Trial("x", "chain-3", 2, 100, 1.0, 0, 0, 0, "mine")
@@ -50,7 +54,7 @@ def test_a_function_from_releases_to_models() -> None:
 
 def test_models_must_be_as_many_as_releases() -> None:
     estimator("mine", batched=True)(lambda releases: [])
-    with pytest.raises(qf.Error, match="0 models for 1 releases"):
+    with pytest.raises(qf.Error, match="0 models for 1 release"):
         get("mine").call([Request(TRIAL, simulation_of(TRIAL))])
 
 
@@ -92,8 +96,90 @@ def test_a_module_that_is_not_there_is_told(name: str) -> None:
 def test_a_module_that_misses_another_shows_that_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "needs.py").write_text("import not_installed_at_all\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(ModuleNotFoundError, match="not_installed_at_all"):
+    with pytest.raises(EstimatorError, match=r"needs cannot be loaded .*line 1\): .*not_installed_at_all"):
         load_module("needs")
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("x = 1\ndef broken(:\n", r"cannot be loaded \(.*mine\.py, line 2\): SyntaxError: invalid syntax"),
+        ("import not_installed_at_all\n", r"mine\.py, line 1\): ModuleNotFoundError: .*'not_installed_at_all'"),
+        ("from quietfield import nothing_like_it\n", r"mine\.py, line 1\): ImportError: cannot import name"),
+        ("a = 1\nb = a / 0\n", r"mine\.py, line 2\): ZeroDivisionError: division by zero"),
+        ("import sys\nsys.exit(3)\n", r"mine\.py, line 2\): SystemExit: 3"),
+        ("x = 1\n", r"mine\.py adds no estimator; write @estimator"),
+        ("x = 'a\x00b'\n", r"mine\.py cannot be loaded"),
+    ],
+)
+def test_a_file_that_cannot_be_loaded_is_told_as_the_users(tmp_path: Path, content: str, told: str) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(content)
+    with pytest.raises(EstimatorError, match=told):
+        load_module(str(file))
+
+
+def test_a_file_may_define_dataclasses_and_use_what_stands_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.path", list(sys.path))
+    (tmp_path / "beside_it.py").write_text("NAME = 'helped'\n")
+    (tmp_path / "mine.py").write_text(
+        "from __future__ import annotations\nfrom dataclasses import dataclass\nimport beside_it\n"
+        "from quietfield.experiments import estimator\n\n@dataclass\nclass A:\n    x: int = 1\n\n"
+        "estimator(beside_it.NAME)(lambda release: None)\n"
+    )
+    load_module(str(tmp_path / "mine.py"))
+    assert get("helped").name == "helped"
+
+
+MISTAKE = """
+import json
+from quietfield.experiments import estimator
+
+@estimator("mine")
+def mine(release):
+    return json.loads("{")
+"""
+
+
+def test_an_error_in_a_function_names_its_file_and_line(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(MISTAKE)
+    load_module(str(file))
+    with pytest.raises(EstimatorError, match=r"your estimator 'mine' in .*mine\.py, line 7, raised JSONDecodeError: E"):
+        get("mine").call([Request(TRIAL, simulation_of(TRIAL))])
+
+
+@pytest.mark.parametrize(
+    ("result", "batched", "told"),
+    [
+        ({}, False, "'mine' returned a dict; an estimator returns a qf.Model"),
+        (None, False, "'mine' returned nothing; an estimator returns a qf.Model"),
+        ([None], True, "'mine' returned nothing; an estimator returns a qf.Model"),
+        (None, True, "returned NoneType; with batched=True it returns a list of models"),
+        (qf.Model(qf.Domain({"a": 2}), {("a",): [0.0, 1.0]}), False, "other attributes or labels than the release"),
+    ],
+)
+def test_a_result_of_another_kind_is_told(result: object, batched: bool, told: str) -> None:
+    estimator("mine", batched=batched)(lambda _: result)
+    with pytest.raises(EstimatorError, match=told):
+        get("mine").call([Request(TRIAL, simulation_of(TRIAL))])
+
+
+def test_a_package_that_cannot_be_loaded_is_told_and_does_not_stop_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "their_broken_package.py").write_text("import not_installed_at_all\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    point = EntryPoint("any", "their_broken_package", "quietfield.estimators")
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: [point])
+    monkeypatch.setattr(estimators, "_loaded", False)
+    monkeypatch.setattr(estimators, "_broken", [])
+    with pytest.warns(UserWarning, match=r"entry point any = their_broken_package cannot be loaded .*not_installed"):
+        assert get("map").name == "map"
+    with pytest.raises(qf.Error, match=r"no estimator is called 'theirs'.*Note: .*their_broken_package"):
+        get("theirs")
 
 
 def test_other_packages_add_estimators_by_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,3 +214,39 @@ def test_a_release_that_cannot_be_learned_from_does_not_stop_the_others() -> Non
         rows = measured(trials, divergence)
     assert {row.trial for row in rows if row.measure == "failed"} == broken
     assert {row.trial for row in rows if row.measure == "kl"} == set(trials) - broken
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_mistake_in_one_estimator_loses_nothing_of_the_others(
+    tmp_path: Path, jobs: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.py").write_text(MISTAKE)
+    results = tmp_path / "results"
+    asked = ["--tiny", "--with", str(tmp_path / "mine.py"), "--populations", "2", "--sizes", "100", "--no-figures"]
+    chosen = ["--out", str(results), "--methods", "mine,naive", "--jobs", str(jobs)]
+    assert main(["reproduce", "fig1b", *asked, *chosen]) == 1
+    said = capsys.readouterr()
+    assert "Error: your estimator 'mine' in" in said.err
+    assert "mine.py, line 7, raised JSONDecodeError" in said.err
+    assert "fault in quietfield" not in said.err
+    assert "Stopped" not in said.out
+    kept = {row.trial.method for row in Store(results, "fig1b").read()}
+    assert kept == {"naive"}
+    (tmp_path / "mine.py").write_text(
+        MISTAKE.replace('json.loads("{")', "__import__('quietfield').fit(release, 'naive')")
+    )
+    assert main(["reproduce", "fig1b", *asked, *chosen]) == 0
+    assert {row.trial.method for row in Store(results, "fig1b").read()} == {"naive", "mine"}
+
+
+def test_a_mistake_leaves_no_folder_behind_and_debug_shows_where(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.py").write_text(MISTAKE)
+    asked = ["reproduce", "fig1b", "--tiny", "--with", str(tmp_path / "mine.py"), "--no-figures"]
+    assert main(["--debug", *asked, "--methods", "mine", "--out", str(tmp_path / "a" / "b")]) == 1
+    said = capsys.readouterr().err
+    assert "return json.loads" in said
+    assert "JSONDecodeError: Expecting property name" in said
+    assert main([*asked, "--methods", "mine,nobody", "--out", str(tmp_path / "c")]) == 1
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name != "__pycache__") == ["mine.py"]

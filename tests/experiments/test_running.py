@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from quietfield.cli import main
 from quietfield.errors import FileError
 from quietfield.experiments import storage
+from quietfield.experiments.registry import Figure
 from quietfield.experiments.running import grouped, run
 from quietfield.experiments.storage import COLUMNS, Store, log_run, merge, runs
 from quietfield.experiments.trials import NO_NOISE, Plan, Row, Trial, curve, pick, simulation_of, summary
@@ -68,6 +70,20 @@ def test_an_interrupt_keeps_what_is_finished(store: Store, monkeypatch: pytest.M
     monkeypatch.delenv("COUNTED_INTERRUPTS")
     assert run(store, trials, MODULE, batch=4, show=False).finished == len(trials) - 4
     assert sorted(row.trial for row in store.read()) == sorted(trials)
+
+
+def test_an_interrupt_in_the_last_group_leaves_nothing_to_go_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figure = Figure("counted", "Counted", {"tiny": PLAN}, lambda p: p.trials("counted"), *3 * (lambda *_: [],), MODULE)
+    monkeypatch.setattr("quietfield.experiments.registry.figure", lambda _: figure)
+    monkeypatch.setenv("COUNTED_INTERRUPTS", "1")
+    asked = ["reproduce", "counted", "--tiny", "--out", str(tmp_path), "--no-figures", "--methods", "naive"]
+    assert main([*asked, "--batch", "7"]) == 130
+    assert "Stopped (interrupted); run the same command again to go on." in capsys.readouterr().out
+    assert main([*asked, "--batch", "100"]) == 0
+    assert "Stopped" not in (said := capsys.readouterr().out)
+    assert "17 trials run in 0 s, 0 left" in said
 
 
 def test_several_processes_give_the_same(store: Store, tmp_path: Path) -> None:

@@ -85,11 +85,18 @@ def reproduce(
     }
     settings = drive.Settings(folder, jobs, batch, time_limit, tuple(with_ or ()), figures, command, data)
     started = time.monotonic()
+    wanted = registry.FIGURES if what == "all" else (what,)
+    faults: list[Error] = []
     with drive.compilations(jobs):
-        for name in registry.FIGURES if what == "all" else (what,):
+        for at, name in enumerate(wanted):
             if time_limit is not None:
                 settings = replace(settings, time_limit=max(time_limit - (time.monotonic() - started), 0.0))
             found = drive.reproduce(registry.figure(name), size, choices, settings, say=typer.echo)
-            if found.stopped:
+            faults += found.faults
+            if found.stopped and (found.left or at + 1 < len(wanted)):
                 typer.echo(f"Stopped ({found.stopped}); run the same command again to go on.")
-                raise typer.Exit(130 if found.stopped == "interrupted" else 0)
+                if found.stopped == "interrupted":
+                    raise typer.Exit(130)
+                break
+    if faults:
+        raise faults[0]

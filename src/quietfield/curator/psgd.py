@@ -28,7 +28,7 @@ from quietfield.curator.ledger import Ledger, now
 from quietfield.curator.psgd_accounting import Accountant, noise_multiplier, zcdp_price
 from quietfield.curator.units import Rows
 from quietfield.domain import Domain
-from quietfield.errors import Error, names
+from quietfield.errors import Error, many, names
 from quietfield.model import Model
 from quietfield.releases import PAPER_NOTE
 from quietfield.structures import Structure
@@ -200,7 +200,7 @@ def psgd_grid(
 
     read = None if paper else reading(domain, records)
     if book is not None:
-        book.charge(name, **price, what=f"{len(wanted)} runs of PSGD, Gaussian noise", time=started)
+        book.charge(name, **price, what=f"{many(len(wanted), 'run')} of PSGD, Gaussian noise", time=started)
     codes = read() if read else codes  # after the charge: whether reading fails may depend on a record
     models = run(domain, structure, codes, wanted, sigmas, population, Draws(seed))
     notes = [FLOAT_NOTE]

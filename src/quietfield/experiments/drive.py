@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from quietfield.errors import Error
+from quietfield.errors import Error, many
 from quietfield.experiments import running, storage
 from quietfield.experiments.registry import Figure, Size
 
@@ -45,7 +45,7 @@ def reproduce(
     plan = plan.chosen(**choices)
     trials = figure.trials(plan)
     store = storage.Store(folder, figure.name)
-    say(f"{figure.name}: {figure.title} ({len(trials)} trials, results in {folder})")
+    say(f"{figure.name}: {figure.title} ({many(len(trials), 'trial')}, results in {folder})")
     jobs = 1 if figure.alone else settings.jobs
     started = time.monotonic()
     outcome = running.run(
@@ -59,9 +59,11 @@ def reproduce(
     )
     if outcome.finished:
         storage.log_run(folder, figure.name, settings.command, outcome.finished, time.monotonic() - started, jobs)
-    say(f"  {outcome.finished} trials run in {outcome.seconds:.0f} s, {outcome.left} left")
+    say(f"  {many(outcome.finished, 'trial')} run in {outcome.seconds:.0f} s, {outcome.left} left")
+    for fault in outcome.faults:
+        say(f"  {fault}")
     rows = store.read()
-    if rows and not outcome.left:
+    if rows and outcome.left == outcome.broken:
         if settings.figures:
             for path in figure.draw(rows, folder / figure.name):
                 say(f"  wrote {path}")

@@ -6,12 +6,17 @@ models. It is added by the decorator :func:`estimator`, or from another package 
 the true tables, or the records (a gradient method that is private by itself).
 """
 
+import sys
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from quietfield.errors import Error, names
+from quietfield.errors import Error, many, names
+from quietfield.experiments.faults import EstimatorError, checked, guarded, loading
 
 if TYPE_CHECKING:
     from quietfield.experiments.trials import Trial
@@ -84,10 +89,19 @@ def estimator(
 
     def add(function: Any) -> Any:
         def learn(releases: "Sequence[Release]") -> "Sequence[Model]":
-            found = list(function(list(releases))) if batched else [function(release) for release in releases]
+            if not batched:
+                return [checked(name, guarded(name, function, release), release) for release in releases]
+            found = guarded(name, function, list(releases))
+            if not isinstance(found, Sequence):
+                raise EstimatorError(
+                    f"your estimator {name!r} returned {type(found).__name__}; with batched=True it returns a list of "
+                    "models, one a release."
+                )
             if len(found) != len(releases):
-                raise Error(f"the estimator {name!r} gave {len(found)} models for {len(releases)} releases.")
-            return found
+                raise EstimatorError(
+                    f"your estimator {name!r} gave {many(len(found), 'model')} for {many(len(releases), 'release')}."
+                )
+            return [checked(name, model, release) for model, release in zip(found, releases, strict=True)]
 
         _load()
         if name in _built_in:
@@ -113,10 +127,11 @@ def get(name: str) -> Estimator:
     """The estimator of this name, built in or added."""
     one = find(name)
     if one is None:
+        broken = "".join(f" Note: {error}" for error in _broken)
         raise Error(
             f"no estimator is called {name!r}; expected one of {names(ESTIMATORS, 30)}. "
-            "To add one of your own, load its module with --with."
-        )
+            f"To add one of your own, load its module with --with.{broken}"
+        ) from next(iter(_broken), None)
     return one
 
 
@@ -146,29 +161,56 @@ def added() -> tuple[str, ...]:
 
 def load_module(name: str) -> None:
     """Load a module that adds estimators, by its name or the path of its file."""
-    from importlib.util import module_from_spec, spec_from_file_location
-    from pathlib import Path
-
+    _load()
+    before = dict(ESTIMATORS)
     if name.endswith(".py"):
-        spec = spec_from_file_location(Path(name).stem, name)
-        if spec is None or spec.loader is None or not Path(name).exists():
-            raise Error(f"there is no file {name}; check the path after --with.")
-        spec.loader.exec_module(module_from_spec(spec))
+        _load_file(name)
+    elif name in sys.modules:  # its estimators were added when it was first imported
         return
-    import sys
+    else:
+        _import(name)
+    if before == ESTIMATORS:
+        raise EstimatorError(
+            f"{name} adds no estimator; write @estimator('a name') from quietfield.experiments above a function from a "
+            "release to a model."
+        )
 
+
+def _load_file(path: str) -> None:
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    known = f"quietfield_with_{Path(path).stem}"
+    spec = spec_from_file_location(known, path)
+    if spec is None or spec.loader is None or not Path(path).is_file():
+        raise Error(f"there is no file {path}; check the path after --with.")
+    module = module_from_spec(spec)
+    sys.modules[known] = module  # where dataclasses and pickle look for what a module defines
+    folder = str(Path(path).resolve().parent)
+    if folder not in sys.path:
+        sys.path.append(folder)  # what stands beside it can be imported, as by a script
+    try:
+        loading(path, partial(spec.loader.exec_module, module), path)
+    except Error:
+        del sys.modules[known]
+        raise
+
+
+def _import(name: str) -> None:
     sys.path.insert(0, "")  # a module beside the caller, as with `python -m`
     try:
-        import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not name.startswith(error.name):
-            raise
-        raise Error(f"there is no module {name!r} to load; check the name after --with.") from None
+        loading(name, partial(import_module, name))
+    except EstimatorError as error:
+        absent = error.__cause__
+        if isinstance(absent, ModuleNotFoundError) and absent.name and f"{name}.".startswith(f"{absent.name}."):
+            raise Error(f"there is no module {name!r} to load; check the name after --with.") from None
+        raise
     finally:
         sys.path.remove("")
 
 
 _built_in: set[str] = set()
+#: What went wrong with estimators of other packages: told when one is asked for and not found.
+_broken: list[EstimatorError] = []
 _loaded = False
 
 
@@ -186,4 +228,8 @@ def _load() -> None:
         ESTIMATORS[one.name] = one
         _built_in.add(one.name)
     for point in entry_points(group="quietfield.estimators"):
-        point.load()
+        try:
+            loading(f"the entry point {point.name} = {point.value}", point.load)
+        except EstimatorError as error:
+            _broken.append(error)
+            warnings.warn(f"{error} The others go on without it.", stacklevel=2)

@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from importlib import import_module
 from math import isfinite
@@ -19,6 +20,7 @@ from typing import Any
 
 from quietfield.errors import Error
 from quietfield.experiments.estimators import Request, find, get, load_module
+from quietfield.experiments.faults import EstimatorError
 from quietfield.experiments.storage import Store
 from quietfield.experiments.trials import Row, Trial, simulation_of
 
@@ -33,6 +35,9 @@ class Outcome:
     left: int
     seconds: float
     stopped: str = ""  # why it ended early: "interrupted" or "time limit"
+    #: Errors in estimators that were added, by method, and how many of the trials left are those of such methods.
+    faults: tuple[EstimatorError, ...] = ()
+    broken: int = 0
 
 
 def grouped(trials: Sequence[Trial], batch: int) -> Groups:
@@ -73,9 +78,14 @@ def learned(trials: Sequence[Trial]) -> Iterator[tuple[Trial, Any, Any, float]]:
 
 
 def called(call: Callable[[Sequence[Any]], Sequence[Any]], requests: Sequence[Any], label: str) -> Sequence[Any]:
-    """The models of all requests; where a call is refused or breaks down, one by one, with the error in its place."""
+    """The models of all requests; where a call is refused or breaks down, one by one, with the error in its place.
+
+    A mistake in an estimator that was added is no such breakdown: its trials are not counted as failed.
+    """
     try:
         return call(requests)
+    except EstimatorError:
+        raise
     except Error as error:
         if len(requests) == 1:
             warnings.warn(f"{label}: {error}", stacklevel=2)
@@ -123,44 +133,61 @@ def run(
     extra: Sequence[str] = (),
     show: bool = True,
 ) -> Outcome:
-    """Run the trials that the store does not hold yet; ``module`` has the function ``run(trials) -> rows``."""
+    """Run the trials that the store does not hold yet; ``module`` has the function ``run(trials) -> rows``.
+
+    A method whose estimator was added and has a mistake in it is given up; the others go on.
+    """
     done = store.done()
     missing = [trial for trial in trials if trial not in done]
     groups = grouped(missing, batch)
     started = time.monotonic()
     deadline = None if time_limit is None else started + time_limit
-    finished = 0
+    finished: set[Trial] = set()
+    faults: dict[str, EstimatorError] = {}
     with _Interrupts() as interrupts, _Bar(show, module.rsplit(".", 1)[-1], len(missing)) as bar:
 
         def going() -> bool:
             return not interrupts.count and (deadline is None or time.monotonic() < deadline)
 
         def keep(rows: list[Row], group: list[Trial]) -> None:
-            nonlocal finished
             store.add(rows)
-            finished += len(group)
+            finished.update(group)
             bar(len(group))
 
+        waiting = (group for group in groups if group[0].method not in faults)
         if jobs <= 1:
-            for group in groups:
+            for group in waiting:
                 if not going():
                     break
-                rows = _work(module, group)
+                try:
+                    rows = _work(module, group)
+                except EstimatorError as error:
+                    faults[group[0].method] = error
+                    continue
                 if interrupts.count > 1:  # a fit that is interrupted returns its best so far: not a result
                     break
                 keep(rows, group)
         else:
-            _run_pool(module, groups, jobs, extra, going, keep, interrupts)
+            _run_pool(module, waiting, jobs, extra, going, keep, faults, interrupts)
     store.gather()
-    stopped = "interrupted" if interrupts.count else "time limit" if finished < len(missing) else ""
-    return Outcome(finished, len(missing) - finished, time.monotonic() - started, stopped)
+    left = [trial for trial in missing if trial not in finished]
+    broken = sum(trial.method in faults for trial in left)
+    stopped = "interrupted" if interrupts.count else "time limit" if len(left) > broken else ""
+    return Outcome(len(finished), len(left), time.monotonic() - started, stopped, tuple(faults.values()), broken)
 
 
 def _run_pool(
-    module: str, groups: Groups, jobs: int, extra: Sequence[str], going: Any, keep: Any, interrupts: Any
+    module: str,
+    waiting: Iterator[list[Trial]],
+    jobs: int,
+    extra: Sequence[str],
+    going: Callable[[], bool],
+    keep: Callable[[list[Row], list[Trial]], None],
+    faults: dict[str, EstimatorError],
+    interrupts: "_Interrupts",
 ) -> None:
     pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_prepare, initargs=(tuple(extra),))
-    waiting, running = iter(groups), dict[Any, list[Trial]]()
+    running = dict[Any, list[Trial]]()
     try:
         while True:
             while len(running) < jobs and going() and (group := next(waiting, None)) is not None:
@@ -169,7 +196,16 @@ def _run_pool(
                 break
             ended, _ = wait(running, timeout=0.5, return_when=FIRST_COMPLETED)
             for future in ended:
-                keep(future.result(), running.pop(future))
+                group = running.pop(future)
+                try:
+                    keep(future.result(), group)
+                except EstimatorError as error:
+                    faults.setdefault(group[0].method, error)
+                except BrokenProcessPool:
+                    raise Error(
+                        "a worker process ended all at once, most often because memory ran out; what was finished is "
+                        "kept. Run the same command again with fewer --jobs or a smaller --batch."
+                    ) from None
     finally:
         if interrupts.count > 1:
             for process in list((pool._processes or {}).values()):

@@ -11,6 +11,7 @@ run in other folders, on other machines.
 import csv
 import io
 import json
+import os
 import platform
 import secrets
 import sys
@@ -195,7 +196,6 @@ def runs(folder: Path) -> list[dict[str, Any]]:
 
 def machine() -> dict[str, Any]:
     """Versions and the kind of machine; nothing that names it."""
-    import os
     from importlib.metadata import version
 
     import jax
@@ -214,9 +214,9 @@ def machine() -> dict[str, Any]:
 
 
 def check_folder(folder: Path) -> Path:
-    """A folder to write to, made if it is not there."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise Error(f"cannot make the folder {folder}: {error.strerror}; choose another with --out.") from None
+    """A folder that can be written to, or made; it is made when there is something to put into it."""
+    above = next(path for path in (folder, *folder.absolute().parents) if os.path.lexists(path))
+    if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
+        reason = "you may not write there" if above.is_dir() else f"{above} is no folder"
+        raise Error(f"cannot write results to the folder {folder}: {reason}; choose another with --out.")
     return folder

@@ -1,0 +1,101 @@
+"""What goes wrong in an estimator that someone added: told as theirs, with the file and the line.
+
+An :class:`~quietfield.errors.Error` that such a function raises is something else: a release that it could not learn
+from. That trial counts as failed, and the others go on.
+"""
+
+import os
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from quietfield.errors import Error
+
+
+class EstimatorError(Error):
+    """An error in an estimator that was added, or a result of another kind than it should have."""
+
+
+def guarded(name: str, function: Callable[[Any], Any], argument: Any) -> Any:
+    """What a function that was added under a name makes of its argument; an error in it is told as the function's own.
+
+    >>> guarded("mine", lambda release: release["a"], {})
+    Traceback (most recent call last):
+        ...
+    quietfield.experiments.faults.EstimatorError: your estimator 'mine' in ..., line 1, raised KeyError: 'a'
+    """
+    try:
+        return function(argument)
+    except Error:
+        raise
+    except Exception as error:
+        code = getattr(function, "__code__", None)
+        raise EstimatorError(
+            f"your estimator {name!r}{_in(error, getattr(code, 'co_filename', None))} raised {told(error)}"
+        ) from error
+
+
+def checked(name: str, found: Any, release: Any) -> Any:
+    """A model that an estimator made of a release; anything else is refused."""
+    from quietfield.model import Model
+
+    if not isinstance(found, Model):
+        kind = "nothing" if found is None else f"a {type(found).__name__}"
+        raise EstimatorError(f"your estimator {name!r} returned {kind}; an estimator returns a qf.Model.")
+    theirs, ours = found.domain, release.domain
+    if {a: theirs.labels(a) for a in theirs} != {a: ours.labels(a) for a in ours}:
+        raise EstimatorError(
+            f"your estimator {name!r} returned a model of other attributes or labels than the release has; make it of "
+            "release.domain."
+        )
+    return found
+
+
+def loading(what: str, load: Callable[[], Any], file: str | None = None) -> Any:
+    """Load what adds estimators; an error in it is told as its own."""
+    try:
+        return load()
+    except Error:
+        raise
+    except SyntaxError as error:
+        line = f", line {error.lineno}" if error.lineno else ""
+        where = f" ({_short(error.filename)}{line})" if error.filename else ""
+        raise EstimatorError(
+            f"your estimators in {what} cannot be loaded{where}: {type(error).__name__}: {error.msg}"
+        ) from error
+    except (Exception, SystemExit) as error:
+        raise EstimatorError(f"your estimators in {what} cannot be loaded{_at(error, file)}: {told(error)}") from error
+
+
+def told(error: BaseException) -> str:
+    """The kind of an error and what it says."""
+    text = str(error).strip()
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _in(error: BaseException, file: str | None) -> str:
+    frame = _frame(error, file)
+    return "" if frame is None else f" in {_short(frame.filename)}, line {frame.lineno},"
+
+
+def _at(error: BaseException, file: str | None) -> str:
+    frame = _frame(error, file)
+    return "" if frame is None else f" ({_short(frame.filename)}, line {frame.lineno})"
+
+
+def _frame(error: BaseException, file: str | None) -> traceback.FrameSummary | None:
+    """Where an error came from: the last line of the file at fault that was being run, or the last line of all."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
+    frames = [frame for frame in frames if not frame.filename.startswith("<frozen")]
+    theirs = [frame for frame in frames if frame.filename == file]
+    return next(reversed(theirs or frames), None)
+
+
+def _short(file: str) -> str:
+    """A path as it is seen from here, where that is shorter."""
+    try:
+        near = os.path.relpath(file)
+    except ValueError:  # on another drive
+        return file
+    return near if Path(file).is_absolute() and not near.startswith("..") else file
