@@ -11,8 +11,10 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from quietfield import exports
 from quietfield.domain import Clique, Domain
-from quietfield.errors import Error, FileError, names
+from quietfield.errors import Error, names
+from quietfield.files import write_atomically
 from quietfield.release_checks import check_learned_from
 from quietfield.spreadsheets import Sheet, workbook
 
@@ -75,48 +77,31 @@ class Publication:
         found["basis"] = f"either {COUNTED!r}, or {INFERRED!r}"
         return found
 
-    def save(self, out: str | Path, format: str = "csv") -> list[Path]:
+    def save(self, out: str | Path, format: str = "csv", *, force: bool = False) -> list[Path]:
         """Write a folder of CSV or Parquet files, or one workbook (``format="xlsx"``, ``out`` is the file).
 
         In a folder: ``table-0001.csv`` and so on, ``index.csv`` (which file holds what), ``dictionary.csv`` and
-        ``privacy.txt``. Files of other origin are not replaced.
+        ``privacy.txt``. An earlier export is replaced with ``force`` alone, whole; files of other origin never are.
         """
-        from quietfield.files import check_writable, write_atomically
-
         if format not in FORMATS:
             raise Error(f"the format is one of {names(FORMATS)}, not {format!r}.")
         out = Path(out)
+        exports.check(out, format, force)
         if format == "xlsx":
-            if out.suffix.lower() != ".xlsx":
-                raise Error(f"a workbook is one file whose name ends in .xlsx, not {out}.")
-            if out.exists():
-                raise FileError(f"{out} exists; choose another path.")
-            check_writable(out)
             write_atomically(out, workbook(self._sheets()))
             return [out]
-        files = self._files(format)
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise FileError(f"cannot make the folder {out}: {error.strerror}; choose another.") from None
-        there = [name for name in files if (out / name).exists()]
-        if there and not _ours(out):
-            raise FileError(f"{out} holds {names(there)}, which quietfield did not write; choose another folder.")
-        for name, data in files.items():
-            write_atomically(out / name, data)
-        return [out / name for name in files]
+        return exports.write(out, self._files(format), force)
 
     def _files(self, format: str) -> dict[str, bytes]:
-        encode = csv_file if format == "csv" else parquet_file
-        files, index = {}, [INDEX]
+        files, index = {}, [exports.PEOPLE_COLUMNS]
         for number, table in enumerate(self.tables, 1):
-            name = f"table-{number:04d}.{format}"  # numbered: attribute names may hold anything
-            files[name] = encode(table.columns)
+            name = exports.table_file(number, format)
+            files[name] = exports.encoded(table.columns, format)
             index.append((name, " × ".join(table.attributes), table.note))
-        files["dictionary.csv"] = csv_rows([("column", "value", "meaning"), *self.dictionary])
+        files["dictionary.csv"] = exports.csv_rows([("column", "value", "meaning"), *self.dictionary])
         files["privacy.txt"] = ("\n\n".join(self.statement) + "\n").encode()
-        files["index.csv"] = csv_rows(index)  # last: it says that the rest is there
-        return files
+        index += [("dictionary.csv", "", "what each column means"), ("privacy.txt", "", "the statement on privacy")]
+        return {**files, exports.INDEX: exports.csv_rows(index)}
 
     def _sheets(self) -> list[Sheet]:
         contents = [(f"Table {i}", " × ".join(t.attributes), t.note) for i, t in enumerate(self.tables, 1)]
@@ -129,9 +114,6 @@ class Publication:
             rows = list(zip(*table.columns.values(), strict=True))
             sheets.append(Sheet(f"Table {number}", tuple(table.columns), rows, (16,) * len(table.columns)))
         return sheets
-
-
-INDEX = ("file", "attributes", "basis")
 
 
 def people_tables(
@@ -235,8 +217,10 @@ def _columns(
     labels = zip(*product(*(model.domain.labels(name) for name in attributes)), strict=True)
     columns: dict[str, list[Any]] = {name: list(values) for name, values in zip(attributes, labels, strict=True)}
     for name, values in numbers.items():
-        columns[free_name(name, attributes)] = np.round(values.ravel(), 8 if name.startswith("share") else 3).tolist()
-    columns[free_name("basis", attributes)] = [note] * shares.size
+        columns[exports.free_name(name, attributes)] = np.round(
+            values.ravel(), 8 if name.startswith("share") else 3
+        ).tolist()
+    columns[exports.free_name("basis", attributes)] = [note] * shares.size
     return columns
 
 
@@ -283,46 +267,3 @@ def _statement(release: "Release | None", tables: Sequence[PeopleTable], level: 
             "other tables and the assumption that nothing else connects the attributes; treat them with care."
         )
     return said
-
-
-def free_name(name: str, taken: Clique) -> str:
-    """A name for a column that no attribute has."""
-    while name in taken:
-        name += "_"
-    return name
-
-
-def _ours(folder: Path) -> bool:
-    """Whether a folder holds earlier tables for people, which may be replaced."""
-    try:
-        with open(folder / "index.csv", encoding="utf-8") as file:
-            return file.readline(200).rstrip("\n") == ",".join(INDEX)
-    except (OSError, UnicodeDecodeError):
-        return False
-
-
-def csv_rows(rows: Iterable[Sequence[Any]]) -> bytes:
-    """Rows as the bytes of a CSV file."""
-    import csv
-    import io
-
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue().encode()
-
-
-def csv_file(columns: dict[str, list[Any]]) -> bytes:
-    """Columns as the bytes of a CSV file."""
-    return csv_rows([list(columns), *zip(*columns.values(), strict=True)])
-
-
-def parquet_file(columns: dict[str, list[Any]]) -> bytes:
-    """Columns as the bytes of a Parquet file."""
-    import io
-
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    sink = io.BytesIO()
-    parquet.write_table(pa.table(columns), sink)
-    return sink.getvalue()

@@ -251,7 +251,7 @@ def test_the_whole_way_on_the_command_line(folder, capsys):
     assert Ledger("budget.db").spent == Fraction(1, 4)
     assert main(["verify", "x.qfr", "--trust", "curator.pub.pem"]) == 0
     assert main(["export", "x.qfr", "--out", "tables"]) == 0
-    assert main(["export", "x.qfr", "--out", "tables", "--format", "parquet"]) == 0
+    assert main(["export", "x.qfr", "--out", "parquet", "--format", "parquet"]) == 0
     release = qf.Release.load("x.qfr")
     with open("tables/table-0001.csv", newline="") as file:
         rows = list(csv.reader(file))
@@ -259,7 +259,7 @@ def test_the_whole_way_on_the_command_line(folder, capsys):
     assert [float(r[2]) for r in rows[1:]] == release.tables["a", "b"].ravel().tolist()
     import pyarrow.parquet as pq
 
-    assert pq.read_table("tables/table-0002.parquet").column_names == ["b", "c", "noisy_count"]
+    assert pq.read_table("parquet/table-0002.parquet").column_names == ["b", "c", "noisy_count"]
     capsys.readouterr()
     assert main(["ledger", "show", "budget.db", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
@@ -289,7 +289,7 @@ def test_an_export_says_what_the_release_says(tmp_path, monkeypatch, capsys, cod
     assert main(["key", "create", "k.pem"]) == 0
     plain = qf.release(codes, SCHEMA, PAIRS, epsilon=1, unit=qf.Rows(1), ledger=None)
     plain.save("y.qfr", "k.pem")
-    assert main(["export", "y.qfr", "--out", "t"]) == 0  # an earlier export is replaced
+    assert main(["export", "y.qfr", "--out", "t", "--force"]) == 0  # an earlier export is replaced
     with open("t/index.csv", newline="") as file:
         assert not [row for row in csv.DictReader(file) if row["file"] == "remark"]
 
@@ -313,11 +313,11 @@ def test_odd_names_on_the_whole_way(tmp_path, monkeypatch, capsys):
     qf.release(frame, schema, qf.structures.chain(odd), epsilon=100, unit=qf.Rows(1), ledger=None).save("x.qfr")
     assert main(["verify", "x.qfr"]) == 0
     for kind in ("csv", "parquet"):
-        assert main(["export", "x.qfr", "--out", "t", "--format", kind]) == 0
-    assert sorted(os.listdir()) == ["t", "x.qfr"]
+        assert main(["export", "x.qfr", "--out", f"as {kind}", "--format", kind]) == 0
+    assert sorted(os.listdir()) == ["as csv", "as parquet", "x.qfr"]
     release = qf.Release.load("x.qfr")
     for number, clique in enumerate(release.tables, 1):
-        with open(f"t/table-{number:04d}.csv", newline="") as file:
+        with open(f"as csv/table-{number:04d}.csv", newline="") as file:
             rows = list(csv.reader(file))
         assert tuple(rows[0][:2]) == clique
         assert [tuple(r[:2]) for r in rows[1:4]] == [(schema.domain.labels(clique[0])[0], x) for x in frame[odd[0]][:3]]

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quietfield.errors import Error, FileError, many, names
+from quietfield.errors import Error, many
 
 if TYPE_CHECKING:
     from quietfield.releases import Release, Table
 
 app = typer.Typer()
 
-COLUMNS = ["file", "cliques", "noise", "scale", "std", "not_counted"]
+FORMATS = ("csv", "parquet", "xlsx")
 
 
 @app.command(
@@ -40,39 +40,38 @@ def export(
     release_file: Annotated[
         Path | None, typer.Option("--release", help="From a model: its release, for the statement on privacy.")
     ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace an earlier export at --out: the files that its index lists.")
+    ] = False,
 ) -> None:
     """Write tables with their labels: the noisy ones of a release, or a model's for people, with margins of error.
 
     A release gives a file for each noisy table and an index.csv. A model gives consistent tables that are never
     negative, a data dictionary and a statement on privacy; tables that the model inferred are marked.
     """
-    from quietfield.files import archive_kind, write_atomically
-    from quietfield.publication import csv_file, csv_rows, parquet_file
+    from quietfield import exports
+    from quietfield.files import archive_kind
     from quietfield.releases import Release
 
     if source not in ("auto", "release", "model"):
         raise Error(f"--from is auto, release or model, not {source!r}.")
-    if source == "model" or (source == "auto" and archive_kind(path) == "model"):
-        _for_people(path, out, format, table, level, total, release_file)
+    if format not in FORMATS:
+        raise Error(f"--format is csv, parquet or, from a model, xlsx; not {format!r}.")
+    kind = archive_kind(path) if source == "auto" else source
+    if format == "xlsx" and kind == "release":
+        raise Error("--format is csv or parquet, not 'xlsx'; xlsx is for tables from a model.")
+    exports.check(out, format, force)
+    if kind == "model":
+        _for_people(path, out, format, table, level, total, release_file, force)
         return
     if table or total is not None or release_file is not None:
         raise Error("--table, --total and --release are for a model; a release's tables are written as they are.")
-    if format not in ("csv", "parquet"):
-        raise Error(f"--format is csv or parquet, not {format!r}; xlsx is for tables from a model.")
     release = Release.load(path)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileError(f"cannot make the folder {out}: {error.strerror}; choose another.") from None
-    if not _exported(out):
-        there = [name for name in _files(release, format) if (out / name).exists()]
-        if there:
-            raise FileError(f"{out} holds {names(there)}, which quietfield did not export; choose another folder.")
-    index: list[list[Any]] = [COLUMNS]
+    files: dict[str, bytes] = {}
+    index: list[list[Any]] = [list(exports.RELEASE_COLUMNS)]
     for number, part in enumerate(release.parts, 1):
-        file = _file(number, format)
-        columns = _columns(release, part)
-        write_atomically(out / file, csv_file(columns) if format == "csv" else parquet_file(columns))
+        file = exports.table_file(number, format)
+        files[file] = exports.encoded(_columns(release, part), format)
         noise = part.noise
         cell = "" if part.excluded is None else repr(_labels(release, part, part.excluded))
         cliques = " = ".join(repr(c) for c in part.cliques)
@@ -84,7 +83,7 @@ def export(
                       "" if noise_or_none is None else repr(noise_or_none.std), ""])  # fmt: skip
     remarks = _remarks(release)
     index += [["remark", remark, "", "", "", ""] for remark in remarks]
-    write_atomically(out / "index.csv", csv_rows(index))
+    exports.write(out, {**files, exports.INDEX: exports.csv_rows(index)}, force)
     typer.echo(f"{many(len(release.parts), 'table')} and index.csv written to {out}")
     for remark in remarks:
         typer.echo(remark)
@@ -98,6 +97,7 @@ def _for_people(
     level: float,
     total: float | None,
     release_file: Path | None,
+    force: bool,
 ) -> None:
     from quietfield.model import load
     from quietfield.publication import people_tables
@@ -106,7 +106,7 @@ def _for_people(
     wanted = None if tables is None else [[name.strip() for name in text.split(",")] for text in tables]
     release = None if release_file is None else Release.load(release_file)
     made = people_tables(load(path), wanted, level=level, total=total, release=release)
-    made.save(out, format)
+    made.save(out, format, force=force)
     inferred = sum(one.inferred for one in made.tables)
     typer.echo(f"{many(len(made.tables), 'table')} for people written to {out}")
     if inferred:
@@ -132,23 +132,6 @@ def _remarks(release: "Release") -> list[str]:
     return remarks
 
 
-def _file(number: int, format: str) -> str:
-    return f"table-{number:04d}.{format}"  # numbered: attribute names may hold anything
-
-
-def _files(release: "Release", format: str) -> list[str]:
-    return [*(_file(number, format) for number in range(1, len(release.parts) + 1)), "index.csv"]
-
-
-def _exported(out: Path) -> bool:
-    """Whether a folder holds an earlier export, which may be replaced."""
-    try:
-        with open(out / "index.csv", encoding="utf-8") as file:
-            return file.readline(200).rstrip("\n") == ",".join(COLUMNS)
-    except (OSError, UnicodeDecodeError):
-        return False
-
-
 def _labels(release: "Release", part: "Table", cell: tuple[int, ...]) -> tuple[Any, ...]:
     return tuple(release.domain.labels(name)[i] for name, i in zip(part.cliques[0], cell, strict=True))
 
@@ -157,7 +140,7 @@ def _columns(release: "Release", part: "Table") -> dict[str, list[Any]]:
     """The labels of each cell, its noisy count and, where a cell was left out, whether it is that one."""
     import numpy as np
 
-    from quietfield.publication import free_name
+    from quietfield.exports import free_name
 
     clique = part.cliques[0]
     labels = list(zip(*product(*(release.domain.labels(name) for name in clique)), strict=True))

@@ -1,0 +1,101 @@
+"""Exports replace exports, whole, and nothing else; what is wrong is told before any work."""
+
+from pathlib import Path
+
+import pytest
+
+import quietfield as qf
+from quietfield import exports
+from quietfield.cli import main
+
+DOMAIN = qf.Domain({"a": ["no", "yes"], "b": 3, "c": 2})
+TABLES = {("a", "b"): [[30.0, 15.0, 4.0], [21.0, 19.0, 10.0]], ("b", "c"): [[26.0, 25.0], [20.0, 14.0], [4.0, 10.0]]}
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a release of two tables and a model, where commands are run."""
+    monkeypatch.chdir(tmp_path)
+    qf.Release.from_tables(DOMAIN, TABLES, noise=qf.Laplace(2.0), total=100).save("r.qfr")
+    qf.Model(DOMAIN, {clique: [[0.0] * len(row) for row in table] for clique, table in TABLES.items()}).save("m.qfm")
+    return tmp_path
+
+
+def names(folder: str) -> set[str]:
+    return {path.name for path in Path(folder).iterdir()}
+
+
+def test_an_earlier_export_is_replaced_whole_and_only_with_force(here, capsys):
+    assert main(["export", "m.qfm", "--out", "t"]) == 0
+    assert len(names("t")) == 8
+    Path("t/mine.csv").write_text("mine")
+    Path("t/table-0099.csv").write_text("mine too, whatever its name")
+    before = {path: path.read_bytes() for path in Path("t").iterdir()}
+    for words in (["m.qfm", "--table", "a"], ["r.qfr"], ["r.qfr", "--format", "parquet"]):
+        capsys.readouterr()
+        assert main(["export", *words, "--out", "t"]) == 1
+        assert "t holds an earlier export of 8 files; choose another folder, or say --force" in capsys.readouterr().err
+        assert {path: path.read_bytes() for path in Path("t").iterdir()} == before
+    kept = {"mine.csv", "table-0099.csv"}
+    assert main(["export", "m.qfm", "--table", "a", "--out", "t", "--force"]) == 0
+    assert names("t") == {"table-0001.csv", "dictionary.csv", "privacy.txt", "index.csv"} | kept
+    assert main(["export", "r.qfr", "--format", "parquet", "--out", "t", "--force"]) == 0  # of another kind
+    assert names("t") == {"table-0001.parquet", "table-0002.parquet", "index.csv"} | kept
+    assert Path("t/table-0099.csv").read_text() == "mine too, whatever its name"
+
+
+def test_an_index_that_was_edited_removes_nothing_else(here, capsys):
+    assert main(["export", "r.qfr", "--out", "t"]) == 0
+    Path("t/notes.txt").write_text("mine")
+    with open("t/index.csv", "a") as file:
+        file.write("notes.txt,,,,,\n../r.qfr,,,,,\n/etc/hostname,,,,,\n,,,,,\n\n")
+    assert main(["export", "r.qfr", "--out", "t", "--force"]) == 0
+    assert Path("t/notes.txt").read_text() == "mine"
+    assert qf.Release.load("r.qfr").total == 100
+
+
+def test_force_does_not_take_the_name_of_a_file_of_others(here, capsys):
+    Path("t").mkdir()
+    for name in ("table-0002.csv", "index.csv"):
+        Path("t", name).write_text("mine")
+        assert main(["export", "r.qfr", "--out", "t", "--force"]) == 1
+        assert f"holds '{name}', which quietfield did not export" in capsys.readouterr().err
+        assert names("t") == {name}
+        Path("t", name).unlink()
+
+
+def test_a_workbook_is_replaced_with_force_if_it_is_ours(here, capsys):
+    asked = ["export", "m.qfm", "--format", "xlsx", "--table", "a", "--out", "t.xlsx"]
+    assert main(asked) == 0
+    first = Path("t.xlsx").read_bytes()
+    assert main([*asked, "--level", "0.5", "--total", "9"]) == 1
+    assert "is there already" in capsys.readouterr().err
+    assert Path("t.xlsx").read_bytes() == first
+    assert main([*asked, "--total", "9", "--force"]) == 0
+    assert Path("t.xlsx").read_bytes() != first
+    for content in (b"mine", Path("m.qfm").read_bytes()):
+        Path("t.xlsx").write_bytes(content)
+        assert main([*asked, "--force"]) == 1
+        assert "is not a workbook that quietfield exported" in capsys.readouterr().err
+        assert Path("t.xlsx").read_bytes() == content
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--out", "t", "--format", "pdf"], "--format is csv, parquet or, from a model, xlsx; not 'pdf'"),
+        (["--out", "t", "--format", "xlsx"], "a workbook is one file whose name ends in .xlsx"),
+        (["--out", "t.xlsx"], "t.xlsx is the name of a file; say --format xlsx, or name a folder"),
+        (["--out", "t.csv"], "t.csv is the name of a file; name a folder"),
+        (["--out", "r.qfr/t"], "cannot make the folder r.qfr/t"),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_read(words, said, here, capsys):
+    for path in ("absent.qfm", "m.qfm"):
+        assert main(["export", path, *words]) == 1
+        assert said in capsys.readouterr().err
+    assert names(".") == {"r.qfr", "m.qfm"}
+
+
+def test_what_is_no_export():
+    assert exports.earlier(Path("nowhere")) is None
