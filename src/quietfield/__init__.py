@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from quietfield import inference as inference
     from quietfield import structures as structures
     from quietfield.comparison import compare as compare
+    from quietfield.curator.counting.csvfiles import CsvFile as CsvFile
     from quietfield.curator.counting.statfiles import StatFile as StatFile
     from quietfield.curator.evaluate import evaluate as evaluate
     from quietfield.curator.evaluate import private_score as private_score
@@ -50,6 +51,7 @@ __version__ = "0.1.0"
 #: Every public name and the module that defines it; a module that is public itself stands for itself.
 _NAMES = {
     "compare": "comparison",
+    "CsvFile": "curator.counting.csvfiles",
     "Cuts": "schema",
     "Dates": "schema",
     "Domain": "domain",

@@ -76,7 +76,7 @@ def test_who_pays_can_be_said_anew(folder: Path, tmp_path: Path) -> None:
 def test_a_dry_run_pays_nothing_and_writes_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["release", "--config", write(folder, WHOLE), "--dry-run"]) == 0
     shown = capsys.readouterr().out
-    assert "no record was read and nothing was paid" in shown
+    assert "nothing was paid; the data are there and were not looked at" in shown
     assert "epsilon 1/10" in shown or "epsilon 0.1" in shown
     assert qf.Ledger(folder / "budget.db").remaining == 3
     assert not (folder / "people.qfr").exists()
@@ -92,7 +92,7 @@ def test_data_and_structure_as_files(folder: Path) -> None:
     ("line", "said"),
     [
         ("epsilom = 1", "no setting 'epsilom'; did you mean 'epsilon'?"),
-        ("colour = 'red'", "no setting 'colour'; expected some of 'data', 'delta'"),
+        ("colour = 'red'", "no setting 'colour'; expected some of 'data', 'delimiter', 'delta', 'encoding'"),
         ("force = true", "no setting 'force'; it is said on the command line"),
         ("dry-run = true", "no setting 'dry-run'; it is said on the command line"),
         ("noise = ['laplace']", "noise is a text or a number, not a list or a table"),

@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import warnings
 import zipfile
 from fractions import Fraction
 
@@ -19,6 +20,7 @@ from quietfield.releases import Payment
 SCHEMA = qf.Schema({"a": [0, 1], "b": [0, 1, 2], "c": [0, 1]})
 PAIRS = [("a", "b"), ("b", "c")]
 N = 4321
+pytestmark = pytest.mark.filterwarnings("ignore:epsilon")
 
 
 @pytest.fixture(scope="module")
@@ -474,6 +476,58 @@ def test_structures_as_text(tmp_path):
             arguments.structure(str(tmp_path / "s.json"), domain)
     with pytest.raises(Error, match="neither a name"):
         arguments.structure("nothing", domain)
+
+
+def test_a_dry_run_finds_out_whether_the_data_are_there_and_looks_at_nothing(folder, capsys, monkeypatch):
+    dry = ["--schema", "schema.json", "--structure", "chain", "--unit", "rows:1", "--epsilon", "0.1", "--dry-run"]
+    dry += ["--ledger", "budget.db"]
+    for gone in ("gone.csv", "gone.parquet", "gone.sav", "part-*.csv", "."):
+        assert main(["release", gone, *dry]) == 1
+        assert f"there is no file {gone!r}" in capsys.readouterr().err
+    os.chmod("data.csv", 0)
+    monkeypatch.setattr("pyarrow.input_stream", lambda *_, **__: pytest.fail("it was opened"))
+    assert main(["release", "data.csv", *dry]) == 0
+    assert "the data are there and were not looked at" in capsys.readouterr().out
+    assert main(["release", "data.*", *dry, "--delimiter", ";"]) == 0
+    assert Ledger("budget.db").spent == 0
+
+
+def test_data_that_are_not_there_or_lack_a_column_cost_nothing(tmp_path, ledger):
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    visits = qf.Sequences("user", "seen", "place", labels=["hall"], segment="1h")
+    person = Ledger.create(tmp_path / "p.db", epsilon=1, unit=visits.unit)
+    (tmp_path / "log.csv").write_text("user,place\n1,hall\n")
+    lacking = {"user": ["1"], "place": ["hall"]}
+    for log in (tmp_path / "gone.csv", tmp_path / "log.csv", lacking, pd.DataFrame(lacking)):
+        with pytest.raises(Error, match=r"no file|no column 'seen'"):
+            qf.release(visits.log(log), visits.schema, visits.structure, epsilon=1, unit=visits.unit, ledger=person)
+    with pytest.raises(Error, match="these sequences are made for"):
+        qf.release(visits.log(lacking), visits.schema, visits.structure, epsilon=1, unit=qf.Rows(1), ledger=ledger)
+    assert person.spent == 0
+    frame = {"a": [0], "b": [1], "C": [1]}
+    for source in (frame, pd.DataFrame(frame), pl.DataFrame(frame), pa.table(frame)):
+        with pytest.raises(Error, match="no column 'c'"):
+            qf.release(source, SCHEMA, PAIRS, epsilon=0.5, unit=qf.Rows(1), ledger=ledger)
+        with pytest.raises(Error, match="no column 'c', 'who'"):
+            qf.release(source, SCHEMA, PAIRS, epsilon=0.5, unit=qf.Person("who", rows=1), ledger=ledger)
+    assert ledger.spent == 0
+
+
+def test_python_and_the_command_line_warn_of_the_same_once(folder, codes, capsys):
+    with pytest.warns(UserWarning, match="no clique holds") as found:
+        qf.release(codes, SCHEMA, [("a", "b")], epsilon=30, unit=qf.Rows(1), ledger=None)
+    said = [str(warning.message) for warning in found]
+    assert len(said) == 2
+    assert all(warning.filename == __file__ for warning in found)
+    asked = ["release", "data.csv", "--schema", "schema.json", "--structure", '[["a", "b"]]', "--unit", "rows:1"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert main([*asked, "--epsilon", "30", "--no-ledger", "--out", "x.qfr"]) == 0
+    assert capsys.readouterr().err.splitlines() == [f"Warning: {text}" for text in said]
+    assert "no clique holds 'c'" in said[1]
 
 
 def test_preparing_reads_no_record():

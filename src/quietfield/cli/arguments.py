@@ -34,17 +34,27 @@ def unit(text: str) -> "Unit":
     )
 
 
-def records(path: Path | str, values: str) -> Any:
-    """The records of a file or a pattern. Of SPSS and Stata files the codes are read, or the labels that they have."""
+def records(path: Path | str, values: str = "codes", delimiter: str | None = None, encoding: str | None = None) -> Any:
+    """The records of a file or a pattern. Of SPSS and Stata files the codes are read, or the labels that they have.
+
+    A delimiter makes it a CSV file, whatever its name; an encoding is for CSV, SPSS, Stata and SAS files.
+    """
+    from quietfield.curator.counting.csvfiles import CsvFile
     from quietfield.curator.counting.statfiles import StatFile, is_statfile
 
     if values not in ("codes", "labels"):
         raise Error(f"--values is codes or labels, not {values!r}.")
     if is_statfile(path):
-        return StatFile(path, values=values)  # type: ignore[arg-type]  # checked above
+        if delimiter is not None:
+            raise Error(f"--delimiter is for CSV files, which {str(path)!r} is not.")
+        return StatFile(path, values, encoding)  # type: ignore[arg-type]  # checked above
     if values == "labels":
         raise Error(f"--values labels is for files of SPSS and Stata, which {str(path)!r} is not.")
-    return path
+    if delimiter is None and encoding is None:
+        return path
+    if Path(path).suffix.lower() in (".parquet", ".pq"):
+        raise Error(f"--delimiter and --encoding are for files of text, which {str(path)!r} is not.")
+    return CsvFile(path, {"tab": "\t", "\\t": "\t"}.get(delimiter or "", delimiter), encoding or "utf-8")
 
 
 def ledger_unit(text: str) -> "Unit":

@@ -17,6 +17,8 @@ def check(
     schema: Annotated[Path, typer.Argument(help="The schema, a JSON file.")],
     common: Annotated[int, typer.Option(min=0, max=100, help="How many unknown values to show for each column.")] = 5,
     values: Annotated[str, typer.Option(help="Of SPSS and Stata files, read codes or labels.")] = "codes",
+    delimiter: Annotated[str | None, typer.Option(help="Of CSV files, what separates fields: ';', '|' or tab.")] = None,
+    encoding: Annotated[str | None, typer.Option(help="Of texts that are not UTF-8, such as cp1252 or utf-16.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write what was found as JSON.")] = False,
 ) -> None:
     """Show nulls and unknown values by column, and broken lines. NOT PRIVATE: for the curator's eyes only. No file."""
@@ -28,8 +30,9 @@ def check(
     from quietfield.schema import Schema
 
     known = Schema.load(schema)
-    found = look(arguments.records(data, values), known, common)
-    broken, every = lines.broken(data) if lines.is_lines(data) else (0, 0)
+    records = arguments.records(data, values, delimiter, encoding)
+    found = look(records, known, common)
+    broken, foreign, every = lines.broken(records) if lines.is_lines(records) else (0, 0, 0)
     if as_json:
         rows = [
             {
@@ -43,7 +46,11 @@ def check(
             for item in found
         ]
         typer.echo(
-            json.dumps({"warning": WARNING, "attributes": rows, "broken_lines": broken}, indent=2, ensure_ascii=False)
+            json.dumps(
+                {"warning": WARNING, "attributes": rows, "broken_lines": broken, "not_in_encoding": foreign},
+                indent=2,
+                ensure_ascii=False,
+            )
         )
         return
     typer.echo(WARNING)
@@ -51,6 +58,11 @@ def check(
         typer.echo(
             f"{broken:,} of {many(every, 'line')} {'is' if broken == 1 else 'are'} broken and not counted: "
             "quotes, fields or bytes are not in order."
+        )
+    if foreign:
+        typer.echo(
+            f"{foreign:,} of them {'is' if foreign == 1 else 'are'} not {encoding or 'UTF-8'}: name the encoding of "
+            "the file, such as --encoding cp1252."
         )
     width = max(len(item.attribute) for item in found)
     for item in found:

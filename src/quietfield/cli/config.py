@@ -19,7 +19,7 @@ from quietfield.files import read_bytes
 
 LIMIT = 2**20
 #: Options that are said anew each time: how to answer, and whether something may be replaced.
-NEVER = {"config", "dry_run", "force", "as_json", "help"}
+NEVER = {"config", "dry_run", "force", "as_json", "help", "install_completion", "show_completion"}
 
 
 def loader(paths: Set[str], structured: Set[str] = frozenset()) -> Callable[[typer.Context, Path | None], Path | None]:

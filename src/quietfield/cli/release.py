@@ -48,6 +48,8 @@ def release(
     total: Annotated[str, typer.Option(help="Release a noisy total: auto, yes or no.")] = "auto",
     weights: Annotated[Path | None, typer.Option(help='A JSON file of weights, [[["a", "b"], 2], ...].')] = None,
     values: Annotated[str, typer.Option(help="Of SPSS and Stata files, read codes or labels.")] = "codes",
+    delimiter: Annotated[str | None, typer.Option(help="Of CSV files, what separates fields: ';', '|' or tab.")] = None,
+    encoding: Annotated[str | None, typer.Option(help="Of texts that are not UTF-8, such as cp1252 or utf-16.")] = None,
     key: Annotated[Path | None, typer.Option(help="A private key (PEM) that signs the release.")] = None,
     config: Annotated[
         Path | None,
@@ -61,15 +63,15 @@ def release(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a release that is at --out already.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be done; read no record, pay nothing.")
+        bool, typer.Option("--dry-run", help="Show what would be done; do not open the data, pay nothing.")
     ] = False,
     progress: Annotated[bool, typer.Option(help="Show progress.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write the summary as JSON.")] = False,
 ) -> None:
     """Count, pay, add noise, and write a file that may be published."""
-    from quietfield import planning
     from quietfield.cli import arguments
     from quietfield.curator import publish
+    from quietfield.curator.counting.checks import check_there
     from quietfield.curator.ledger import Ledger
     from quietfield.errors import Error
     from quietfield.keys import load_private
@@ -90,11 +92,12 @@ def release(
         "weights": arguments.weights(weights),
         "noise": noise,
     }
-    records = arguments.records(data, values)
+    records = arguments.records(data, values, delimiter, encoding)
+    check_there(records)
     cliques = arguments.structure(structure, known.domain)
     signer = None if key is None else load_private(key)
     prepared = publish.prepare(known, cliques, **asked)
-    arguments.warn(planning.warning(epsilon), planning.uncovered(known.domain, prepared.structure))
+    arguments.warn(*prepared.warnings)
     book = None if ledger is None else Ledger(ledger)
     if dry_run:
         _show(_planned(prepared, book, neighbours), as_json)
@@ -103,7 +106,7 @@ def release(
         raise Error("say where the release goes: --out FILE.")
     read = [schema, *(path for path in (ledger, key, weights, config) if path is not None), Path(structure)]
     _check_out(out, [data, *map(Path, glob(str(data), recursive=True)), *read], force)
-    found = publish.release(records, known, cliques, ledger=book, progress=progress, **asked)
+    found = publish.carried_out(records, prepared, book, progress=progress)
     found.save(out, signer)
     loaded = type(found).load(out)
     facts = [(name, text) for name, text in loaded._facts() if name != "note"]
@@ -141,7 +144,7 @@ def _planned(prepared: "Prepared", book: "Ledger | None", neighbours: str) -> di
         cost = book.check(**price, unit=prepared.unit, neighbours=neighbours)  # type: ignore[arg-type]
         paid = {"ledger": book.describe(), "afterwards": book.describe_after(cost)}
     return {
-        "dry run": "no record was read and nothing was paid",
+        "dry run": "nothing was paid; the data are there and were not looked at, not even their columns",
         "tables": f"{len(counted.tables)}, {many(sum(prod(table.shape) for table in counted.tables), 'cell')}",
         "noise": f"{plan.kind}, scales {', '.join(dict.fromkeys(f'{n.scale:.6g}' for n in plan.noises))}",
         "total": prepared.total_reason,

@@ -20,19 +20,24 @@ def schema(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
     values: Annotated[str, typer.Option(help="Of SPSS and Stata files, read codes or labels.")] = "codes",
+    delimiter: Annotated[str | None, typer.Option(help="Of CSV files, what separates fields: ';', '|' or tab.")] = None,
+    encoding: Annotated[str | None, typer.Option(help="Of texts that are not UTF-8, such as cp1252 or utf-16.")] = None,
 ) -> None:
     """Start a schema from the names and types of columns. No value is looked at: the labels are for you to fill in.
 
     The first line of a CSV file is taken for the names: add one if it is missing.
     """
     from quietfield.cli import arguments
-    from quietfield.curator.counting import columns
+    from quietfield.curator.counting import columns, lines
     from quietfield.errors import FileError
     from quietfield.files import write_atomically
     from quietfield.schema import FILL_IN, starter
 
     kinds = {"date": "time", "time": "time", "number": "number", "integer": "integer"}
-    made = starter((name, kinds.get(kind, "text")) for name, kind in columns(arguments.records(data, values)).items())
+    records = arguments.records(data, values, delimiter, encoding)
+    made = starter((name, kinds.get(kind, "text")) for name, kind in columns(records).items())
+    if lines.is_lines(records):
+        arguments.warn(lines.one_column(records))
     text = json.dumps(made, indent=2, ensure_ascii=False) + "\n"
     if out is None:
         typer.echo(text, nl=False)

@@ -21,7 +21,7 @@ import numpy as np
 from quietfield import accounting
 from quietfield.curator import WARNING, mechanism
 from quietfield.curator.counting import count, engine, in_database
-from quietfield.curator.counting.statfiles import StatFile
+from quietfield.curator.counting.checks import check_columns
 from quietfield.curator.ledger import Ledger, now
 from quietfield.curator.sequences import Log
 from quietfield.curator.units import GRID, Counted, Person, Rows, Statistics, Unit, statistics
@@ -310,12 +310,7 @@ def _reader(source: Any, schema: Schema, unit: Unit) -> Callable[[], np.ndarray]
         raise Error("a score is of records, and a log of sequences has none; write its segments to a file first.")
     if in_database(source):
         raise Error("a score reads records within this process, and a database keeps them; write them to a file first.")
-    if isinstance(source, str | Path | StatFile):  # a file's header tells without a look at any record
-        columns = engine(source).columns()
-        wanted = [*(schema.column(name) for name in schema), *(person.columns if person is not None else ())]
-        missing = [name for name in dict.fromkeys(wanted) if name not in columns]
-        if missing:
-            raise Error(f"the data has no column {names(missing)}; check the schema, the unit and the first line.")
+    check_columns(source, [*(schema.column(name) for name in schema), *(person.columns if person is not None else ())])
     return lambda: engine(source).codes(schema, person)  # type: ignore[attr-defined]  # the engine of all that is left
 
 

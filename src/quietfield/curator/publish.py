@@ -7,12 +7,13 @@ files are from before the count, so that they do not tell how long it took.
 """
 
 import secrets
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from quietfield import accounting
+from quietfield import accounting, planning
 from quietfield.curator import mechanism
 from quietfield.curator.ledger import Ledger, now
 from quietfield.curator.units import Neighbours, Person, Statistics, Unit, chosen
@@ -34,6 +35,12 @@ class Prepared:
     statistics: Statistics
     plan: mechanism.Plan
     total_reason: str
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is allowed and hardly meant: an epsilon that promises nothing, attributes that no clique holds."""
+        found = planning.warning(self.plan.epsilon), planning.uncovered(self.schema.domain, self.structure)
+        return tuple(text for text in found if text is not None)
 
 
 def prepare(
@@ -81,7 +88,8 @@ def release(
 ) -> Release:
     """Count the tables of ``cliques`` in ``source``, add noise, pay for it, and return what may be published.
 
-    ``source`` is a path (CSV, Parquet, SPSS, Stata, SAS), a frame, an Arrow, DuckDB or Ibis table, or arrays of codes.
+    ``source`` is a path (CSV, Parquet, SPSS, Stata, SAS), a :class:`CsvFile` or :class:`StatFile` that says more about
+    one, a frame, an Arrow, DuckDB or Ibis table, or arrays of codes.
     ``unit`` says whom the promise protects: ``Rows(1)``, ``Person("user", rows=3)``. ``ledger`` is the budget that pays
     (a path will do); None, which must be said, pays nothing and leaves the sum over releases to you.
     ``noise="gaussian"`` needs a ``delta``. ``weights`` maps cliques to numbers: weight 2 gets half the noise of weight
@@ -108,18 +116,26 @@ def release(
         weights=weights,
         noise=noise,
     )
-    plan, counted = prepared.plan, prepared.statistics
     book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
     if book is not None and not isinstance(book, Ledger):
         raise Error(f"ledger is a path, a Ledger or None, not a {type(book).__name__}.")
+    for text in prepared.warnings:
+        warnings.warn(text, stacklevel=2)
+    return carried_out(source, prepared, book, progress=progress)
+
+
+def carried_out(source: Any, prepared: Prepared, book: Ledger | None, *, progress: bool = False) -> Release:
+    """Check the source, charge the ledger, count and add noise, in this order."""
+    from quietfield.curator.counting import count, lines
+
+    plan, counted, unit = prepared.plan, prepared.statistics, prepared.unit
     price: dict[str, Any] = {
         "epsilon": plan.epsilon,
         "delta": plan.delta,
         "rho": plan.rho,
         "unit": unit,
-        "neighbours": neighbours,
+        "neighbours": counted.neighbours,
     }
-    from quietfield.curator.counting import count, lines
 
     _check_source(source, prepared)
     name, started = secrets.token_hex(16), now()
@@ -128,34 +144,31 @@ def release(
         what = f"{many(len(counted.tables), 'table')}, {plan.kind} noise"
         charge = book.charge(name, **price, what=what, time=started)
         paid = Payment(book.id, charge.number, charge.digest)
-    counts = count(source, schema, counted, unit, progress=progress)
+    counts = count(source, prepared.schema, counted, unit, progress=progress)
     notes = [lines.NOTE] if lines.is_lines(source) else []
     return _noised(prepared, counts.tables, counts.total, name, started, paid, notes)
 
 
 def _check_source(source: Any, prepared: Prepared) -> None:
-    """Refuse a file without the columns asked for, from its first line or type information: no record is read.
-
-    Other sources (frames, lists, databases) cannot be opened without a look at their values, so they are charged first.
-    """
-    from quietfield.curator.counting import engine, lines
-    from quietfield.curator.counting.statfiles import StatFile
+    """Refuse data that is not there or lacks the columns asked for, from names and types alone: no record is read."""
+    from quietfield.curator.counting import lines
+    from quietfield.curator.counting.checks import check_columns
+    from quietfield.curator.sequences import Log
 
     lines.check_neighbours(source, prepared.statistics)
-    if isinstance(source, str | Path | StatFile):
-        found = engine(source).source  # type: ignore[attr-defined]  # a path is for DuckDB's engine
-        persons = prepared.unit.columns if isinstance(prepared.unit, Person) else ()
-        wanted = [prepared.schema.column(name) for name in prepared.statistics.attributes]
-        missing = [name for name in dict.fromkeys([*wanted, *persons]) if name not in found.columns]
-        if missing:
-            raise Error(f"the data has no column {names(missing)}; check the schema, the unit and the first line.")
-        words = [name for name in prepared.statistics.attributes if _is_words(prepared.schema[name])]
-        coded = [name for name in words if prepared.schema.column(name) in found.coded]
-        if coded:
-            raise Error(
-                f"the file holds codes for {names(coded)}, and the schema lists words, which no code is; read the "
-                "labels of the file (StatFile(path, values='labels') or --values labels), or list codes."
-            )
+    if isinstance(source, Log):
+        check_columns(source, source.sequences.checked(prepared.unit).columns)
+        return
+    persons = prepared.unit.columns if isinstance(prepared.unit, Person) else ()
+    wanted = [prepared.schema.column(name) for name in prepared.statistics.attributes]
+    held_as_codes = check_columns(source, [*wanted, *persons])
+    words = [name for name in prepared.statistics.attributes if _is_words(prepared.schema[name])]
+    coded = [name for name in words if prepared.schema.column(name) in held_as_codes]
+    if coded:
+        raise Error(
+            f"the file holds codes for {names(coded)}, and the schema lists words, which no code is; read the "
+            "labels of the file (StatFile(path, values='labels') or --values labels), or list codes."
+        )
 
 
 def _is_words(rule: Attribute) -> bool:

@@ -172,7 +172,8 @@ def test_a_total_alone_is_counted(tmp_path: Path) -> None:
 
 
 def test_broken_lines_are_told_to_the_curator(tmp_path: Path) -> None:
-    assert lines.broken(written(tmp_path, b'x,0\n\n"x,0\ny,1,2\n\r\ny,1\r\n')) == (2, 4)
+    assert lines.broken(written(tmp_path, b'x,0\n\n"x,0\ny,1,2\n\r\ny,1\r\n')) == (2, 0, 4)
+    assert lines.broken(written(tmp_path, b"x,0\n\xe9,0\ny,1,2\n\xff\r\ny,1\r\n")) == (3, 2, 5)
 
 
 def test_a_huge_line_is_passed_over_in_little_memory(tmp_path: Path) -> None:
@@ -188,7 +189,7 @@ def test_a_huge_line_is_passed_over_in_little_memory(tmp_path: Path) -> None:
         assert tracemalloc.get_traced_memory()[1] < 4 * lines.LONGEST
     finally:
         tracemalloc.stop()
-    assert lines.broken(path) == (1, 3)
+    assert lines.broken(path) == (1, 0, 3)
 
 
 @pytest.mark.parametrize("content", [b"Smith,HIV+\nJones,HIV-\n", b"Smith,Smith\n", b"Smith,\xff\n", b'Smith,"HIV\n'])

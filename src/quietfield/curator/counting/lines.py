@@ -4,7 +4,8 @@ An ordinary reader lets a stray quote swallow the lines after it, so that one pe
 with it, and no claim about a single person would hold. Here a line that is not well formed is no record, and nothing
 else changes. A line is well formed if it has as many fields as the header, each of them without any quote or wholly in
 quotes (where a quote is doubled), if it is UTF-8 without NULs and carriage returns, and if it is not longer than
-``LONGEST``. A line break inside quotes is therefore not possible. Blank lines are no records.
+``LONGEST``. A line break inside quotes is therefore not possible. Blank lines are no records. Lines in another encoding
+are brought into UTF-8 one by one first (``csvfiles.py``).
 
 Arrow splits the lines into fields, many at a time. It sees well-formed lines only, on which it and every other reader
 agree, and none of them at the start of its input, where it would take a byte order mark off.
@@ -17,6 +18,18 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from quietfield.curator.counting.csvfiles import (
+    COMPRESSED,
+    SEPARATORS,
+    TOO_LONG,
+    Coding,
+    CsvFile,
+    by_name,
+    coding,
+    opened,
+    wrong_encoding,
+    wrong_separator,
+)
 from quietfield.curator.sequences import Log
 from quietfield.curator.units import Statistics
 from quietfield.errors import Error, FileError, names
@@ -27,8 +40,6 @@ if TYPE_CHECKING:
 BLOCK = 2**22
 #: The longest line that is read, in bytes; a longer one is passed over without being held in memory.
 LONGEST = 2**23
-SUFFIXES = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
-COMPRESSED = {".gz": "gzip", ".zst": "zstd"}
 #: What a release from a file of lines has to say: for other sources a row is what the database says it is.
 NOTE = "one row is one line of the file; a value with line breaks in it would have been several rows"
 
@@ -42,18 +53,10 @@ def files(path: str | Path) -> list[str]:
     return found
 
 
-def delimiter(path: str) -> str | None:
-    """What separates the fields of a file, by its name, or None if it is no file of lines."""
-    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
-    if suffixes and suffixes[-1] in COMPRESSED:
-        suffixes.pop()
-    return SUFFIXES.get(suffixes[-1]) if suffixes else None
-
-
 def is_lines(source: Any) -> bool:
     """Whether a source, or the log that it is, is a file of lines or a pattern of such files."""
     data = source.data if isinstance(source, Log) else source
-    return isinstance(data, str | Path) and any(delimiter(path) for path in files(data))
+    return isinstance(data, CsvFile) or (isinstance(data, str | Path) and any(by_name(path) for path in files(data)))
 
 
 def check_neighbours(source: Any, statistics: Statistics) -> None:
@@ -65,19 +68,14 @@ def check_neighbours(source: Any, statistics: Statistics) -> None:
         )
 
 
-def header(path: str) -> list[str]:
+def header(path: str, how: CsvFile | None = None) -> list[str]:
     """The names in a file's first line. Errors do not show them: in a file without names they are a person's record."""
-    first, separator = b"", delimiter(path) or ","
-    with _open(path) as stream:
-        while b"\n" not in first and len(first) <= LONGEST and (more := _read(stream, 2**16, path)):
-            first += more
-    line = first.split(b"\n", 1)[0].removeprefix(b"\xef\xbb\xbf").removesuffix(b"\r")
-    if not line:
-        raise FileError(f"the first line of {path} is empty; it must name the columns.")
-    if len(line) > LONGEST or not _is_text(line) or not _quotes_match(line, separator.encode()):
+    how = how or CsvFile(path)
+    line, separator = _first_line(path, how), how.separator(path)
+    if not _quotes_match(line, separator.encode()):
         raise FileError(
-            f"the first line of {path} is not UTF-8 text with the names of the columns: check that its quotes match "
-            "and that no name holds a line break."
+            f"the first line of {path} does not name the columns: check that its quotes match and that no name holds a "
+            f"line break.{other_separator(path, how)}"
         )
     fields = _fields(line.decode(), separator)
     if len(set(fields)) < len(fields):
@@ -85,45 +83,97 @@ def header(path: str) -> list[str]:
     return fields
 
 
-def check_names(path: str, fields: Sequence[str], wanted: Sequence[str]) -> None:
+def _first_line(path: str, how: CsvFile) -> bytes:
+    """The first line of a file in UTF-8, without a byte order mark."""
+    first = b""
+    with _open(path) as stream:
+        first = _filled(stream, 2**16, path)
+        using = opened(coding(how.encoding), first, path)
+        while not using.ends(first)[0] and len(first) <= LONGEST and (more := _filled(stream, 2**16, path)):
+            first += more
+    raw = first[: using.ends(first)[0] or None]
+    line = using.utf8(raw, LONGEST).removesuffix(b"\n").removeprefix(b"\xef\xbb\xbf").removesuffix(b"\r")
+    if not line:
+        raise FileError(f"the first line of {path} is empty; it must name the columns.")
+    if len(line) > LONGEST or not _is_text(line):
+        named = "UTF-8" if using.kind == "plain" else how.encoding
+        raise FileError(
+            f"the first line of {path} is not {named} text with the names of the columns, ended by a line feed. "
+            f"{wrong_encoding(raw) if using.kind == 'plain' else 'Check that the encoding is the right one.'}"
+        )
+    return line
+
+
+def other_separator(path: str, how: CsvFile | None = None, wanted: Sequence[str] | None = None) -> str:
+    """A hint where the first line names more of the columns wanted with another sign between names; or nothing.
+
+    Where nothing is wanted in particular, any names are.
+    """
+    how = how or CsvFile(path)
+    line = _first_line(path, how)
+    split = {sign: _fields(line.decode(), sign) for sign in SEPARATORS if _quotes_match(line, sign.encode())}
+    if wanted is None:
+        wanted = [name for fields in split.values() if len(fields) > 1 for name in fields]
+    return wrong_separator(split, how.separator(path), wanted)
+
+
+def one_column(source: str | Path | CsvFile) -> str | None:
+    """A hint where the first line is a single name, and would be several with another sign between them; or None."""
+    how = source if isinstance(source, CsvFile) else CsvFile(source)
+    path = files(how.path)[0]
+    hint = other_separator(path, how) if len(header(path, how)) == 1 else ""
+    return f"the first line of {path} is one name.{hint}" if hint else None
+
+
+def check_names(path: str, fields: Sequence[str], wanted: Sequence[str], how: CsvFile | None = None) -> None:
     """Refuse a file whose first line does not name all columns that are wanted, without showing that line."""
     missing = [name for name in wanted if name not in fields]
     if missing:
         raise FileError(
-            f"the first line of {path} does not name {names(missing)}; check the spelling, and that the file begins "
-            "with a line of names. What that line says is not shown, since it may be a record."
+            f"the first line of {path} does not name {names(missing)}; check the spelling (capital letters and spaces "
+            "count), and that the file begins with a line of names. What that line says is not shown, since it may be "
+            f"a record.{other_separator(path, how, wanted)}"
         )
 
 
-def reader(paths: Sequence[str], wanted: Sequence[str]) -> tuple["pa.Schema", Callable[[], Iterator[Any]]]:
+def reader(
+    paths: Sequence[str], wanted: Sequence[str], how: CsvFile | None = None
+) -> tuple["pa.Schema", Callable[[], Iterator[Any]]]:
     """The wanted columns of all files, as texts called c0, c1, ...: their schema, and what reads them in batches."""
     import pyarrow as pa
 
-    headers = {path: header(path) for path in paths}
+    headers = {path: header(path, how) for path in paths}
     for path, fields in headers.items():
-        check_names(path, fields, wanted)
+        check_names(path, fields, wanted, how)
     schema = pa.schema([(f"c{i}", pa.string()) for i in range(len(wanted))])
 
     def batches() -> Iterator[Any]:
         for path, fields in headers.items():
+            one = how or CsvFile(path)
             positions = [fields.index(name) for name in wanted] or [0]
-            for block in _blocks(path):
-                table = _parse(block, len(fields), positions, delimiter(path) or ",")
+            for block in _blocks(path, coding(one.encoding)):
+                table = _parse(block, len(fields), positions, one.separator(path))
                 for batch in table.to_batches():  # where no column is wanted, the records still count
                     yield batch.rename_columns(schema.names) if wanted else batch.select([])
 
     return schema, batches
 
 
-def broken(source: str | Path) -> tuple[int, int]:
-    """How many lines are no records, and how many lines there are. NOT PRIVATE: for the curator's eyes."""
-    lines = records = 0
-    for path in files(source):
-        width = len(header(path))
-        for block in _blocks(path):
-            lines += sum(bool(line.strip(b"\r")) for line in block.split(b"\n"))
-            records += _parse(block, width, [0], delimiter(path) or ",").num_rows
-    return lines - records, lines
+def broken(source: str | Path | CsvFile) -> tuple[int, int, int]:
+    """How many lines are no records, how many of these are not of the encoding, and how many lines there are.
+
+    NOT PRIVATE: for the curator's eyes.
+    """
+    how = source if isinstance(source, CsvFile) else CsvFile(source)
+    lines = records = foreign = 0
+    for path in files(how.path):
+        width = len(header(path, how))
+        for block in _blocks(path, coding(how.encoding)):
+            every = [line for line in block.split(b"\n") if line.strip(b"\r")]
+            lines += len(every)
+            foreign += sum(not _is_text(line.replace(b"\r", b"")) for line in every)
+            records += _parse(block, width, [0], how.separator(path)).num_rows
+    return lines - records, foreign, lines
 
 
 def _open(path: str) -> Any:
@@ -150,24 +200,34 @@ def _read(stream: Any, size: int, path: str) -> bytes:
     return found
 
 
-def _blocks(path: str) -> Iterator[bytes]:
+def _filled(stream: Any, size: int, path: str) -> bytes:
+    """So many bytes, or those that are left: characters of two bytes then never lie across two calls."""
+    found = _read(stream, size, path)
+    while len(found) < size and (more := _read(stream, size - len(found), path)):
+        found += more
+    return found
+
+
+def _blocks(path: str, how: Coding) -> Iterator[bytes]:
     """Lines with their ends, some megabytes at a time, without the header; for one that is too long, a broken one."""
     with _open(path) as stream:
-        rest, passing = b"", True  # the header is passed over
-        while more := _read(stream, BLOCK, path):
+        rest, passing, begun = b"", True, False  # the header is passed over
+        while more := _filled(stream, BLOCK, path):
+            if not begun:
+                how, begun = opened(how, more, path), True
             if passing:
-                _, ended, more = more.partition(b"\n")
-                passing = not ended
-            end = more.rfind(b"\n") + 1
+                first, _ = how.ends(more)
+                more, passing = more[first:] if first else b"", not first
+            _, end = how.ends(more)
             if end:
-                yield rest + more[:end]
+                yield how.utf8(rest + more[:end], LONGEST)
                 rest = b""
             rest += more[end:]
             if len(rest) > LONGEST:
                 rest, passing = b"", True
-                yield b"\0\n"
+                yield TOO_LONG + b"\n"
         if rest:
-            yield rest + b"\n"
+            yield how.utf8(rest, LONGEST) + b"\n"
 
 
 def _parse(block: bytes, width: int, positions: Sequence[int], separator: str) -> "pa.Table":
@@ -232,5 +292,6 @@ def _quotes_match(line: bytes, separator: bytes) -> bool:
 
 def _fields(line: str, separator: str) -> list[str]:
     """The fields of a well-formed line."""
+    separator = re.escape(separator)
     found = re.finditer(rf'(?:^|{separator})(?:"((?:[^"]|"")*)"|([^"{separator}]*))', line)
     return [match[2] if match[1] is None else match[1].replace('""', '"') for match in found]

@@ -14,6 +14,7 @@ import numpy as np
 
 from quietfield.curator.counting import lines
 from quietfield.curator.counting.cleaning import cleaned
+from quietfield.curator.counting.csvfiles import CsvFile, by_name
 from quietfield.curator.counting.mapping import Column
 from quietfield.curator.counting.statfiles import StatFile, chunks, dictionary, is_statfile
 from quietfield.curator.counting.values import column, handed, handed_type, plain, text
@@ -102,6 +103,8 @@ def source(data: Any) -> Source:
         return _files(data)
     if isinstance(data, StatFile):
         return _statfiles(data)
+    if isinstance(data, CsvFile):
+        return _csv(lines.files(data.path), data)
     if isinstance(data, Mapping):
         return _mapping(data)
     module = type(data).__module__.partition(".")[0]
@@ -122,16 +125,19 @@ def _files(path: str | Path) -> Source:
     if is_statfile(path):
         return _statfiles(StatFile(path))
     paths = lines.files(path)
-    if all(lines.delimiter(name) for name in paths):
-
-        def read(wanted: Sequence[str]) -> Read:
-            schema, batches = lines.reader(paths, wanted)
-            return Read(schema.types, batches)
-
-        return Source(tuple(lines.header(paths[0])), read, listed=False)
-    if any(lines.delimiter(name) for name in paths):
+    if all(by_name(name) for name in paths):
+        return _csv(paths)
+    if any(by_name(name) for name in paths):
         raise FileError(f"{str(path)!r} stands for files of different kinds; count one kind at a time.")
     return Source(_unique(_parquet_schema(paths[0]).names), lambda wanted: _parquet(paths, wanted))
+
+
+def _csv(paths: Sequence[str], how: CsvFile | None = None) -> Source:
+    def read(wanted: Sequence[str]) -> Read:
+        schema, batches = lines.reader(paths, wanted, how)
+        return Read(schema.types, batches)
+
+    return Source(tuple(lines.header(paths[0], how)), read, listed=False)
 
 
 def _statfiles(data: StatFile) -> Source:
@@ -213,7 +219,10 @@ def _parquet_schema(path: str) -> Any:
     except Exception:  # noqa: BLE001  # told below, without what the reader said
         found = None
     if found is None:
-        raise FileError(f"{path} is not a Parquet file; name CSV files .csv, .tsv, .csv.gz or .csv.zst.")
+        raise FileError(
+            f"{path} is not a Parquet file; name CSV files .csv, .tsv, .csv.gz or .csv.zst, or say that it is one: "
+            "CsvFile(path, delimiter=','), --delimiter ','."
+        )
     return found
 
 

@@ -1,0 +1,201 @@
+"""CSV files of other separators and encodings, brought into UTF-8 line by line.
+
+What a line means must depend on its own bytes alone (see ``lines.py``), so only encodings without a memory are read: a
+line that is not well formed in its encoding becomes a broken line, and nothing else changes. Where each character is
+two bytes, a line is a run of such pairs, and ends with the pair of a line feed.
+"""
+
+import codecs
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+
+from quietfield.errors import Error, FileError
+
+SUFFIXES = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
+COMPRESSED = {".gz": "gzip", ".zst": "zstd"}
+#: What separates fields in files that are called CSV, and what it is called in messages.
+SEPARATORS = {",": "','", ";": "';'", "\t": "'\\t' (a tab)", "|": "'|'"}
+#: East Asian encodings in which no character has a line feed among its bytes and none changes how others are read.
+SEVERAL = {
+    "big5",
+    "big5hkscs",
+    "cp932",
+    "cp949",
+    "cp950",
+    "euc_jis_2004",
+    "euc_jisx0213",
+    "euc_jp",
+    "euc_kr",
+    "gb18030",
+    "gb2312",
+    "gbk",
+    "johab",
+    "shift_jis",
+    "shift_jis_2004",
+    "shift_jisx0213",
+}
+PAIRS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+#: Lines that are no records: one that is not of the encoding, and one that is too long.
+FOREIGN, TOO_LONG = b"\0", b'"'
+
+
+@dataclass(frozen=True)
+class CsvFile:
+    """A CSV file, or a pattern of such files, with what its name does not tell.
+
+    ``delimiter`` separates the fields; without it the name decides: a tab for .tsv and .tab, otherwise a comma.
+    ``encoding`` is that of the texts: utf-8, utf-16, or one such as latin-1, cp1252 or shift_jis.
+
+    >>> CsvFile("visits.csv", delimiter=";", encoding="latin-1")
+    CsvFile(path='visits.csv', delimiter=';', encoding='latin-1')
+    """
+
+    path: str | Path
+    delimiter: str | None = None
+    encoding: str = "utf-8"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.path, str | Path):
+            raise Error(f"a CSV file is given by its path, not by a {type(self.path).__name__}.")
+        sign = self.delimiter
+        if sign is not None and not (
+            isinstance(sign, str) and len(sign) == 1 and sign.isascii() and not sign.isalnum() and sign not in '"\n\r\0'
+        ):
+            raise Error(f"a delimiter is one sign such as ',', ';', '|' or '\\t' (a tab), not {sign!r}.")
+        coding(self.encoding)
+
+    def separator(self, path: str) -> str:
+        """What separates the fields of one of the files."""
+        return self.delimiter or by_name(path) or ","
+
+
+def by_name(path: str) -> str | None:
+    """What separates the fields of a file, by its name, or None if it is no file of lines."""
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    if suffixes and suffixes[-1] in COMPRESSED:
+        suffixes.pop()
+    return SUFFIXES.get(suffixes[-1]) if suffixes else None
+
+
+@dataclass(frozen=True)
+class Coding:
+    """How bytes become lines of UTF-8: the codec's name, and how its characters are stored.
+
+    ``kind`` is "plain" (UTF-8 itself), "single" (a byte is a character), "several" or "pairs".
+    """
+
+    name: str
+    kind: str
+
+    def ends(self, data: bytes) -> tuple[int, int]:
+        """Where the first line in some bytes ends and where the last one does; 0 where none does."""
+        if self.kind != "pairs":
+            return data.find(b"\n") + 1, data.rfind(b"\n") + 1
+        units = np.frombuffer(data, ">u2" if self.name.endswith("be") else "<u2", len(data) // 2)
+        found = np.flatnonzero(units == ord("\n"))
+        return (2 * int(found[0]) + 2, 2 * int(found[-1]) + 2) if len(found) else (0, 0)
+
+    def utf8(self, block: bytes, longest: int) -> bytes:
+        """Whole lines in UTF-8; those that are not well formed, or longer than ``longest`` bytes, as broken
+        ones."""
+        if self.kind == "plain":
+            return block
+        if self.kind == "pairs":
+            even = block[: len(block) - len(block) % 2]
+            # A surrogate without its other half stays one, which is no UTF-8: that line alone is broken.
+            text = even.decode(self.name, "surrogatepass")
+            made = text.encode("utf-8", "surrogatepass") + (FOREIGN if len(block) % 2 else b"")
+            if len(block) <= longest:
+                return made
+            raw = [2 * len(line) + 2 * sum(c > "\uffff" for c in line) for line in text.split("\n")]
+            return b"\n".join(
+                line if size <= longest else TOO_LONG for line, size in zip(made.split(b"\n"), raw, strict=True)
+            )
+        if self.kind == "single" and len(block) <= longest:
+            try:
+                return block.decode(self.name).encode()
+            except UnicodeDecodeError:
+                pass  # then line by line
+        return b"\n".join(self._line(line) if len(line) <= longest else TOO_LONG for line in block.split(b"\n"))
+
+    def _line(self, line: bytes) -> bytes:
+        try:
+            return line.decode(self.name).encode()
+        except UnicodeError:
+            return FOREIGN
+
+
+def coding(encoding: str) -> Coding:
+    """The coding of a name; those with a memory, and those that are not like ASCII, are refused.
+
+    >>> coding("Latin-1").kind, coding("cp1252").kind, coding("UTF16").kind
+    ('single', 'single', 'pairs')
+    """
+    try:
+        name = codecs.lookup(encoding).name
+    except (LookupError, TypeError, ValueError):
+        raise Error(
+            f"there is no encoding {encoding!r}; write one such as utf-8, utf-16, latin-1, cp1252 or shift_jis."
+        ) from None
+    if name in ("utf-8", "utf-8-sig", "ascii"):
+        return Coding("utf-8", "plain")
+    if name.startswith("utf-16"):
+        return Coding(name, "pairs")
+    if name.replace("-", "_") in SEVERAL:
+        return Coding(name, "several")
+    if name == "iso8859-1" or (hasattr(_module(name), "decoding_table") and _like_ascii(name)):
+        return Coding(name, "single")
+    raise Error(
+        f"a CSV file in {encoding!r} is not read: what one of its lines means may depend on others, or it is not like "
+        "ASCII; convert it to UTF-8 first (iconv does)."
+    )
+
+
+def opened(how: Coding, start: bytes, path: str) -> Coding:
+    """The coding of a file from its first two bytes, where they say in which order pairs stand."""
+    if how.name != "utf-16":
+        return how
+    if start[:2] not in PAIRS:
+        raise FileError(
+            f"{path} does not begin with a byte order mark; say which UTF-16 it is: encoding utf-16-le or utf-16-be."
+        )
+    return Coding(PAIRS[start[:2]], "pairs")
+
+
+def wrong_encoding(start: bytes) -> str:
+    """What to do about a first line that is not UTF-8."""
+    if start[:2] in PAIRS or b"\0" in start[:64]:
+        return "It looks like UTF-16: read it with encoding utf-16 (CsvFile(path, encoding='utf-16'), --encoding)."
+    return (
+        "If the file was written on Windows or long ago, name its encoding, such as cp1252 or latin-1 "
+        "(CsvFile(path, encoding='cp1252'), --encoding cp1252)."
+    )
+
+
+def wrong_separator(split: Mapping[str, Sequence[str]], used: str, wanted: Sequence[str]) -> str:
+    """A hint where another sign than the one used finds more of the names wanted in the first line; or nothing."""
+    found = {sign: len(set(fields) & set(wanted)) for sign, fields in split.items()}
+    best = max(found, key=lambda sign: (found[sign], sign == used), default=used)
+    if found.get(best, 0) <= found.get(used, 0):
+        return ""
+    return (
+        f" With {SEPARATORS[best]} between names it names more: read it with CsvFile(path, delimiter={best!r}) or "
+        f"--delimiter {'tab' if best == chr(9) else repr(best)}."
+    )
+
+
+def _module(name: str) -> object:
+    try:
+        return import_module(f"encodings.{name.replace('-', '_')}")
+    except ImportError:
+        return None
+
+
+def _like_ascii(name: str) -> bool:
+    """Whether the bytes of ASCII, and no others, stand for its characters."""
+    table = [bytes([byte]).decode(name, "replace") for byte in range(256)]
+    return table[:128] == [chr(byte) for byte in range(128)] and all(ord(c) >= 128 for c in table[128:])
