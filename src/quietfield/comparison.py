@@ -19,6 +19,7 @@ from quietfield.domain import Clique, Domain
 from quietfield.errors import Error, names
 from quietfield.model import Model
 from quietfield.planning import in_words
+from quietfield.texts import quoted
 
 if TYPE_CHECKING:
     from quietfield.releases import Release
@@ -42,7 +43,8 @@ class Difference:
 
     def describe(self) -> str:
         """The cell and both shares, in words."""
-        where = ", ".join(f"{name}={label}" for name, label in zip(self.attributes, self.labels, strict=True))
+        cell = zip(self.attributes, self.labels, strict=True)
+        where = ", ".join(f"{quoted(name)}={quoted(label)}" for name, label in cell)
         return f"{where}: {self.share:.2%} against {self.reference:.2%}"
 
 

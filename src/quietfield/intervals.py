@@ -184,7 +184,6 @@ def _answer(model: "Model", asked: "Sequence[Mapping[Clique, np.ndarray]]", give
         model._need_exact("an interval of a conditional distribution")
     homes = {wanted: _home(model, wanted) for wanted in weights}
     added = [wanted for wanted, home in homes.items() if home == wanted and wanted not in model.cliques]
-    added += [(name,) for name in known if (name,) not in model.cliques and (name,) not in added]
     if added:
         model._need_exact(f"an interval of the joint distribution of {names(added[0])} (no clique holds them together)")
     cliques = (*model.cliques, *added)
@@ -192,8 +191,9 @@ def _answer(model: "Model", asked: "Sequence[Mapping[Clique, np.ndarray]]", give
     if model.method == "exact":
         engine.plan.check_memory()
     theta = {c: model.potentials[c] if c in model.cliques else np.zeros(model.domain.table_shape(c)) for c in cliques}
-    for name, possible in known.items():
-        theta[name,] = np.where(possible, theta[name,], IMPOSSIBLE)
+    for name, possible in known.items():  # in a table that is there: one more would have to be compiled
+        home = _home(model, (name,))
+        theta[home] = np.where(_at_home(model.domain, possible[None], (name,), home)[0], theta[home], IMPOSSIBLE)
     rows = [len(next(iter(question.values()))) for question in asked]
     blank = {c: np.zeros((sum(rows), *model.domain.table_shape(c))) for c in cliques}
     for end, many, question in zip(accumulate(rows), rows, asked, strict=True):

@@ -20,6 +20,18 @@ def shown(text: object) -> str:
     )
 
 
+def quoted(label: object) -> str:
+    """A label that stands among others: in quotes where it holds what separates them, or could be overlooked.
+
+    >>> ", ".join(map(quoted, ["18-40", "no, never", 3, ""]))
+    '18-40, "no, never", 3, ""'
+    """
+    text = str(label)
+    if text and text == text.strip() and not any(c in text for c in ',="'):
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
 def columns(text: str) -> int:
     """How many columns of a terminal a text takes: letters of East Asian scripts and emoji take two, marks none.
 

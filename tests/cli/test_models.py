@@ -27,7 +27,7 @@ def test_from_release_to_answers_and_records(release, tmp_path, capsys):
     assert [cell["labels"] for cell in answer["cells"]] == [[0], [1], [2]]
     np.testing.assert_allclose([cell["probability"] for cell in answer["cells"]], expected)
     assert main(["query", str(model), "sex", "visits"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 6
+    assert len(capsys.readouterr().out.splitlines()) == 8
     assert main(["query", str(model), "sex", "--given", "visits=2"]) == 0
     capsys.readouterr()
     assert main(["sample", str(model), "--rows", "500", "--out", str(people), "--seed", "1"]) == 0

@@ -44,7 +44,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "ledger": ("ledger", "Make and show ledgers: what may be spent, and what is."),
     "plan": ("plan", "Show what inference would cost, and the noise of each table."),
     "preview": ("preview", "Rehearse a release on made-up people, before paying."),
-    "query": ("models", "Ask a model for a distribution."),
+    "query": ("query", "Ask a model for a distribution, with error bars."),
     "release": ("release", "Count, pay, add noise, and write a file that may be published."),
     "reproduce": ("reproduce", "Reproduce the paper's figures and claims on made-up records."),
     "report": ("report", "Write a report on a release and its model as one HTML file."),

@@ -99,13 +99,15 @@ def _for_people(
     release_file: Path | None,
     force: bool,
 ) -> None:
+    from quietfield.cli import questions
     from quietfield.model import load
     from quietfield.publication import people_tables
     from quietfield.releases import Release
 
-    wanted = None if tables is None else [[name.strip() for name in text.split(",")] for text in tables]
+    model = load(path)
+    wanted = None if tables is None else [questions.attributes([text], model.domain) for text in tables]
     release = None if release_file is None else Release.load(release_file)
-    made = people_tables(load(path), wanted, level=level, total=total, release=release)
+    made = people_tables(model, wanted, level=level, total=total, release=release)
     made.save(out, format, force=force)
     inferred = sum(one.inferred for one in made.tables)
     typer.echo(f"{many(len(made.tables), 'table')} for people written to {out}")

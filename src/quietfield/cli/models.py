@@ -1,16 +1,13 @@
-"""``quietfield fit``, ``query`` and ``sample``: what an analyst does with a release."""
+"""``quietfield fit`` and ``sample``: from a release to a model, and from a model to made-up records."""
 
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from quietfield.errors import many
-
-if TYPE_CHECKING:
-    from quietfield.model import Model
 
 app = typer.Typer()
 
@@ -52,32 +49,6 @@ def fit(
     typer.echo(f"converged   {'yes' if report.converged else 'no: ' + report.advice}")
 
 
-@app.command(epilog="Example: quietfield query visits.qfm visits --given age=65+ --given smokes=yes")
-def query(
-    model: Annotated[Path, typer.Argument(help="A model file.")],
-    attributes: Annotated[list[str], typer.Argument(help="One attribute or several: their joint distribution.")],
-    given: Annotated[
-        list[str] | None, typer.Option(help="ATTRIBUTE=LABEL, what is known; may be said several times.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Write the table as JSON.")] = False,
-) -> None:
-    """Ask a model for a distribution, on its own or where something is known."""
-    from itertools import product
-
-    from quietfield.drawing import bars
-    from quietfield.model import load
-
-    asked = load(model)
-    known = _evidence(asked, given or [])
-    table = asked.conditional(attributes, known) if known else asked.marginal(attributes)
-    labels = list(product(*(asked.domain.labels(name) for name in attributes)))
-    if as_json:
-        cells = [{"labels": list(cell), "probability": float(p)} for cell, p in zip(labels, table.ravel(), strict=True)]
-        typer.echo(json.dumps({"attributes": attributes, "given": known, "cells": cells}, ensure_ascii=False, indent=2))
-        return
-    typer.echo(bars([", ".join(map(str, cell)) for cell in labels], table.ravel()))
-
-
 @app.command(epilog="Example: quietfield sample visits.qfm --rows 10000 --out people.csv")
 def sample(
     model: Annotated[Path, typer.Argument(help="A model file.")],
@@ -99,17 +70,3 @@ def sample(
     typer.echo(f"written     {out}: {many(len(frame), 'record')} of {many(len(frame.columns), 'attribute')}")
     if frame.diagnostics is not None:
         typer.echo(f"note        {frame.diagnostics}")
-
-
-def _evidence(model: "Model", given: list[str]) -> dict[str, str | int]:
-    """ATTRIBUTE=LABEL as labels of the model: an integer label may be written as its digits."""
-    from quietfield.errors import Error
-
-    known: dict[str, str | int] = {}
-    for text in given:
-        name, separator, label = text.partition("=")
-        if not separator:
-            raise Error(f"--given {text!r} is not understood; write ATTRIBUTE=LABEL, for instance sex=f.")
-        labels = model.domain.labels(name)
-        known[name] = next((value for value in labels if str(value) == label), label)
-    return known

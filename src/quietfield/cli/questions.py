@@ -1,0 +1,62 @@
+"""How attributes and what is known of others are written on the command line, and what a mistyped one meant."""
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+from quietfield.domain import Domain, Label
+from quietfield.errors import Error, names
+
+
+def attributes(names_: Iterable[str], domain: Domain) -> list[str]:
+    """Attributes by name, ``age,smokes`` for two of them; one that is mistyped is told, with the one that was meant.
+
+    >>> attributes(["smoke"], Domain({"smokes": ["no", "yes"]}))
+    Traceback (most recent call last):
+    quietfield.errors.Error: 'smoke' is not an attribute; did you mean 'smokes'? Expected one of 'smokes'.
+    """
+    found: list[str] = []
+    for text in names_:
+        parts = [part.strip() for part in text.split(",")]
+        for name in [text] if text in domain or len(parts) == 1 else parts:
+            _check(name, domain)
+            if name in found:
+                raise Error(f"{name!r} is named twice; name each attribute once.")
+            found.append(name)
+    return found
+
+
+def evidence(given: Iterable[str], domain: Domain) -> dict[str, Label]:
+    """What is known, from ATTRIBUTE=LABEL. Names and labels may hold = themselves; integers are written in digits.
+
+    >>> evidence(["age=65+"], Domain({"age": ["<65", "65+"]}))
+    {'age': '65+'}
+    """
+    known: dict[str, Label] = {}
+    for text in given:
+        places = [i for i, letter in enumerate(text) if letter == "="]
+        if not places:
+            raise Error(f"--given {text!r} is not understood; write ATTRIBUTE=LABEL, for instance sex=f.")
+        at = next((i for i in places if text[:i] in domain), places[0])
+        name, label = text[:at], text[at + 1 :]
+        _check(name, domain)
+        if name in known:
+            raise Error(f"--given names {name!r} twice; say once what is known of it.")
+        labels = domain.labels(name)
+        found = next((value for value in labels if str(value) == label), None)
+        if found is None:
+            raise Error(f"{label!r} is not a value of {name!r}{_instead(label, list(map(str, labels)))}.")
+        known[name] = found
+    return known
+
+
+def _check(name: str, domain: Domain) -> None:
+    if name not in domain:
+        raise Error(f"{name!r} is not an attribute{_instead(name, domain.attributes)}.")
+
+
+def _instead(text: str, known: Sequence[str]) -> str:
+    """What may have been meant, and what there is."""
+    lower = {name.lower(): name for name in reversed(known)}
+    close = get_close_matches(text.lower(), lower, n=1)
+    meant = f"; did you mean {lower[close[0]]!r}?" if close else ";"
+    return f"{meant} {'Expected' if close else 'expected'} one of {names(known)}"

@@ -1,0 +1,158 @@
+"""``quietfield query``: answers with error bars, and what is said of a mistyped question."""
+
+import json
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import quietfield as qf
+from quietfield.cli import main, query
+from quietfield.cli.questions import attributes, evidence
+from quietfield.texts import quoted
+
+ODD = qf.Domain({"smoker": ["no, never", "a=b", ' "yes"'], "a=b": ["c=d", "x"], "a, b": 2})
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a learned model, one from parameters, and one with odd names."""
+    folder = tmp_path_factory.mktemp("query")
+    domain = qf.Domain({"smoker": ["no", "yes"], "visits": 3, "sex": ["f", "m"], "left out": 2})
+    tables = {
+        ("smoker", "visits"): [[300.0, 150.0, 49.0], [210.0, 190.0, 101.0]],
+        ("sex", "visits"): np.full((2, 3), 166.0),
+    }
+    release = qf.Release.from_tables(domain, tables, noise=qf.Laplace(2.0), total=1000)
+    qf.fit(release).save(folder / "m.qfm")
+    qf.Model(domain, {("smoker", "visits"): [[0.3, 0, 0], [0, 0, 0.5]]}).save(folder / "plain.qfm")
+    qf.Model(ODD, {("smoker", "a=b"): np.zeros((3, 2)), ("a, b",): [0, 1]}).save(folder / "odd.qfm")
+    return folder
+
+
+def asked(files: Path, capsys: pytest.CaptureFixture[str], *words: str, model: str = "m.qfm") -> str:
+    capsys.readouterr()
+    assert main(["query", str(files / model), *words]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("known", [{}, {"smoker": "yes"}])
+def test_error_bars_are_those_of_the_model(files, capsys, known):
+    words = [f"--given={name}={label}" for name, label in known.items()]
+    model = qf.load(files / "m.qfm")
+    low, high = model.interval("visits", 0.8, given=known)
+    said = json.loads(asked(files, capsys, "visits", *words, "--level", "0.8", "--json"))
+    assert (said["attributes"], said["given"], said["level"], said["no_error_bars"]) == (["visits"], known, 0.8, None)
+    np.testing.assert_allclose([cell["low"] for cell in said["cells"]], low, rtol=1e-6)
+    np.testing.assert_allclose([cell["high"] for cell in said["cells"]], high, rtol=1e-6)
+    shown = asked(files, capsys, "visits", *words, "--level", "0.8")
+    assert f"{low[0]:.1%} to {high[0]:6.1%}" in shown
+    assert "with 80% confidence" in shown
+    assert shown.splitlines()[0] == ("visits where smoker=yes" if known else "visits")
+
+
+@pytest.mark.parametrize(
+    ("model", "words", "said"),
+    [
+        ("plain.qfm", ["visits"], "this model does not know its errors"),
+        ("m.qfm", ["left out"], "no published table holds 'left out'"),
+        ("m.qfm", ["visits", "--given", "left out=1"], "no published table holds 'left out'"),
+        ("m.qfm", ["visits", "--no-error-bars"], "not asked for"),
+    ],
+)
+def test_without_error_bars_one_line_says_why(files, capsys, model, words, said):
+    shown = asked(files, capsys, *words, model=model).splitlines()
+    assert shown[-1].startswith("no error bars: ")
+    assert said in shown[-1]
+    content = json.loads(asked(files, capsys, *words, "--json", model=model))
+    assert said in content["no_error_bars"]
+    assert content["level"] is None
+    assert set(content["cells"][0]) == {"labels", "probability"}
+
+
+def test_what_takes_long_is_left_out_unless_asked_for(files, capsys, monkeypatch):
+    monkeypatch.setattr(query, "QUICK_ANSWER", 2)
+    assert "say --error-bars" in asked(files, capsys, "visits")
+    assert "with 90% confidence" in asked(files, capsys, "visits", "--error-bars")
+    monkeypatch.setattr(query, "QUICK_ANSWER", 9)
+    monkeypatch.setattr(query, "QUICK_MODEL", 3)
+    assert "say --error-bars" in asked(files, capsys, "visits")
+
+
+def test_settings_of_jax_are_as_they_were(files, capsys):
+    before = jax.config.read("jax_disable_most_optimizations")
+    asked(files, capsys, "smoker")
+    assert main(["query", str(files / "m.qfm"), "smoker", "--given", "smoker=yes"]) == 1
+    assert jax.config.read("jax_disable_most_optimizations") == before
+
+
+def test_labels_are_quoted_where_they_would_be_ambiguous(files, capsys):
+    shown = asked(files, capsys, "smoker", "a=b", model="odd.qfm")
+    lines = [line.split("  ")[0].strip() if "█" in line else line for line in shown.splitlines()]
+    assert lines[0] == 'smoker, "a=b"'
+    for label in ('"no, never", "c=d"', '"a=b", x', '" \\"yes\\"", x'):
+        assert label in shown
+    assert asked(files, capsys, "a, b", model="odd.qfm").startswith('"a, b"\n')
+    given_odd = asked(files, capsys, "smoker", "--given", "a=b=c=d", model="odd.qfm")
+    assert given_odd.startswith('smoker where "a=b"="c=d"')
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["smoke"], "'smoke' is not an attribute; did you mean 'smoker'? Expected one of 'smoker', 'visits'"),
+        (["SMOKER"], "did you mean 'smoker'?"),
+        (["zzz"], "'zzz' is not an attribute; expected one of 'smoker', 'visits', 'sex', 'left out'."),
+        (["visits,smoke"], "did you mean 'smoker'?"),
+        (["visits", "visits"], "'visits' is named twice"),
+        (["visits", "--given", "smoker=yess"], "'yess' is not a value of 'smoker'; did you mean 'yes'?"),
+        (["visits", "--given", "smoke=yes"], "did you mean 'smoker'?"),
+        (["visits", "--given", "smoker,sex=yes"], "'smoker,sex' is not an attribute"),
+        (["visits", "--given", "smoker"], "write ATTRIBUTE=LABEL"),
+        (["visits", "--given", "smoker=no", "--given", "smoker=yes"], "--given names 'smoker' twice"),
+        (["visits", "--given", "visits=1"], "'visits' is both asked for and given"),
+        (["visits", "--level", "90"], "--level lies between 0 and 1"),
+        (["visits", "--level", "nan"], "--level lies between 0 and 1"),
+    ],
+)
+def test_mistakes_in_plain_words(files, capsys, words, said):
+    assert main(["query", str(files / "m.qfm"), *words]) == 1
+    shown = capsys.readouterr().err
+    assert said in shown
+    assert "clique" not in shown
+
+
+def test_commas_will_do(files, capsys):
+    assert asked(files, capsys, "visits,smoker") == asked(files, capsys, "visits", "smoker")
+
+
+@given(
+    st.dictionaries(
+        st.text(min_size=1, max_size=6),
+        st.lists(st.text(max_size=6), min_size=1, max_size=3, unique=True),
+        min_size=1,
+        max_size=4,
+    )
+)
+def test_any_name_and_label_can_be_typed(labels):
+    domain = qf.Domain(labels)
+    assert attributes(list(labels), domain) == list(labels)
+    for name, values in labels.items():
+        known = [other for other in labels if other != name and name.startswith(f"{other}=")]
+        for value in values:
+            if not known:
+                assert evidence([f"{name}={value}"], domain) == {name: value}
+
+
+@given(st.lists(st.text(alphabet='a ,="\\', max_size=4), min_size=2, max_size=2))
+def test_two_pairs_never_look_alike(pair):
+    import csv
+    import io
+
+    joined = ", ".join(map(quoted, pair))
+    read = next(csv.reader(io.StringIO(joined), skipinitialspace=True, doublequote=False, escapechar="\\"))
+    if not any("\\" in text and quoted(text) == text for text in pair):  # unquoted, a backslash is just that
+        assert read == pair
