@@ -79,7 +79,7 @@ def test_newton_finds_the_maximum_that_scipy_finds():
     import jax
     import jax.numpy as jnp
 
-    from quietfield.learning.newton import Local, ascend, solve
+    from quietfield.learning.newton import FINISH, SEED, Local, ascend, solve
 
     random = np.random.default_rng(0)
     matrix = random.normal(size=(30, 8))
@@ -104,13 +104,20 @@ def test_newton_finds_the_maximum_that_scipy_finds():
         spd = matrix.T @ matrix
         solved, _ = solve(lambda p: spd @ p, jnp.ones(8), jnp.diag(spd), 1e-12, 100)
         np.testing.assert_allclose(solved, np.linalg.solve(spd, np.ones(8)), atol=1e-8)
-        # With a seed, part of the right side comes out of the operator itself.
+        # With a seed, part of the right side comes out of the operator itself; so does what is made of the solution.
         seed, twist = jnp.arange(8.0), jnp.asarray(random.normal(size=(8, 8)))
-        solved, right = solve(
-            lambda p, seeding: jnp.where(seeding, twist @ p, spd @ p), jnp.ones(8), jnp.diag(spd), 1e-12, 100, seed
-        )
+
+        def operator(p, turn):
+            return jnp.where(turn == SEED, twist @ p, jnp.where(turn == FINISH, twist.T @ p, spd @ p))
+
+        solved, right = solve(operator, jnp.ones(8), jnp.diag(spd), 1e-12, 100, seed)
         np.testing.assert_allclose(right, 1 + twist @ seed, atol=1e-12)
         np.testing.assert_allclose(solved, np.linalg.solve(spd, right), atol=1e-7)
+        made, _ = solve(operator, jnp.ones(8), jnp.diag(spd), 1e-12, 100, seed, finish=True)
+        np.testing.assert_allclose(made, twist.T @ solved, atol=1e-7)
+        made, _ = solve(operator, jnp.ones(8), jnp.diag(spd), 1e-12, 3, seed, finish=True)
+        cut, _ = solve(operator, jnp.ones(8), jnp.diag(spd), 1e-12, 3, seed)
+        np.testing.assert_allclose(made, twist.T @ cut, atol=1e-12)
 
 
 @pytest.mark.parametrize("method", ["map", "naive"])

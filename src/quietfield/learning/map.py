@@ -27,7 +27,7 @@ import numpy as np
 from quietfield.errors import Error
 from quietfield.learning.learner import Learner
 from quietfield.learning.likelihood import information, log_normal, log_normal_laplace
-from quietfield.learning.newton import Local, Operator, Progress, ascend, solve
+from quietfield.learning.newton import FINISH, SEED, Local, Operator, Progress, ascend, solve
 from quietfield.learning.problem import Data, Shape, State
 from quietfield.releases import Release
 from quietfield.uncertainty import Uncertainty, of_fit
@@ -79,9 +79,7 @@ class Map(Learner):
         most = jnp.where(state.done, 0, jnp.where(first, self.first, jnp.where(last, 2, 1) * self.steps))
         blur = _BLUR * determined[0]
         found = self._climb(shape, data, state.theta, prior, blur, first, most, jnp.where(first, 1.0, self.gain))
-        at = jax.linearize(
-            shape.shares, found.theta
-        )  # once for both that follow: inference is most of what is compiled
+        at = jax.linearize(shape.shares, found.theta)  # for both that follow: inference is most of what is compiled
         theta = jax.lax.cond(last, lambda: _joined(shape, data, found.theta, at, prior, blur), lambda: found.theta)
         fresh, part = jax.lax.cond(
             first | last,
@@ -130,7 +128,8 @@ class Map(Learner):
             naive = shape.counted * (data.y - data.total * m)
             bend = jnp.where(first, data.total * m + penalty, w * m * m + 1 / variances.max())
 
-            def curvature(p: jax.Array, seeding: Any) -> jax.Array:
+            def curvature(p: jax.Array, turn: Any) -> jax.Array:
+                seeding = turn == SEED
                 weights = jnp.where(seeding, 1.0, jnp.where(first, data.total, w))
                 bent = _curve(jacobian, weights, p, first | seeding)
                 # A cell that was not counted stays where it is in the first round, as its gradient says.
@@ -160,8 +159,8 @@ class Map(Learner):
 
         diagonal = w * m * m + 1 / variances.max()
         # 1 - S / tau^2 applied to each probe, and not the dimension less a trace: of few determined parameters among
-        # many, the probes' own spread would leave nothing.
-        seen = jax.vmap(lambda z: z - solve(curvature, _prior(shape, z, variances), diagonal, 0.01, 80)[0])(probes)
+        # many, the probes' own spread would leave nothing. In turn: in a batch they would take longer to compile.
+        seen = jax.lax.map(lambda z: z - solve(curvature, _prior(shape, z, variances), diagonal, 0.01, 80)[0], probes)
         inside = jax.vmap(shape.interactions)(probes)
         traces = jnp.stack([(inside * seen).sum(1).mean(), ((probes - inside) * seen).sum(1).mean()])
         part = shape.interactions(theta)
@@ -204,19 +203,16 @@ def _joined(
     def weigh(p: jax.Array, is_response: Any) -> jax.Array:
         """N J V^-1 times a response; or times N J p."""
 
-        def covariance(p: jax.Array, seeding: Any) -> jax.Array:
-            spread = data.total * jacobian(jnp.where(counted | seeding, p, 0.0))
-            return jnp.where(
-                seeding,
-                jnp.where(counted, jnp.where(is_response, p, spread), 0.0),
-                jnp.where(counted, rest * p + spread, p),
-            )
+        def covariance(p: jax.Array, turn: Any) -> jax.Array:
+            spread = data.total * jacobian(jnp.where(counted | (turn == SEED), p, 0.0))
+            asked = jnp.where(counted, jnp.where(is_response, p, spread), 0.0)
+            varied = jnp.where(counted, rest * p + spread, p)
+            return jnp.where(turn == SEED, asked, jnp.where(turn == FINISH, spread, varied))
 
-        solved, _ = solve(covariance, jnp.zeros_like(p), 1 / w, 0.01, 30, seed=p)
-        return data.total * jacobian(jnp.where(counted, solved, 0.0))
+        return solve(covariance, jnp.zeros_like(p), 1 / w, 0.01, 30, seed=p, finish=True)[0]
 
-    def curvature(p: jax.Array, seeding: Any) -> jax.Array:
-        return weigh(p, seeding) + jnp.where(seeding, 0.0, _prior(shape, p, variances))
+    def curvature(p: jax.Array, turn: Any) -> jax.Array:
+        return weigh(p, turn == SEED) + jnp.where(turn == SEED, 0.0, _prior(shape, p, variances))
 
     diagonal = data.total**2 * shape.counted * w * m * m + 1 / variances.max()
     step, _ = solve(curvature, -_prior(shape, theta, variances), diagonal, 0.02, 40, seed=score / w)

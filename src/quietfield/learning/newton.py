@@ -13,11 +13,13 @@ FARTHEST = 4.0  # nats that a parameter moves in one step: far out, inference le
 
 Operator = Callable[[jax.Array], jax.Array]
 
+SEED, SOLVE, FINISH = range(3)  # what a turn of :func:`solve` works out
+
 
 class Local(NamedTuple):
     """An objective around a point: value, gradient, (positive) curvature as an operator, its approximate diagonal.
 
-    With a ``seed`` the gradient lacks ``curvature(seed, True)``: see :func:`solve`.
+    With a ``seed`` the gradient lacks ``curvature(seed, SEED)``: see :func:`solve`.
     """
 
     value: Any
@@ -47,28 +49,38 @@ def solve(
     tolerance: float,
     most: int,
     seed: jax.Array | None = None,
+    finish: bool = False,
 ) -> tuple[jax.Array, jax.Array]:
     """Preconditioned conjugate gradients, until the residual has shrunk by ``tolerance``: the solution, the right side.
 
-    With a ``seed`` the right side is ``right + operator(seed, True)``, worked out in a turn of the same loop: inference
-    in the operator is most of what is compiled, and so it stands there once.
+    Inference in the operator is most of what is compiled, and so it stands once in the loop. With a ``seed`` the right
+    side is ``right + operator(seed, SEED)``, worked out in a turn before the first; and to ``finish``, the solution x
+    is given as ``operator(x, FINISH)``, worked out in a turn after the last. Turns between have ``SOLVE``.
     """
     seeded = seed is not None
 
+    def unsolved(state: Any) -> jax.Array:
+        *_, rz, size, k = state
+        return (k < most) & (rz > tolerance**2 * size)
+
     def more(state: Any) -> jax.Array:
-        _, _, _, _, rz, size, k = state
-        return (k < 0) | ((k < most) & (rz > tolerance**2 * size))
+        k = state[-1]
+        return (k < 0) | unsolved(state) | (finish & (k <= most))
 
     def body(state: Any) -> Any:
         x, r, right, p, rz, size, k = state
         start = (k < 0) if seeded else False
-        q = operator(p, start) if seeded else operator(p)
+        end = ~(start | unsolved(state)) if finish else False
+        turn = jnp.where(start, SEED, jnp.where(end, FINISH, SOLVE))
+        q = operator(jnp.where(end, x, p), turn) if seeded or finish else operator(p)
         length = jnp.where(start, -1.0, rz / jnp.vdot(p, q))
-        x, r = jnp.where(start, x, x + length * p), r - length * q
+        x = jnp.where(start, x, jnp.where(end, q, x + length * p))
+        r = r - length * q
         z = r / diagonal
         new = jnp.vdot(r, z)
         onward = jnp.where(start, 0.0, new / rz)
-        return x, r, jnp.where(start, r, right), z + onward * p, new, jnp.where(start, new, size), k + 1
+        k = jnp.where(end, most + 1, k + 1)
+        return x, r, jnp.where(start, r, right), z + onward * p, new, jnp.where(start, new, size), k
 
     start = right / diagonal
     size = jnp.vdot(right, start)
