@@ -1,11 +1,13 @@
 """How units, structures and weights are written on the command line."""
 
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from quietfield import structures
+from quietfield.cli import questions
 from quietfield.domain import Domain
 from quietfield.errors import Error, FileError
 from quietfield.files import parse_json, read_json
@@ -13,6 +15,9 @@ from quietfield.structures import Structure
 
 if TYPE_CHECKING:
     from quietfield.curator.units import Unit
+
+#: The structures that have a name, as help and messages list them.
+STRUCTURES = "chain, chain:2, homogeneous, star, star:CENTRE, complete, complete:3, grid:4"
 
 
 def unit(text: str) -> "Unit":
@@ -23,11 +28,12 @@ def unit(text: str) -> "Unit":
         return from_json(parse_json(text.encode(), "--unit"))
     kind, _, rest = text.partition(":")
     if kind == "rows":
-        return Rows(_whole(rest or "1"))
+        return Rows(_whole(rest or "1", f"--unit {text}"))
     if kind == "person" and ":" in rest:
         columns, _, how = rest.rpartition(":")
+        said = f"--unit {text}"
         column: Any = tuple(columns.split("+")) if "+" in columns else columns
-        return Person(column, normalise=True) if how == "normalise" else Person(column, rows=_whole(how))
+        return Person(column, normalise=True) if how == "normalise" else Person(column, rows=_whole(how, said))
     raise Error(
         f"the unit {text!r} is not understood; write rows:1, person:user:3 (at most 3 rows of each user), "
         'person:user+day:1, person:user:normalise, or JSON such as {"kind": "rows", "rows": 1}.'
@@ -75,10 +81,11 @@ def domain(path: Path) -> Domain:
 
 
 def structure(text: str, domain: Domain) -> Structure:
-    """A structure by name (chain, chain:2, homogeneous, star, star:CENTRE, complete, grid:4), in a file or as JSON."""
+    """A structure by name (see :data:`STRUCTURES`), in a file or as JSON."""
     kind, _, rest = text.partition(":")
+    said = f"--structure {text}"
     if kind == "chain":
-        order = _whole(rest or "1")
+        order = _whole(rest or "1", said)
         if order > max(1, len(domain) - 1):
             raise Error(
                 f"chain:{order} joins each attribute with the {order} before it, and there are {len(domain)} in all; "
@@ -88,17 +95,16 @@ def structure(text: str, domain: Domain) -> Structure:
     if text == "homogeneous":
         return structures.chain(domain, homogeneous=True)
     if kind == "star":
+        if rest:
+            questions.check(rest, domain)
         return structures.star(domain, rest or None)
     if kind == "complete":
-        return structures.complete(domain, _whole(rest or "2"))
+        return structures.complete(domain, _whole(rest or "2", said))
     if kind == "grid" and rest:
-        return structures.grid(domain, _whole(rest))
+        return structures.grid(domain, _whole(rest, said))
     inline = text.lstrip()[:1] in ("[", "{")
     if not inline and not Path(text).is_file():
-        raise Error(
-            f"the structure {text!r} is neither a name (chain, chain:2, homogeneous, star, star:CENTRE, complete, "
-            "grid:4) nor a JSON file of cliques."
-        )
+        raise _no_structure(text, kind)
     content = parse_json(text.encode(), "the structure") if inline else read_json(text)
     if isinstance(content, list):
         content = {"cliques": content}
@@ -111,6 +117,20 @@ def structure(text: str, domain: Domain) -> Structure:
         raise FileError(f"{text} is not a structure: a clique is a list of names.") from None
     found.check(domain)
     return found
+
+
+def _no_structure(text: str, kind: str) -> Error:
+    """What to say of a structure that is neither a name nor a file."""
+    expected = f"--structure is {STRUCTURES}, or a JSON file of cliques"
+    if Path(text).is_dir():
+        return FileError(f"{text} is a folder; {expected}.")
+    if Path(text).suffix or len(Path(text).parts) > 1:
+        return FileError(f"there is no file {text}; {expected}.")
+    if kind == "grid":
+        return Error("--structure grid needs its number of columns, for instance grid:4.")
+    close = get_close_matches(kind.lower(), ("chain", "homogeneous", "star", "complete", "grid"), n=1)
+    meant = f"; did you mean {close[0]}?" if close and close[0] != kind else "."
+    return Error(f"the structure {text!r} is not known{meant} Write: {expected}.")
 
 
 def weights(path: Path | None) -> dict[tuple[str, ...], Any] | None:
@@ -152,7 +172,7 @@ def same_file(one: Path, other: Path) -> bool:
         return one.resolve() == other.resolve()
 
 
-def _whole(text: str) -> int:
+def _whole(text: str, option: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text[:9]) < 1 or len(text) > 9:
-        raise Error(f"a whole number of 1 or more was expected, not {text!r}.")
+        raise Error(f"{option}: a whole number of 1 or more was expected, not {text!r}.")
     return int(text)

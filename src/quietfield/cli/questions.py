@@ -18,7 +18,7 @@ def attributes(names_: Iterable[str], domain: Domain) -> list[str]:
     for text in names_:
         parts = [part.strip() for part in text.split(",")]
         for name in [text] if text in domain or len(parts) == 1 else parts:
-            _check(name, domain)
+            check(name, domain)
             if name in found:
                 raise Error(f"{name!r} is named twice; name each attribute once.")
             found.append(name)
@@ -38,7 +38,7 @@ def evidence(given: Iterable[str], domain: Domain) -> dict[str, Label]:
             raise Error(f"--given {text!r} is not understood; write ATTRIBUTE=LABEL, for instance sex=f.")
         at = next((i for i in places if text[:i] in domain), places[0])
         name, label = text[:at], text[at + 1 :]
-        _check(name, domain)
+        check(name, domain)
         if name in known:
             raise Error(f"--given names {name!r} twice; say once what is known of it.")
         labels = domain.labels(name)
@@ -49,7 +49,8 @@ def evidence(given: Iterable[str], domain: Domain) -> dict[str, Label]:
     return known
 
 
-def _check(name: str, domain: Domain) -> None:
+def check(name: str, domain: Domain) -> None:
+    """Refuse what is not an attribute, and say which may have been meant."""
     if name not in domain:
         raise Error(f"{name!r} is not an attribute{_instead(name, domain.attributes)}.")
 

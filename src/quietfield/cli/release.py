@@ -30,7 +30,7 @@ def release(
     structure: Annotated[
         str,
         typer.Option(
-            help="chain, chain:2, homogeneous, star, star:CENTRE, complete, grid:4, or a JSON file of cliques."
+            help="chain, chain:2, homogeneous, star, star:CENTRE, complete, complete:3, grid:4, or a JSON file."
         ),
     ],
     epsilon: Annotated[str, typer.Option(help="The privacy loss, such as 1 or 0.1 or 1/3; taken exactly as written.")],
