@@ -69,7 +69,7 @@ def release(
     as_json: Annotated[bool, typer.Option("--json", help="Write the summary as JSON.")] = False,
 ) -> None:
     """Count, pay, add noise, and write a file that may be published."""
-    from quietfield.cli import arguments
+    from quietfield.cli import arguments, summaries
     from quietfield.curator import publish
     from quietfield.curator.counting.checks import check_there
     from quietfield.curator.ledger import Ledger
@@ -100,7 +100,8 @@ def release(
     arguments.warn(*prepared.warnings)
     book = None if ledger is None else Ledger(ledger)
     if dry_run:
-        _show(_planned(prepared, book, neighbours), as_json)
+        planned = _planned(prepared, book, neighbours)
+        _show(summaries.of_plan(prepared, book) if as_json else planned, as_json)
         return
     if out is None:
         raise Error("say where the release goes: --out FILE.")
@@ -109,6 +110,9 @@ def release(
     found = publish.carried_out(records, prepared, book, progress=progress)
     found.save(out, signer)
     loaded = type(found).load(out)
+    if as_json:
+        _show(summaries.of_release(loaded, out, prepared.warnings), as_json)
+        return
     facts = [(name, text) for name, text in loaded._facts() if name != "note"]
     _show({"written": str(out), **dict(facts), "notes": "; ".join(loaded.notes)}, as_json)
 

@@ -1,0 +1,87 @@
+"""What ``quietfield release --json`` writes: keys and values, no sentences to take apart. Exact rationals are texts."""
+
+from fractions import Fraction
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from quietfield.curator.ledger import Ledger
+    from quietfield.curator.publish import Prepared
+    from quietfield.noise import Noise
+    from quietfield.releases import Release
+
+
+def of_release(release: "Release", out: Path, warnings: tuple[str, ...]) -> dict[str, Any]:
+    """A release that was made and written."""
+    claim, paid = release.claim, release.ledger
+    assert claim is not None  # what was counted here always has one
+    return {
+        "written": str(out),
+        "id": release.id,
+        **_promise(claim.epsilon, claim.delta, claim.rho, claim.l1, claim.l2_squared),
+        "neighbours": claim.neighbours,
+        "unit": dict(claim.unit),
+        "protects": claim.protects,
+        "tables": [_table(part.cliques, part.values.size, part.noise) for part in release.parts],
+        "total": None
+        if release.total_part is None
+        else {"value": release.total, "public": release.total_is_public, "noise": _noise(release.total_noise)},
+        "signed": release.signed,
+        "signer": release.signer,
+        "ledger": None if paid is None else {"id": paid.id, "charge": paid.number},
+        "notes": list(release.notes),
+        "warnings": list(warnings),
+    }
+
+
+def of_plan(prepared: "Prepared", book: "Ledger | None") -> dict[str, Any]:
+    """A dry run: what would be released, and what would be paid."""
+    plan, counted = prepared.plan, prepared.statistics
+    account = None
+    if book is not None:
+        cost = book.cost(plan.epsilon, plan.delta, plan.rho)
+        spent = book.spent
+        account = {
+            "id": book.id,
+            "counts": "epsilon" if book.accounting == "pure" else "rho",
+            "total": str(book.total),
+            "spent": str(spent),
+            "cost": str(cost),
+            "remaining_afterwards": str(book.total - spent - cost),
+        }
+    tables = zip(counted.tables, plan.noises, strict=False)  # one more noise is that of the total
+    return {
+        "dry_run": True,
+        **_promise(plan.epsilon, plan.delta, plan.rho, counted.l1, counted.l2_squared),
+        "neighbours": counted.neighbours,
+        "unit": prepared.unit.to_json(),
+        "protects": prepared.unit.describe(),
+        "tables": [_table(table.cliques, prod(table.shape), noise) for table, noise in tables],
+        "total": {
+            "public": counted.known_total,
+            "noise": _noise(plan.noises[-1]) if counted.total else None,
+            "reason": prepared.total_reason,
+        },
+        "ledger": account,
+        "warnings": list(prepared.warnings),
+    }
+
+
+def _promise(
+    epsilon: Fraction, delta: Fraction | None, rho: Fraction | None, l1: Fraction, l2_squared: Fraction
+) -> dict[str, Any]:
+    return {
+        "epsilon": str(epsilon),
+        "delta": None if delta is None else str(delta),
+        "rho": None if rho is None else str(rho),
+        "sensitivity": {"l1": str(l1), "l2_squared": str(l2_squared)},
+    }
+
+
+def _table(cliques: tuple[tuple[str, ...], ...], cells: int, noise: "Noise") -> dict[str, Any]:
+    return {"cliques": [list(clique) for clique in cliques], "cells": cells, "noise": _noise(noise)}
+
+
+def _noise(noise: "Noise | None") -> dict[str, Any] | None:
+    return None if noise is None else {"kind": noise.kind, "scale": noise.scale, "std": noise.std}

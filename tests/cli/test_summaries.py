@@ -1,0 +1,75 @@
+"""``quietfield release --json``: data, and no sentences to take apart."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import quietfield as qf
+from quietfield.cli import main
+
+pytest.importorskip("duckdb")
+pytest.importorskip("opendp")
+
+ASKED = ["release", "people.csv", "--schema", "schema.json", "--structure", '[["age", "sex"]]', "--unit", "rows:1"]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with records, a schema and two ledgers; no clique holds one of the attributes."""
+    monkeypatch.chdir(tmp_path)
+    Path("people.csv").write_text("age,sex,spare\n" + "".join(f"{20 + i % 60},{'fm'[i % 2]},0\n" for i in range(400)))
+    qf.Schema({"age": qf.Cuts([18, 65]), "sex": ["f", "m"], "spare": [0, 1]}).save("schema.json")
+    qf.Ledger.create("pure.db", epsilon=1, unit=qf.Rows(1))
+    qf.Ledger.create("zcdp.db", epsilon=2, delta="1e-6", unit=qf.Rows(1), accounting_by="zcdp")
+    return tmp_path
+
+
+def told(words: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main([*ASKED, *words, "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_a_release(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = told(["--epsilon", "1/3", "--ledger", "pure.db", "--out", "r.qfr", "--total", "yes"], capsys)
+    release = qf.Release.load("r.qfr")
+    assert (content["written"], content["id"], content["epsilon"]) == ("r.qfr", release.id, "1/3")
+    assert (content["delta"], content["neighbours"], content["unit"]) == (None, "add_remove", release.unit)
+    assert content["total"]["value"] == release.total
+    noise = release.noise["age", "sex"]
+    expected = {"kind": "laplace", "scale": noise.scale, "std": noise.std}
+    assert content["tables"] == [{"cliques": [["age", "sex"]], "cells": 6, "noise": expected}]
+    assert (content["signed"], content["signer"]) == (False, None)
+    assert content["ledger"] == {"id": qf.Ledger("pure.db").id, "charge": 1}
+    assert content["notes"] == list(release.notes)
+    assert len(content["warnings"]) == 1
+    assert "no clique holds 'spare'" in content["warnings"][0]
+
+
+@pytest.mark.parametrize(
+    ("words", "counts"),
+    [
+        (["--ledger", "pure.db"], "epsilon"),
+        (["--ledger", "zcdp.db", "--noise", "gaussian", "--delta", "1e-6"], "rho"),
+        (["--no-ledger"], None),
+    ],
+)
+def test_a_dry_run_tells_what_the_release_then_is(
+    words: list[str], counts: str | None, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    planned = told([*words, "--epsilon", "0.25", "--dry-run"], capsys)
+    made = told([*words, "--epsilon", "0.25", "--out", "r.qfr"], capsys)
+    assert planned.pop("dry_run") is True
+    for name in ("epsilon", "delta", "rho", "sensitivity", "neighbours", "unit", "protects", "tables", "warnings"):
+        assert planned[name] == made[name]
+    assert (planned["total"]["noise"] is None) == (made["total"] is None)
+    if counts is None:
+        assert planned["ledger"] is made["ledger"] is None
+        return
+    book = qf.Ledger(words[1])
+    assert planned["ledger"]["counts"] == counts
+    assert planned["ledger"]["spent"] == "0"
+    assert planned["ledger"]["remaining_afterwards"] == str(book.remaining)
