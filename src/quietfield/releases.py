@@ -17,6 +17,7 @@ from quietfield.noise import Gaussian, Laplace, Noise
 from quietfield.release_checks import PAPER_NOTE as PAPER_NOTE
 from quietfield.release_checks import check_claim, check_parts
 from quietfield.structures import Structure
+from quietfield.texts import shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -279,17 +280,12 @@ class Release:
         return facts + [("note", note) for note in self.notes]
 
     def __repr__(self) -> str:
-        return "Release\n" + "\n".join(f"  {name:<9} {printable(text)}" for name, text in self._facts())
+        return "Release\n" + "\n".join(f"  {name:<9} {shown(text)}" for name, text in self._facts())
 
     def _repr_html_(self) -> str:
         from quietfield.drawing import facts_html
 
         return facts_html("Release", self._facts())
-
-
-def printable(text: str) -> str:
-    """Text for a terminal: control characters, which could rewrite what a person sees, as escapes."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def _noise_of(noise: object, clique: Clique) -> Noise:

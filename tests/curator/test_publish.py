@@ -412,13 +412,13 @@ def test_verify_names_the_neighbours_and_paper_mode_and_escapes_notes(folder, ca
     codes = np.zeros((5, 3), int)
     for neighbours in ("add_remove", "paper"):
         made = qf.release(codes, SCHEMA, PAIRS, epsilon=1, unit=qf.Rows(1), ledger=None, neighbours=neighbours)
-        replace(made, notes=(*made.notes, "\x1b[2Jall is well\nsigned by nobody")).save(f"{neighbours}.qfr")
+        replace(made, notes=(*made.notes, "\x1b[2Jall is well\nsigned by \u202enobody")).save(f"{neighbours}.qfr")
         capsys.readouterr()
         assert main(["verify", f"{neighbours}.qfr"]) == 0
         shown = capsys.readouterr().out.splitlines()
         assert any(line.startswith(f"neighbours: {neighbours} ") for line in shown)
         assert (PAPER_NOTE in shown) == (neighbours == "paper")
-        assert shown[-1] == "note: \\x1b[2Jall is well\\nsigned by nobody"
+        assert shown[-1] == "note: \\x1b[2Jall is well\\nsigned by \\u202enobody"
         with pytest.raises(FileError, match="disagree"):
             replace(made, notes=() if neighbours == "paper" else (PAPER_NOTE,))
 

@@ -62,7 +62,8 @@ def show(
     """Show what is spent, what remains, what it means and what the ledger cannot know."""
     from quietfield.curator.ledger import Ledger
     from quietfield.errors import Error
-    from quietfield.releases import Release, printable
+    from quietfield.releases import Release
+    from quietfield.texts import shown
 
     if more and not against:
         raise Error("releases are named after --against: quietfield ledger show LEDGER --against RELEASE ...")
@@ -92,7 +93,7 @@ def show(
         delta = "" if c.delta is None else f", delta {float(c.delta):.6g}"
         typer.echo(f"{c.number:>5}  {c.time}  epsilon {float(c.epsilon):.6g}{delta}  {c.what!r}  {c.release}")
     for name, text in found.items():
-        typer.echo(printable(f"{name}: {text}"))
+        typer.echo(shown(f"{name}: {text}"))
     raise typer.Exit(1 if gone else 0)
 
 

@@ -25,7 +25,8 @@ def verify(
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
 ) -> None:
     """Check the signature, the shapes and the arithmetic of the privacy promise. Exit code 1 if anything is wrong."""
-    from quietfield.releases import PAPER_NOTE, Release, printable
+    from quietfield.releases import PAPER_NOTE, Release
+    from quietfield.texts import shown
 
     release = Release.load(path, trust=trust or None)
     found = [
@@ -43,7 +44,7 @@ def verify(
         if claim.neighbours == "paper":
             found.append(PAPER_NOTE)
     found += [f"note: {note}" for note in release.notes if note != PAPER_NOTE]
-    found = [printable(line) for line in found]
+    found = [shown(line) for line in found]
     if as_json:
         typer.echo(
             json.dumps(
