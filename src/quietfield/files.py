@@ -23,6 +23,11 @@ from typing import TYPE_CHECKING, Any
 
 from quietfield.errors import Error, FileError
 
+try:
+    import fcntl
+except ModuleNotFoundError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -59,6 +64,34 @@ def neighbour(path: Path) -> Iterator[Path]:
         with suppress(FileNotFoundError, NotADirectoryError):  # it is not there, or its folder is a file
             made.unlink()
         TEMPORARY.discard(made)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Wait for other processes that hold this lock, and hold it: a file that is there while somebody does.
+
+    If a process ends, however it ends, its lock is free. Where the system has no such locks (Windows), none is held.
+    """
+    if fcntl is None:
+        yield
+        return
+    while True:
+        number = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(number, fcntl.LOCK_EX)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(number), os.stat(path)):
+                    break
+        except BaseException:
+            os.close(number)
+            raise
+        os.close(number)  # whoever held it has removed it: what is locked now is nobody's
+    try:
+        yield
+    finally:
+        with suppress(FileNotFoundError):
+            path.unlink()
+        os.close(number)
 
 
 def remove_temporary() -> None:

@@ -3,8 +3,20 @@
 import os
 import signal
 from collections.abc import Sequence
+from pathlib import Path
 
+from quietfield.experiments.storage import Store
 from quietfield.experiments.trials import Row, Trial
+
+
+def write_and_gather(folder: str, process: int, times: int) -> None:
+    """Rows of its own and one that all processes have, gathered each time: what several runs in one folder do."""
+    for i in range(times):
+        store = Store(Path(folder), "counted")
+        own = Trial("counted", "chain", 2, 100, 1.0, 0, process, i, "naive")
+        store.add([Row(own, "kl", 1.0, 0.5), Row(own._replace(population=99), "kl", 2.0, 0.5)])
+        assert own in store.done()
+        store.gather()
 
 
 def run(trials: Sequence[Trial]) -> list[Row]:

@@ -1,6 +1,7 @@
 """Trials are run once, whatever happens: resumed, stopped by time, interrupted, on several processes."""
 
 import time
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from quietfield.experiments.registry import Figure
 from quietfield.experiments.running import grouped, run
 from quietfield.experiments.storage import COLUMNS, Store, log_run, merge, runs
 from quietfield.experiments.trials import NO_NOISE, Plan, Row, Trial, curve, pick, simulation_of, summary
+from tests.experiments.counted import write_and_gather
 
 MODULE = "tests.experiments.counted"
 PLAN = Plan(sizes=(100, 1000), epsilons=(0.1, 1.0), methods=("naive", "map"), populations=3, replications=2)
@@ -105,6 +107,23 @@ def test_parts_left_behind_are_read_and_gathered_once(store: Store) -> None:
     assert sorted(store.read()) == sorted(rows[:5])
 
 
+def test_processes_that_gather_in_one_folder_lose_and_double_nothing(store: Store, tmp_path: Path) -> None:
+    context, times = get_context("spawn"), 40
+    others = [context.Process(target=write_and_gather, args=(str(tmp_path), p, times)) for p in range(3)]
+    for process in others:
+        process.start()
+    while any(process.is_alive() for process in others):
+        before = len(store.read())
+        assert len(store.read()) >= before
+    for process in others:
+        process.join()
+    assert [process.exitcode for process in others] == [0, 0, 0]
+    found = [(row.trial.population, row.trial.replication) for row in store.read()]
+    assert sorted(found) == [(p, i) for p in (0, 1, 2, 99) for i in range(times)]
+    assert [path.name for path in tmp_path.iterdir()] == ["counted.parquet"]
+    assert len(storage._read(store.file) or ()) == len(found)
+
+
 def test_values_survive_the_disk(store: Store) -> None:
     trial = Trial("counted", "chain", 10, 10**7, NO_NOISE, 0, 1, 2, "naive", "lambda=1e-3")
     store.add([Row(trial, "kl", 0.1234567890123, 0.5), Row(trial, "absent", float("nan"), 0.5)])
@@ -169,6 +188,11 @@ def test_folders_that_were_run_apart_are_merged_without_loss_or_repeats(tmp_path
     assert [line["command"] for line in runs(here.folder)] == ["first", "second"]
     with pytest.raises(FileError, match="--from"):
         merge(here.folder, [tmp_path / "nowhere"], ["counted"])
+    (tmp_path / "empty").mkdir()
+    assert merge(tmp_path / "new", [tmp_path / "empty"], ["counted"]) == 0
+    assert not (tmp_path / "new").exists()
+    assert merge(tmp_path / "new", [two.folder], ["counted"]) == len(trials) - 4
+    assert not (tmp_path / "new" / "runs.jsonl").exists()
 
 
 def test_without_pyarrow_results_are_csv_and_become_parquet_where_it_is(
@@ -194,7 +218,7 @@ def test_without_pyarrow_results_are_csv_and_become_parquet_where_it_is(
         Store(tmp_path, "counted").read()
 
 
-@pytest.mark.parametrize("content", ["", "a,b\n1,2\n", ",".join(COLUMNS) + "\nfig2,chain\n"])
+@pytest.mark.parametrize("content", ["", "a,b\n1,2\n", ",".join(COLUMNS) + "\nfig2,chain\n", "a" * 140_000])
 def test_a_damaged_csv_is_told(tmp_path: Path, content: str) -> None:
     (tmp_path / "counted.csv").write_text(content)
     with pytest.raises(FileError, match="remove it"):

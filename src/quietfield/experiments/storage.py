@@ -2,7 +2,8 @@
 
 A figure's rows are in ``FIGURE.parquet`` and, until they are gathered there, in ``FIGURE.parts/``, one file for each
 group of trials that was finished. Every file is written whole and renamed into place, so an interrupted run loses the
-group at hand and nothing else. A row that is there twice (a run that was stopped while gathering) is read once.
+group at hand and nothing else. A row that is there twice (a run that was stopped while gathering, two runs at once) is
+read once. Several processes may use a folder: writing and gathering wait for one another.
 
 Where pyarrow is missing, files are CSV with the same columns; either kind is read, and :func:`merge` takes in what was
 run in other folders, on other machines.
@@ -17,13 +18,14 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from quietfield.errors import Error, FileError
 from quietfield.experiments.trials import Row, Trial
-from quietfield.files import write_atomically
+from quietfield.files import locked, write_atomically
 
 COLUMNS = (*Trial._fields, "measure", "value", "seconds")
 
@@ -39,9 +41,11 @@ class Store:
 
     def read(self) -> list[Row]:
         """All rows, each once."""
+        # Another process may be gathering: what is gone when it is its turn is in a file that is read after it.
+        parts = [rows for path in self._files() if (rows := _read(path)) is not None]
         found: dict[tuple[Trial, str], Row] = {}
-        for path in self._files():
-            for row in _read(path):
+        for rows in reversed(parts):
+            for row in rows:
                 found.setdefault((row.trial, row.measure), row)
         return list(found.values())
 
@@ -51,23 +55,31 @@ class Store:
 
     def add(self, rows: Iterable[Row]) -> None:
         """Keep the rows of a finished group."""
-        self.parts.mkdir(parents=True, exist_ok=True)
-        _write(self.parts / f"{time.strftime('%Y%m%d%H%M%S')}-{secrets.token_hex(4)}.{self.kind}", rows)
+        with self._alone():
+            self.parts.mkdir(exist_ok=True)
+            _write(self.parts / f"{time.strftime('%Y%m%d%H%M%S')}-{secrets.token_hex(4)}.{self.kind}", rows)
 
     def gather(self) -> None:
         """Put all parts into the one file, sorted, and take them away."""
-        parts = [path for path in self._files() if path != self.file]
-        if parts:
-            _write(self.file, sorted(self.read()))
-            for path in parts:
-                path.unlink()
-            if self.parts.exists():
-                self.parts.rmdir()
+        if not self.folder.exists():
+            return
+        with self._alone():
+            parts = [path for path in self._files() if path != self.file and path.exists()]
+            if parts:
+                _write(self.file, sorted(self.read()))
+                for path in parts:
+                    path.unlink()
+                if self.parts.exists():
+                    self.parts.rmdir()
+
+    def _alone(self) -> AbstractContextManager[None]:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return locked(self.folder / f".{self.figure}.lock")
 
     def _files(self) -> list[Path]:
-        whole = [self.folder / f"{self.figure}.{kind}" for kind in ("parquet", "csv")]
-        parts = [path for kind in ("parquet", "csv") for path in self.parts.glob(f"*.{kind}")]
-        return [*(path for path in whole if path.exists()), *sorted(parts)]
+        """Parts from new to old, then what they are gathered into; the first of a row that is in several comes last."""
+        parts = sorted(path for kind in ("parquet", "csv") for path in self.parts.glob(f"*.{kind}"))
+        return [*reversed(parts), *(self.folder / f"{self.figure}.{kind}" for kind in ("csv", "parquet"))]
 
 
 def merge(folder: Path, others: Iterable[Path], figures: Iterable[str]) -> int:
@@ -118,16 +130,23 @@ def _write(path: Path, rows: Iterable[Row]) -> None:
     write_atomically(path, sink.getvalue().to_pybytes())
 
 
-def _read(path: Path) -> list[Row]:
+def _read(path: Path) -> list[Row] | None:
+    """The rows of a file, or None if there is none."""
     if path.suffix == ".csv":
         return _read_csv(path)
+    if not path.exists():
+        return None
     if not find_spec("pyarrow"):
         raise FileError(f"reading {path} needs pyarrow; install it, or choose another folder with --out.")
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(path)
+        # All at once: Arrow would open it several times, and another process may replace it in between. With threads,
+        # reading from memory may abort the process when it ends.
+        table = pq.read_table(pa.BufferReader(path.read_bytes()), use_threads=False)
+    except FileNotFoundError:
+        return None
     except (OSError, pa.ArrowException):
         raise FileError(f"{path} cannot be read as Parquet; remove it to run its trials again.") from None
     if tuple(table.column_names) != COLUMNS:
@@ -139,7 +158,7 @@ def _read(path: Path) -> list[Row]:
     ]
 
 
-def _read_csv(path: Path) -> list[Row]:
+def _read_csv(path: Path) -> list[Row] | None:
     kinds = {"states": int, "records": int, "model": int, "population": int, "replication": int}
     kinds_of: list[Callable[[str], Any]] = [
         kinds.get(name, float if name in ("epsilon", "value", "seconds") else str) for name in COLUMNS
@@ -150,7 +169,9 @@ def _read_csv(path: Path) -> list[Row]:
         if tuple(names) != COLUMNS:
             raise ValueError
         found = [[kind(text) for kind, text in zip(kinds_of, line, strict=True)] for line in lines]
-    except ValueError:
+    except FileNotFoundError:
+        return None
+    except (ValueError, csv.Error):
         raise FileError(f"{path} does not hold the results of trials; remove it to run its trials again.") from None
     return [Row(Trial(*values[:width]), *values[width:]) for values in found]
 
@@ -178,9 +199,11 @@ def log_run(folder: Path, figure: str, command: str, trials: int, seconds: float
 
 
 def _log(folder: Path, lines: Iterable[dict[str, Any]]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "runs.jsonl", "a", encoding="utf-8") as file:
-        file.writelines(json.dumps(line) + "\n" for line in lines)
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    if text:
+        folder.mkdir(parents=True, exist_ok=True)
+        with open(folder / "runs.jsonl", "ab", buffering=0) as file:  # in one piece, beside other processes
+            file.write(text.encode())
 
 
 def runs(folder: Path) -> list[dict[str, Any]]:
