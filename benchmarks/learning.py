@@ -8,14 +8,16 @@ KL(true || learned) in nats, N given to all. Methods: ``map`` (``qf.fit`` with n
 stopping rule), ``naive*`` (best lambda of a grid), ``em*`` (CGM's EM at its best iteration), ``mbi*`` (mbi 2.0.0,
 MirrorDescent with its L2 loss, at its best iteration) and ``mbi`` (its default of 1,000 iterations).
 
-All releases of one structure are fitted side by side. mbi's own step function is mapped over them too; ``--check``
-shows on one release that this gives what mbi's ``estimate`` gives.
+On a GPU all releases of one structure are fitted in batches; on a CPU one after the other, each by all methods in turn
+(a batch would wait for its slowest). mbi's own step function is mapped over releases too; ``--check`` shows that this
+gives what mbi's ``estimate`` gives.
 """
 
 import argparse
 import csv
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -120,18 +122,7 @@ class Side:
 
     def score_by(self, shares: np.ndarray, entropies: np.ndarray) -> None:
         """KL from distributions with these shares of cells, and their entropies."""
-        import jax
-        import jax.numpy as jnp
-
         self.shares, self.entropies = shares, entropies
-        engine, gather = self.shape.engine, self.shape.places
-
-        def kl(theta: Any, shares: Any, entropy: Any) -> Any:
-            # In log space: a peer's small lambda gives potentials whose products leave the range of floats.
-            log_partition = engine.marginals_and_log_partition(theta[gather], kernel="log")[1]
-            return log_partition - jnp.vdot(jnp.where(shares > 0, theta, 0.0), shares) - entropy
-
-        self._kl = jax.jit(jax.vmap(kl))
 
     def vector(self, tables: Any) -> np.ndarray:
         """Tables by clique as one vector of the problem's layout."""
@@ -145,7 +136,21 @@ class Side:
         return jax.tree.map(lambda *parts: np.stack(parts), *(learner.init(self.shape, data) for data in each))
 
     def kl(self, theta: Any) -> np.ndarray:
-        return np.asarray(self._kl(theta, self.shares, self.entropies))
+        return np.asarray(_divergence(self.shape)(theta, self.shares, self.entropies))
+
+
+@lru_cache(maxsize=8)
+def _divergence(shape: Any) -> Callable[..., Any]:
+    """KL from the true shares and entropy, compiled once a structure."""
+    import jax
+    import jax.numpy as jnp
+
+    def kl(theta: Any, shares: Any, entropy: Any) -> Any:
+        # In log space: a peer's small lambda gives potentials whose products leave the range of floats.
+        log_partition = shape.engine.marginals_and_log_partition(theta[shape.places], kernel="log")[1]
+        return log_partition - jnp.vdot(jnp.where(shares > 0, theta, 0.0), shares) - entropy
+
+    return jax.jit(jax.vmap(kl))
 
 
 class Best:
@@ -244,6 +249,16 @@ def _mbi_problem(side: Side) -> Any:
         states.append(estimator._init(domain, loss, float(release.total)))
     stacked = jax.tree.map(lambda *parts: np.stack([np.asarray(p, float) for p in parts]), *losses)
     state = jax.tree.map(lambda *parts: np.stack([np.asarray(p, float) for p in parts]), *states)
+    return _mbi_step(), state, stacked, np.array([float(r.total) for r in side.releases])
+
+
+@lru_cache(maxsize=1)
+def _mbi_step() -> Callable[..., Any]:
+    """Ten of mbi's steps on each release; compiled once a structure."""
+    import jax
+    from mbi import estimation
+
+    estimator = estimation.MirrorDescent()
 
     @jax.jit
     def step(state: Any, losses: Any, totals: Any) -> Any:
@@ -252,7 +267,7 @@ def _mbi_problem(side: Side) -> Any:
 
         return jax.vmap(one)(state, losses, totals)
 
-    return step, state, stacked, np.array([float(r.total) for r in side.releases])
+    return step
 
 
 def _mbi_vector(side: Side, potentials: Any) -> Any:
@@ -292,25 +307,30 @@ def run(name: str, populations: list[int], methods: list[str], out: Path, most: 
     suite = SUITES[name]
     groups = [populations] if suite.shared else [[population] for population in populations]
     for group in groups:
-        with jax.enable_x64(True):
-            side = Side([case for population in group for case in cases(suite, population)])
-            rows: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-            for method in methods:
-                started = time.perf_counter()
-                if method in ("map", "cgm"):
-                    rows[method] = ours(side, method)
-                elif method == "naive*":
-                    best = naive(side)
-                    rows[method] = best.kl, best.setting
-                elif method == "em*":
-                    best = em(side, most)
-                    rows[method] = best.kl, best.setting
-                elif method == "mbi*":
-                    best, default = mbi(side, most)
-                    rows[method], rows["mbi"] = (best.kl, best.setting), (default, np.full(len(default), 1000.0))
-                seconds = (time.perf_counter() - started) / len(side.releases)
-                print(f"{name} {group} {method}: {seconds:.2f} s a release", flush=True)
-                write(name, side, {m: rows[m] for m in rows if m == method or m + "*" == method}, seconds, out)
+        found = [case for population in group for case in cases(suite, population)]
+        batches = [[case] for case in found] if jax.devices()[0].platform == "cpu" else [found]
+        for batch in batches:
+            with jax.enable_x64(True):
+                compare(name, Side(batch), methods, out, most)
+
+
+def compare(name: str, side: Side, methods: list[str], out: Path, most: int) -> None:
+    """All methods on these releases; their rows are kept as they come."""
+    for method in methods:
+        started = time.perf_counter()
+        if method in ("map", "cgm"):
+            rows = {method: ours(side, method)}
+        elif method == "mbi*":
+            best, default = mbi(side, most)
+            rows = {"mbi*": (best.kl, best.setting), "mbi": (default, np.full(len(default), 1000.0))}
+        else:
+            best = naive(side) if method == "naive*" else em(side, most)
+            rows = {method: (best.kl, best.setting)}
+        seconds = (time.perf_counter() - started) / len(side.releases)
+        studies = side.cases[0].study
+        which = f"{studies.records:,} {studies.epsilon}" if len(side.cases) == 1 else f"{len(side.cases)} releases"
+        print(f"{name} {side.cases[0].population} {which} {method}: {seconds:.2f} s a release", flush=True)
+        write(name, side, rows, seconds, out)
 
 
 def write(name: str, side: Side, rows: dict[str, tuple[np.ndarray, np.ndarray]], seconds: float, out: Path) -> None:
