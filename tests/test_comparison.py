@@ -95,10 +95,23 @@ def test_pictures(found):
     assert "truth" in shown
 
 
+def test_columns_that_say_nothing_are_left_out(release, truth):
+    alone = qf.compare(release, methods=(), models={"truth": truth})
+    assert alone.lines()[0].split() == ["model", "log-score", "residuals", "missed"]
+    assert "KL" not in alone._repr_html_()
+    both = qf.compare(models={"truth": truth, "年齢": truth})
+    assert both.lines()[0].split("  ") == ["model", "KL from first", "distance"]
+    assert [line.count(" - ") for line in both.lines()] == [0, 0, 0]
+    whole = qf.compare(release, methods=["map"], models={"truth": truth})
+    assert whole.lines()[0].split()[-1] == "converged"
+    assert whole.lines()[1].split()[-1] == "-"
+
+
 def test_mistakes(release, truth):
     other = qf.Model(qf.Domain({"a": 2, "b": 3}), {("a", "b"): np.zeros((2, 3))})
     for asked, message in (
         ({}, "nothing to compare"),
+        ({"models": {"x": truth}}, "'x' is one model alone, with nothing to compare it with"),
         ({"methods": ["map"]}, "learn from a release"),
         ({"models": {"x": 3}}, "'x' is a int"),
         ({"models": {"x": truth, "y": other}}, "'y' and the first one differ in 'a'"),
@@ -127,3 +140,10 @@ def test_the_command(release, truth, tmp_path, capsys):
     assert "two releases" in capsys.readouterr().err
     assert main(["compare", str(tmp_path / "absent.qfm")]) == 1
     assert "cannot read" in capsys.readouterr().err
+    assert main(["compare", str(tmp_path / "truth.qfm")]) == 1
+    shown = capsys.readouterr()
+    assert "truth.qfm is one model alone, with nothing to compare it with; add a second model" in shown.err
+    assert shown.out == ""
+    assert main(["compare", str(tmp_path / "r.qfr"), "--methods", "map", "--svg", str(tmp_path / "one.svg")]) == 1
+    assert "there is one alone" in capsys.readouterr().err
+    assert not (tmp_path / "one.svg").exists()

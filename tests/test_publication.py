@@ -74,6 +74,41 @@ def test_what_no_table_holds_is_marked_and_has_no_margins():
     assert "Some tables have none: no published table holds 'left out'." in made.statement
 
 
+def test_margins_are_asked_for_in_one_go_whatever_is_not_measured(monkeypatch):
+    domain = qf.Domain({"a": 2, "left out": 2, "b": 3, "c": 2})
+    tables = {("a", "b"): np.full((2, 3), 20.0), ("b", "c"): np.full((3, 2), 20.0)}
+    release = qf.Release.from_tables(domain, tables, noise=qf.Laplace(1.0))
+    model = qf.Model(
+        domain, {c: np.zeros(t.shape) for c, t in tables.items()}, uncertainty=of_fit(release, 120.0, np.ones(2))
+    )
+    asked = []
+
+    def counted(model, queries, level):
+        asked.append(list(queries))
+        return [(model.marginal(query), model.marginal(query)) for query in queries]
+
+    monkeypatch.setattr(intervals, "intervals", counted)
+    made = people_tables(model, ["a", "left out", "b", ("a", "left out"), ("a", "b"), ("a", "c")])
+    assert asked == [[("a",), ("b",), ("a", "b")], [("a", "c")]]
+    assert [table.margins for table in made.tables] == [True, False, True, False, True, True]
+
+
+def test_one_table_that_is_too_large_takes_no_margins_from_others(monkeypatch):
+    domain = qf.Domain({"a": 2, "b": 3})
+    release = qf.Release.from_tables(domain, {("a", "b"): np.full((2, 3), 20.0)}, noise=qf.Laplace(1.0))
+    model = qf.Model(domain, {("a", "b"): np.zeros((2, 3))}, uncertainty=of_fit(release, 120.0, np.ones(2)))
+    monkeypatch.setattr(intervals, "MOST_CELLS", 5)
+    made = people_tables(model, ["a", ("a", "b")])
+    assert [table.margins for table in made.tables] == [True, False]
+    assert any("Some tables have none: 'a', 'b' have 6 combinations" in text for text in made.statement)
+
+
+def test_a_release_of_other_attributes_is_refused(model):
+    other = qf.Release.from_tables(qf.Domain({"age": 2}), {"age": [60.0, 40.0]}, noise=qf.Laplace(1.0))
+    with pytest.raises(qf.Error, match="the release and the model differ in 'age', 'smokes', 'visits'"):
+        people_tables(model, ["age"], release=other)
+
+
 def test_margins_come_from_the_model_and_stay_within_0_and_1(model, monkeypatch):
     def known(model, queries, level):
         return [(model.marginal(q) - 0.5 * level, model.marginal(q) + 0.01 * level) for q in queries]

@@ -15,11 +15,12 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from quietfield.charts import bars_svg
-from quietfield.domain import Clique, Domain
+from quietfield.domain import Clique
 from quietfield.errors import Error, names
 from quietfield.model import Model
 from quietfield.planning import in_words
-from quietfield.texts import quoted
+from quietfield.release_checks import check_same
+from quietfield.texts import columns, padded, quoted, shown
 
 if TYPE_CHECKING:
     from quietfield.releases import Release
@@ -101,20 +102,38 @@ class Comparison:
 
     def lines(self) -> list[str]:
         """The comparison in words, for a terminal."""
-        width = max(5, *(len(row.name) for row in self.rows))
-        said = [f"{'model':<{width}}  log-score  residuals  missed  seconds  KL from first  distance  converged"]
-        for row in self.rows:
-            said.append(
-                f"{row.name:<{width}}  {_number(row.log_score, '9.4f')}  {_number(row.residual, '9.3f')}  "
-                f"{_number(row.missed, '6d')}  {_number(row.seconds, '7.2f')}  {_number(row.kl, '13.4g')}  "
-                f"{in_words(row.distance):>8}  {'-' if row.converged is None else 'yes' if row.converged else 'no'}"
-            )
+        wide = [(max(map(columns, (head, *texts))), head, texts) for head, texts in self._shown()]
+        said = []
+        for cells in zip(*((head, *texts) for _, head, texts in wide), strict=True):
+            first = cells[0] + " " * (wide[0][0] - columns(cells[0]))
+            rest = [padded(cell, width) for cell, (width, _, _) in zip(cells[1:], wide[1:], strict=True)]
+            said.append("  ".join([first, *rest]))
         said += [
-            f"{row.name} differs most from {self.rows[0].name} at {row.largest.describe()}"
+            shown(f"{row.name} differs most from {self.rows[0].name} at {row.largest.describe()}")
             for row in self.rows[1:]
             if row.largest is not None and row.largest.size > 0
         ]
         return said
+
+    def _shown(self) -> list[tuple[str, list[str]]]:
+        """The columns for people: their heads and texts. One without a value says nothing and is left out."""
+        rows = self.rows
+        found: dict[str, list[str | None]] = {
+            "model": [shown(row.name) for row in rows],
+            "log-score": [_number(row.log_score, ".4f") for row in rows],
+            "residuals": [_number(row.residual, ".3f") for row in rows],
+            "missed": [_number(row.missed, "d") for row in rows],
+            "seconds": [_number(row.seconds, ".2f") for row in rows],
+        }
+        if len(rows) > 1:
+            found["KL from first"] = [_number(row.kl, ".4g") for row in rows]
+            found["distance"] = [in_words(row.distance) for row in rows]
+        found["converged"] = [None if row.converged is None else "yes" if row.converged else "no" for row in rows]
+        return [
+            (head, ["-" if text is None else text for text in texts])
+            for head, texts in found.items()
+            if any(text is not None for text in texts)
+        ]
 
     def svg(self) -> str:
         """How far each model is from the first, as bars."""
@@ -126,18 +145,10 @@ class Comparison:
         return "\n".join(["Comparison", *self.lines(), *(f"note: {note}" for note in self.notes)])
 
     def _repr_html_(self) -> str:
-        heads = ["model", "log-score", "residuals", "missed", "seconds", "KL from first", "distance"]
-        body = ""
-        for row in self.rows:
-            cells = [
-                row.name,
-                *(_number(v, f).strip() for v, f in zip(
-                    (row.log_score, row.residual, row.missed, row.seconds, row.kl), (".4f", ".3f", "d", ".2f", ".4g"),
-                    strict=True)),
-                in_words(row.distance),
-            ]  # fmt: skip
-            body += f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
-        head = "".join(f"<th>{escape(text)}</th>" for text in heads)
+        table = self._shown()
+        head = "".join(f"<th>{escape(head)}</th>" for head, _ in table)
+        rows = zip(*(texts for _, texts in table), strict=True)
+        body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
         notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
         picture = self.svg() if len(self.rows) > 1 else ""
         return f"<div><table><tr>{head}</tr>{body}</table>{picture}<ul>{notes}</ul></div>"
@@ -175,18 +186,23 @@ def compare(
     double = [name for name in wanted if name in given or wanted.count(name) > 1]
     if double:
         raise Error(f"{names(double)} would stand for two models; give each a name of its own.")
+    if not given and release is None:
+        raise Error("there is nothing to compare; give a release, or models by name.")
+    if release is None and len(given) == 1:
+        raise Error(
+            f"{next(iter(given))!r} is one model alone, with nothing to compare it with; give a second model, or the "
+            "release that it was learned from."
+        )
     if release is not None:
         from quietfield.learning import fit
 
         for method in wanted:
             given[method] = fit(release, method, inference=inference, progress=progress)
-    if not given:
-        raise Error("there is nothing to compare; give a release, or models by name.")
     first = next(iter(given.values()))
     for name, model in given.items():
-        _check_same(first.domain, model.domain, f"the model {name!r} and the first one")
+        check_same(first.domain, model.domain, f"the model {name!r} and the first one")
     if release is not None:
-        _check_same(release.domain, first.domain, "the release and the models")
+        check_same(release.domain, first.domain, "the release and the models")
     cliques = tuple(dict.fromkeys(_tables_of(release, given)))
     rows = tuple(_row(name, model, first, cliques, release) for name, model in given.items())
     kl = {a: {b: _kl(one, other) for b, other in given.items()} for a, one in given.items()}
@@ -219,13 +235,6 @@ def _tables_of(release: "Release | None", models: Mapping[str, Model]) -> list[C
         for clique in model.cliques:
             found.setdefault(frozenset(clique), clique)
     return list(found.values())
-
-
-def _check_same(one: Domain, other: Domain, which: str) -> None:
-    mine, theirs = ({name: domain.labels(name) for name in domain} for domain in (one, other))
-    if mine != theirs:
-        differing = [name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name)]
-        raise Error(f"{which} differ in {names(differing)}: only what has the same attributes and labels is compared.")
 
 
 def _row(name: str, model: Model, first: Model, cliques: Sequence[Clique], release: "Release | None") -> Row:
@@ -294,6 +303,5 @@ def _kl(one: Model, other: Model) -> float | None:
     return one.kl(other) if one.method == other.method == "exact" else None
 
 
-def _number(value: float | None, form: str) -> str:
-    width = form.split(".")[0].rstrip("d") or "0"
-    return "-".rjust(int(width)) if value is None else format(value, form)
+def _number(value: float | None, form: str) -> str | None:
+    return None if value is None else format(value, form)

@@ -15,7 +15,7 @@ from quietfield import exports
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error, names
 from quietfield.files import write_atomically
-from quietfield.release_checks import check_learned_from
+from quietfield.release_checks import check_learned_from, check_same
 from quietfield.spreadsheets import Sheet, workbook
 
 if TYPE_CHECKING:
@@ -140,6 +140,7 @@ def people_tables(
     if not isinstance(level, int | float) or isinstance(level, bool) or not 0 < level < 1:
         raise Error(f"the level of margins of error lies between 0 and 1, not at {level!r}; 0.9 is usual.")
     if release is not None:
+        check_same(release.domain, model.domain, "the release and the model")
         check_learned_from(model, release)
     wanted = _wanted(model, tables)
     if total is None and model.report is not None:
@@ -148,21 +149,19 @@ def people_tables(
         raise Error(f"the number of records is a positive number, not {total!r}.")
     _check_sizes(model, wanted)
     margins = _margins(model, wanted, level)
-    missing = ""
+    missing = unmeasured = ""
     held = {name for clique in model.cliques for name in clique}
     made = []
     for attributes in wanted:
         unknown = [name for name in attributes if name not in held and len(model.domain.labels(name)) > 1]
-        ends, why = margins.get(attributes, (None, ""))
-        if unknown:  # the model's even shares are no estimate, and an interval around them would be none either
-            ends, why = None, f"no published table holds {names(unknown)}"
-        missing = missing or why
+        ends, why = margins[attributes]
+        missing, unmeasured = missing or ("" if unknown else why), unmeasured or why
         joined = len(attributes) == 1 or any(set(attributes) <= set(clique) for clique in model.cliques)
         inferred = not joined and not unknown
         note = UNMEASURED if unknown else INFERRED if inferred else COUNTED
         columns = _columns(model, attributes, ends, total, note)
         made.append(PeopleTable(attributes, inferred, ends is not None, columns, note))
-    said = _statement(release, made, level, missing)
+    said = _statement(release, made, level, missing or unmeasured)
     return Publication(model.domain, tuple(made), tuple(said), level, total is not None)
 
 
@@ -189,16 +188,28 @@ def _margins(
     model: "Model", wanted: Sequence[Clique], level: float
 ) -> "dict[Clique, tuple[tuple[np.ndarray, np.ndarray] | None, str]]":
     """The ends of the margins of each table, or None and why it has none."""
+    from quietfield.intervals import MOST_CELLS as MOST_TOGETHER
     from quietfield.intervals import intervals
 
-    try:
-        return {clique: (ends, "") for clique, ends in zip(wanted, intervals(model, wanted, level), strict=True)}
-    except Error as error:
-        return (
-            {wanted[0]: (None, str(error))}
-            if len(wanted) == 1
-            else {clique: found for one in wanted for clique, found in _margins(model, [one], level).items()}
-        )  # some table has none: one by one
+    found: dict[Clique, tuple[tuple[np.ndarray, np.ndarray] | None, str]] = {}
+    held = {name for clique in model.cliques for name in clique}
+    for attributes in wanted:
+        if unknown := [name for name in attributes if name not in held]:
+            found[attributes] = None, f"no published table holds {names(unknown)}"
+    rest = [attributes for attributes in wanted if attributes not in found]
+    joined = [
+        attributes
+        for attributes in rest
+        if any(set(attributes) <= set(clique) for clique in model.cliques)
+        and model.domain.cells(attributes) <= MOST_TOGETHER
+    ]
+    # What cliques hold is worked out in one go; any other table by itself, since its inference may not fit.
+    for group in [joined, *([attributes] for attributes in rest if attributes not in joined)]:
+        try:
+            found |= {one: (ends, "") for one, ends in zip(group, intervals(model, group, level), strict=True)}
+        except Error as error:
+            found |= {one: (None, str(error)) for one in group}
+    return found
 
 
 def _columns(

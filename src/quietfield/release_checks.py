@@ -4,6 +4,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from quietfield import accounting, units
+from quietfield.domain import Domain
 from quietfield.errors import Error, FileError, names
 
 if TYPE_CHECKING:
@@ -120,6 +121,22 @@ def check_sensitivity(release: "Release") -> None:
     )
     if not holds:
         raise FileError("the promise does not hold: the sensitivity stated is not that of this unit and structure.")
+
+
+def check_same(one: Domain, other: Domain, which: str, more: bool = False) -> None:
+    """Refuse two things of different attributes or labels; with ``more``, the other may have further attributes.
+
+    >>> check_same(Domain({"a": 2}), Domain({"a": 3}), "the release and the model")
+    Traceback (most recent call last):
+    quietfield.errors.Error: the release and the model differ in 'a': both need the same attributes, ...
+    """
+    mine, theirs = ({name: domain.labels(name) for name in domain} for domain in (one, other))
+    differing = [name for name in (mine if more else {**mine, **theirs}) if mine.get(name) != theirs.get(name)]
+    if differing:
+        raise Error(
+            f"{which} differ in {names(differing)}: both need the same attributes, with the same labels in the same "
+            "order; give two that belong together."
+        )
 
 
 def check_learned_from(model: "Model", release: "Release") -> None:

@@ -18,6 +18,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     tables = {("sex", "visits"): [[300.0, 150.0, 49.0], [210.0, 190.0, 101.0]]}
     qf.Release.from_tables(DOMAIN, tables, noise=qf.Laplace(2.0), total=1000).save("r.qfr")
     qf.Model(DOMAIN, {("sex", "visits"): [[0.3, 0, 0], [0, 0, 0.5]]}).save("m.qfm")
+    qf.Model(DOMAIN, {("sex", "visits"): [[0.2, 0, 0], [0, 0, 0.9]]}).save("truth.qfm")
     DOMAIN.save("domain.json")
     return tmp_path
 
@@ -27,7 +28,7 @@ COMMANDS = {
     "fit": (["fit", "r.qfr"], "--out", "out.qfm", (learning, "fit")),
     "sample": (["sample", "m.qfm", "--rows", "5"], "--out", "out.csv", (qf.Model, "sample")),
     "report": (["report", "r.qfr", "--model", "m.qfm"], "--out", "out.html", None),
-    "compare": (["compare", "r.qfr", "m.qfm"], "--svg", "out.svg", (comparison, "compare")),
+    "compare": (["compare", "m.qfm", "truth.qfm"], "--svg", "out.svg", (comparison, "compare")),
     "preview": (
         ["preview", "domain.json", "--structure", "chain", "--records", "50", "--epsilon", "1", "--repeats", "1"],
         "--svg",

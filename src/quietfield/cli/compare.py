@@ -50,6 +50,14 @@ def compare(
             if name in models:
                 raise Error(f"{path} is given twice; name each model once.")
             models[name] = load(path)
+    count = len(models) + len(wanted or (comparison.DEFAULT_METHODS if release is not None and not models else ()))
+    if release is None and count == 1:
+        raise Error(
+            f"{files[0]} is one model alone, with nothing to compare it with; add a second model, or the release that "
+            f"it was learned from: quietfield compare RELEASE {files[0]}."
+        )
+    if svg is not None and count == 1:
+        raise Error("--svg draws how far models are from each other, and there is one alone; add another model.")
     found = comparison.compare(
         release, methods=wanted, models=models, inference=inference, progress=sys.stderr.isatty()
     )

@@ -9,7 +9,7 @@ as tables do.
 """
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import inf, isfinite, sqrt
@@ -26,8 +26,9 @@ from quietfield.curator.ledger import Ledger, now
 from quietfield.curator.sequences import Log
 from quietfield.curator.units import GRID, Counted, Person, Rows, Statistics, Unit, statistics
 from quietfield.domain import Clique
-from quietfield.errors import Error, many, names
+from quietfield.errors import Error, many
 from quietfield.model import Model
+from quietfield.release_checks import check_same
 from quietfield.schema import Schema
 from quietfield.structures import Structure
 
@@ -273,13 +274,7 @@ def _check(model: Model, schema: Schema) -> None:
         raise Error(f"what is evaluated is a Model, not a {type(model).__name__}.")
     if not isinstance(schema, Schema):
         raise Error(f"records are read by a Schema, not by a {type(schema).__name__}.")
-    known: Mapping[str, Any] = {name: schema.domain.labels(name) for name in schema.domain}
-    differing = [name for name in model.domain if known.get(name) != model.domain.labels(name)]
-    if differing:
-        raise Error(
-            f"schema and model differ in {names(differing)}: each attribute of the model must be in the schema, with "
-            "the same labels in the same order."
-        )
+    check_same(model.domain, schema.domain, "the schema and the model", more=True)
 
 
 def _rows(unit: Unit) -> int:

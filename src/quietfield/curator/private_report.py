@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from quietfield.curator import WARNING
 from quietfield.domain import Clique
-from quietfield.errors import Error
+from quietfield.release_checks import check_same
 
 if TYPE_CHECKING:
     import numpy as np
@@ -115,10 +115,7 @@ def true_tables(records: Any, schema: "Schema", release: "Release") -> "tuple[li
     from quietfield.curator.counting import count
     from quietfield.curator.units import Rows, from_json, statistics
 
-    if {a: schema.domain.labels(a) for a in schema.domain} != {a: release.domain.labels(a) for a in release.domain}:
-        raise Error(
-            "schema and release differ in their attributes or labels; give the schema that the release was made with."
-        )
+    check_same(schema.domain, release.domain, "the schema and the release")
     unit = Rows(1) if release.claim is None else from_json(release.claim.unit)
     wanted = statistics(release.structure, release.domain, unit, "add_remove", total=True)
     counts = count(records, schema, wanted, unit)

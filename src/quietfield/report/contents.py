@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from quietfield import accounting
-from quietfield.domain import Clique, Domain
+from quietfield.domain import Clique
 from quietfield.errors import Error, many
 from quietfield.intervals import intervals
-from quietfield.release_checks import check_learned_from
+from quietfield.release_checks import check_learned_from, check_same
 from quietfield.report import associations, plots, words
 from quietfield.report.heat import Heat, heat
 from quietfield.report.residuals import TableFit, residuals
@@ -129,18 +129,8 @@ def check(release: "Release", model: "Model", level: float) -> None:
     """Refuse a model of other attributes than the release's, and a level that is none."""
     if not isinstance(level, int | float) or not 0 < level < 1:
         raise Error(f"the level of intervals lies between 0 and 1, not at {level!r}; 0.9 is usual.")
-    mine, theirs = _labels(release.domain), _labels(model.domain)
-    if mine != theirs:
-        other = [name for name in {**mine, **theirs} if mine.get(name) != theirs.get(name)]
-        raise Error(
-            f"release and model differ in {other[0]!r}: its values are not the same in both, or one lacks it; "
-            "give a model that was learned from this release."
-        )
+    check_same(release.domain, model.domain, "the release and the model")
     check_learned_from(model, release)
-
-
-def _labels(domain: Domain) -> dict[str, tuple[object, ...]]:
-    return {name: domain.labels(name) for name in domain}
 
 
 class Intervals:
