@@ -30,7 +30,7 @@ def test_every_name_that_help_lists_is_a_structure(text: str) -> None:
         ("grid:-1", "--structure grid:-1: a whole number"),
         ("grid", "needs its number of columns, for instance grid:4"),
         ("chian", "'chian' is not known; did you mean chain?"),
-        ("homogeneous:2", "'homogeneous:2' is not known. Write: --structure is chain"),
+        ("homogeneous:2", "'homogeneous:2' is not known; --structure is chain"),
         ("tree", "'tree' is not known"),
         ("star:smoke", "'smoke' is not an attribute; did you mean 'smoker'?"),
     ],

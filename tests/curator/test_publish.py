@@ -474,7 +474,7 @@ def test_structures_as_text(tmp_path):
         (tmp_path / "s.json").write_text(content)
         with pytest.raises(Error):
             arguments.structure(str(tmp_path / "s.json"), domain)
-    with pytest.raises(Error, match="neither a name"):
+    with pytest.raises(Error, match="not known"):
         arguments.structure("nothing", domain)
 
 

@@ -129,8 +129,8 @@ def _no_structure(text: str, kind: str) -> Error:
     if kind == "grid":
         return Error("--structure grid needs its number of columns, for instance grid:4.")
     close = get_close_matches(kind.lower(), ("chain", "homogeneous", "star", "complete", "grid"), n=1)
-    meant = f"; did you mean {close[0]}?" if close and close[0] != kind else "."
-    return Error(f"the structure {text!r} is not known{meant} Write: {expected}.")
+    meant = f" did you mean {close[0]}?" if close and close[0] != kind else ""
+    return Error(f"the structure {text!r} is not known;{meant} {expected}.")
 
 
 def weights(path: Path | None) -> dict[tuple[str, ...], Any] | None:

@@ -115,6 +115,7 @@ def _against_records(
     clip: str | None,
 ) -> tuple[dict[str, Any], list[str]]:
     from quietfield.cli import arguments
+    from quietfield.cli.ledger import opened
     from quietfield.curator import evaluate as evaluation
     from quietfield.errors import Error
     from quietfield.schema import Schema
@@ -141,7 +142,7 @@ def _against_records(
         delta=delta,
         noise=noise,  # type: ignore[arg-type]  # checked there
         unit=arguments.unit(unit),
-        ledger=ledger,
+        ledger=None if ledger is None else opened(ledger),
         clip=ends,  # type: ignore[arg-type]  # checked there
     )
     chance = "" if score.delta is None else f", delta {float(score.delta):g}"

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
+    from quietfield.curator.ledger import Ledger
     from quietfield.releases import Release
+
+SQLITE = b"SQLite format 3\0"  # how a ledger, and any file of SQLite, begins
 
 app = typer.Typer(
     no_args_is_help=True, help="Make and show ledgers.", epilog="Example: quietfield ledger show budget.db"
@@ -36,6 +39,7 @@ def create(
     from quietfield.cli.arguments import ledger_unit
     from quietfield.curator.ledger import Ledger
 
+    _check_total(path, unit, epsilon, delta, rho, accounting)
     book = Ledger.create(
         path,
         epsilon=epsilon,
@@ -46,7 +50,7 @@ def create(
         accounting_by=accounting,  # type: ignore[arg-type]
         name=name,
     )
-    typer.echo(book.describe())
+    _describe(book)
 
 
 @app.command(epilog="Example: quietfield ledger show budget.db --against visits.qfr")
@@ -60,7 +64,6 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON, with exact rationals as text.")] = False,
 ) -> None:
     """Show what is spent, what remains, what it means and what the ledger cannot know."""
-    from quietfield.curator.ledger import Ledger
     from quietfield.errors import Error
     from quietfield.releases import Release
     from quietfield.texts import shown
@@ -68,7 +71,7 @@ def show(
     if more and not against:
         raise Error("releases are named after --against: quietfield ledger show LEDGER --against RELEASE ...")
     releases = {str(one): Release.load(one) for one in [*(against or ()), *(more or ())]}
-    book = Ledger(path)
+    book = opened(path)
     charges = book.charges
     gone = book.missing(releases.values())
     found = {name: _found(one, book.id, one in gone) for name, one in releases.items()}
@@ -88,13 +91,70 @@ def show(
         }  # fmt: skip
         typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
         raise typer.Exit(1 if gone else 0)
-    typer.echo(book.describe())
+    _describe(book)
     for c in charges:
         delta = "" if c.delta is None else f", delta {float(c.delta):.6g}"
         typer.echo(f"{c.number:>5}  {c.time}  epsilon {float(c.epsilon):.6g}{delta}  {c.what!r}  {c.release}")
     for name, text in found.items():
         typer.echo(shown(f"{name}: {text}"))
     raise typer.Exit(1 if gone else 0)
+
+
+def opened(path: Path) -> "Ledger":
+    """The ledger at a path. A file of quite another kind is told as such: nothing happened to any ledger."""
+    from quietfield.curator.ledger import Ledger
+    from quietfield.errors import FileError
+    from quietfield.files import archive_kind
+
+    try:
+        return Ledger(path)
+    except FileError:
+        kind = archive_kind(path)
+        if kind is None and (not path.is_file() or _beginning(path) in (b"", SQLITE)):
+            raise
+    raise FileError(
+        f"{path} is not a ledger{f' but a {kind}' if kind else ''}. A ledger is a file that `quietfield ledger create` "
+        "made: show one with `quietfield ledger show budget.db`, or make one with `quietfield ledger create budget.db "
+        "--epsilon 4 --unit rows:1`. If this one should be a ledger, restore it from a copy."
+    )
+
+
+def _beginning(path: Path) -> bytes:
+    from quietfield.errors import FileError
+
+    try:
+        with open(path, "rb") as file:
+            return file.read(len(SQLITE))
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror}; check the path.") from None
+
+
+def _describe(book: "Ledger") -> None:
+    from quietfield.texts import shown
+
+    if book.name:
+        typer.echo(f"Ledger of {shown(book.name)}")
+    typer.echo(book.describe())
+
+
+def _check_total(
+    path: Path, unit: str, epsilon: str | None, delta: str | None, rho: str | None, accounting: str
+) -> None:
+    """Refuse a total that is not said, or said in the terms of the other accounting, in words of the command line."""
+    from shlex import quote
+
+    from quietfield.errors import Error
+
+    example = f"quietfield ledger create {quote(str(path))} --unit {quote(unit)}"
+    if accounting == "pure" and (delta is not None or rho is not None):
+        raise Error("--delta and --rho go with --accounting zcdp; a pure ledger has --epsilon alone.")
+    if accounting == "pure" and epsilon is None:
+        raise Error(f"say what all releases of these data may cost together, for instance: {example} --epsilon 4.")
+    if accounting == "zcdp" and (delta is None or (epsilon is None) == (rho is None)):
+        raise Error(
+            "a zcdp ledger has --delta, and a total as --epsilon or as --rho (not both), for instance: "
+            f"{example} --accounting zcdp --epsilon 2 --delta 1e-6."
+        )
 
 
 def _found(release: "Release", ledger: str, gone: bool) -> str:

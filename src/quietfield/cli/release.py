@@ -70,9 +70,9 @@ def release(
 ) -> None:
     """Count, pay, add noise, and write a file that may be published."""
     from quietfield.cli import arguments, summaries
+    from quietfield.cli.ledger import opened
     from quietfield.curator import publish
     from quietfield.curator.counting.checks import check_there
-    from quietfield.curator.ledger import Ledger
     from quietfield.errors import Error
     from quietfield.keys import load_private
     from quietfield.schema import Schema
@@ -98,7 +98,7 @@ def release(
     signer = None if key is None else load_private(key)
     prepared = publish.prepare(known, cliques, **asked)
     arguments.warn(*prepared.warnings)
-    book = None if ledger is None else Ledger(ledger)
+    book = None if ledger is None else opened(ledger)
     if dry_run:
         planned = _planned(prepared, book, neighbours)
         _show(summaries.of_plan(prepared, book) if as_json else planned, as_json)
