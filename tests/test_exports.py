@@ -97,5 +97,10 @@ def test_mistakes_are_told_before_anything_is_read(words, said, here, capsys):
     assert names(".") == {"r.qfr", "m.qfm"}
 
 
+def test_a_table_that_is_asked_for_twice_is_written_once(here):
+    assert main(["export", "m.qfm", "--table", "a,b", "--table", "a,b", "--table", "b", "--out", "t"]) == 0
+    assert names("t") == {"table-0001.csv", "table-0002.csv", "dictionary.csv", "privacy.txt", "index.csv"}
+
+
 def test_what_is_no_export():
     assert exports.earlier(Path("nowhere")) is None

@@ -185,7 +185,7 @@ def compare(
     check_methods(wanted, inference)
     double = [name for name in wanted if name in given or wanted.count(name) > 1]
     if double:
-        raise Error(f"{names(double)} would stand for two models; give each a name of its own.")
+        raise Error(f"{names(dict.fromkeys(double))} would stand for two models; give each a name of its own.")
     if not given and release is None:
         raise Error("there is nothing to compare; give a release, or models by name.")
     if release is None and len(given) == 1:

@@ -29,6 +29,7 @@ FORMATS = ("csv", "parquet", "xlsx")
 MOST_CELLS = 1_000_000
 INFERRED = "the model's inference: no published table joins these attributes"
 COUNTED = "learned from published noisy tables of these attributes"
+UNSURE = "the model keeps no record of how far it may be from the truth"
 UNMEASURED = "not measured: no published table holds one of these attributes, its values are taken as equally likely"
 
 
@@ -161,7 +162,7 @@ def people_tables(
         note = UNMEASURED if unknown else INFERRED if inferred else COUNTED
         columns = _columns(model, attributes, ends, total, note)
         made.append(PeopleTable(attributes, inferred, ends is not None, columns, note))
-    said = _statement(release, made, level, missing or unmeasured)
+    said = _statement(release, made, level, missing or unmeasured, model.report is not None)
     return Publication(model.domain, tuple(made), tuple(said), level, total is not None)
 
 
@@ -208,7 +209,8 @@ def _margins(
         try:
             found |= {one: (ends, "") for one, ends in zip(group, intervals(model, group, level), strict=True)}
         except Error as error:
-            found |= {one: (None, str(error)) for one in group}
+            why = UNSURE if model.uncertainty is None else str(error)
+            found |= dict.fromkeys(group, (None, why))
     return found
 
 
@@ -235,7 +237,9 @@ def _columns(
     return columns
 
 
-def _statement(release: "Release | None", tables: Sequence[PeopleTable], level: float, missing: str) -> list[str]:
+def _statement(
+    release: "Release | None", tables: Sequence[PeopleTable], level: float, missing: str, learned: bool
+) -> list[str]:
     """A statement on privacy and accuracy, to paste beside the tables."""
     said = ["About these tables"]
     if release is not None and release.claim is not None:
@@ -260,9 +264,11 @@ def _statement(release: "Release | None", tables: Sequence[PeopleTable], level: 
             "They were computed from a model alone, not from records. The model's privacy is that of the release that "
             "it was learned from: quote the promise of that release here."
         )
+    if learned or release is not None:
+        said.append("Random noise was added before anything was published, and a model was fitted to the noisy tables.")
     said.append(
-        "Random noise was added before anything was published, and a model was fitted to the noisy tables. The numbers "
-        "below are estimates from that model: consistent with each other and never negative, but not exact counts."
+        "The numbers below are estimates from that model: consistent with each other and never negative, but not exact "
+        "counts."
     )
     if any(table.margins for table in tables):
         said.append(

@@ -49,6 +49,12 @@ def test_a_structure_in_a_file_or_as_json(tmp_path: Path) -> None:
         assert arguments.structure(text, DOMAIN).cliques == (("age", "sex"), ("sex", "visits"))
 
 
+def test_records_are_no_schema(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("age,sex\n")
+    with pytest.raises(qf.Error, match=r"holds records, and a schema was expected; start one with: quietfield schema"):
+        arguments.domain(tmp_path / "people.csv")
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -49,6 +49,30 @@ def test_a_release(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "no clique holds 'spare'" in content["warnings"][0]
 
 
+def test_verify_tells_the_same(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = told(["--epsilon", "1/3", "--no-ledger", "--out", "r.qfr"], capsys)
+    assert main(["verify", "r.qfr", "--json"]) == 0
+    verified = json.loads(capsys.readouterr().out)
+    for name in (
+        "id",
+        "epsilon",
+        "delta",
+        "sensitivity",
+        "neighbours",
+        "unit",
+        "protects",
+        "signed",
+        "signer",
+        "notes",
+    ):
+        assert verified[name] == content[name]
+    assert verified["trusted"] is False
+    domain = qf.Domain({"a": 2})
+    qf.Release.from_tables(domain, {"a": [3.0, 4.0]}, noise=qf.Laplace(1.0)).save("elsewhere.qfr")
+    assert main(["verify", "elsewhere.qfr", "--json"]) == 0
+    assert "epsilon" not in json.loads(capsys.readouterr().out)
+
+
 @pytest.mark.parametrize(
     ("words", "counts"),
     [

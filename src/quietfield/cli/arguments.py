@@ -74,6 +74,9 @@ def domain(path: Path) -> Domain:
     """The domain of a schema file or of a domain file."""
     from quietfield.schema import FORMAT, Schema
 
+    if path.suffix.lower() in (".csv", ".parquet") and path.is_file():
+        start = f"quietfield schema {path} --out schema.json"
+        raise FileError(f"{path} holds records, and a schema was expected; start one with: {start}.")
     content = read_json(path)
     if isinstance(content, dict) and content.get("format") == FORMAT:
         return Schema.load(path).domain

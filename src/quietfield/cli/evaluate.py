@@ -134,6 +134,8 @@ def _against_records(
         return found.to_dict(), found.lines()
     arguments.check_payer(ledger, no_ledger)
     ends = None if clip is None else tuple(clip.split(","))
+    if ends is not None and len(ends) != 2:
+        raise Error(f"--clip is LOW,HIGH, two log-probabilities such as -20,0; it is not {clip!r}.")
     score = evaluation.private_score(
         model,
         records,

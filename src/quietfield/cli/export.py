@@ -105,7 +105,9 @@ def _for_people(
     from quietfield.releases import Release
 
     model = load(path)
-    wanted = None if tables is None else [questions.attributes([text], model.domain) for text in tables]
+    wanted = None
+    if tables is not None:  # each once, however often it is said
+        wanted = list(dict.fromkeys(tuple(questions.attributes([text], model.domain)) for text in tables))
     release = None if release_file is None else Release.load(release_file)
     made = people_tables(model, wanted, level=level, total=total, release=release)
     made.save(out, format, force=force)

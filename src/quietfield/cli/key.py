@@ -6,7 +6,10 @@ from typing import Annotated
 import typer
 
 app = typer.Typer(
-    no_args_is_help=True, help="Make the keys that sign releases.", epilog="Example: quietfield key create curator.pem"
+    add_completion=False,
+    no_args_is_help=True,
+    help="Make the keys that sign releases.",
+    epilog="Example: quietfield key create curator.pem",
 )
 
 
@@ -21,7 +24,10 @@ def create(
         Path, typer.Argument(help="Where the private key goes; the public one goes beside it as NAME.pub.pem.")
     ],
 ) -> None:
-    """Make a pair of keys: keep the private one to yourself, give the public one to whoever reads your releases."""
+    """Make a pair of keys, private and public.
+
+    Keep the private one to yourself, and give the public one to whoever reads your releases.
+    """
     from quietfield import keys
 
     private, public = keys.create_keys(path)

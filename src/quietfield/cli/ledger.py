@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 SQLITE = b"SQLite format 3\0"  # how a ledger, and any file of SQLite, begins
 
 app = typer.Typer(
-    no_args_is_help=True, help="Make and show ledgers.", epilog="Example: quietfield ledger show budget.db"
+    add_completion=False,
+    no_args_is_help=True,
+    help="Make and show ledgers.",
+    epilog="Example: quietfield ledger show budget.db",
 )
 
 
@@ -63,7 +66,10 @@ def show(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON, with exact rationals as text.")] = False,
 ) -> None:
-    """Show what is spent, what remains, what it means and what the ledger cannot know."""
+    """Show what is spent and what remains.
+
+    It also says what the figures mean, and what a ledger cannot know.
+    """
     from quietfield.errors import Error
     from quietfield.releases import Release
     from quietfield.texts import shown

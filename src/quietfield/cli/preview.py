@@ -58,13 +58,16 @@ def preview(
     if measure not in previews.MEASURES:
         raise Error(f"--measure is one of {names(previews.MEASURES)}, not {measure!r}.")
     wanted = None if error is None else _share(error)
+    epsilons = [text for text in epsilon.split(",") if text.strip()]
+    if not epsilons:
+        raise Error("--epsilon names one candidate or several, separated by commas, such as 0.1,1,10; it is empty.")
     outputs.picture(svg, force)
     domain = arguments.domain(schema)
     found = previews.preview(
         domain,
         arguments.structure(structure, domain),
         records=records,
-        epsilons=[text for text in epsilon.split(",") if text.strip()],
+        epsilons=epsilons,
         unit=arguments.unit(unit),
         neighbours=neighbours,  # type: ignore[arg-type]  # checked there
         total=arguments.total(total),

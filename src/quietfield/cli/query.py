@@ -101,7 +101,10 @@ def _error_bars(
     if asked is False:
         return None, "they were not asked for"
     if model.uncertainty is None:
-        return None, "this model does not know its errors; models learned by `quietfield fit` with its own method do"
+        return (
+            None,
+            "this model does not know its errors; models learned by `quietfield fit` with its default method do",
+        )
     if unknown:
         return None, f"no published table holds {names(unknown)}, so its values are taken as equally likely"
     if asked is None and (model.parameters > QUICK_MODEL or model.domain.cells(wanted) > QUICK_ANSWER):

@@ -1,4 +1,4 @@
-"""What ``quietfield release --json`` writes: keys and values, no sentences to take apart. Exact rationals are texts."""
+"""What ``release --json`` and ``verify --json`` write: data, no sentences to take apart; exact numbers as texts."""
 
 from fractions import Fraction
 from math import prod
@@ -14,25 +14,32 @@ if TYPE_CHECKING:
 
 def of_release(release: "Release", out: Path, warnings: tuple[str, ...]) -> dict[str, Any]:
     """A release that was made and written."""
-    claim, paid = release.claim, release.ledger
-    assert claim is not None  # what was counted here always has one
+    paid = release.ledger
     return {
         "written": str(out),
-        "id": release.id,
-        **_promise(claim.epsilon, claim.delta, claim.rho, claim.l1, claim.l2_squared),
-        "neighbours": claim.neighbours,
-        "unit": dict(claim.unit),
-        "protects": claim.protects,
+        **of_promise(release),
         "tables": [_table(part.cliques, part.values.size, part.noise) for part in release.parts],
         "total": None
         if release.total_part is None
         else {"value": release.total, "public": release.total_is_public, "noise": _noise(release.total_noise)},
-        "signed": release.signed,
-        "signer": release.signer,
         "ledger": None if paid is None else {"id": paid.id, "charge": paid.number},
-        "notes": list(release.notes),
         "warnings": list(warnings),
     }
+
+
+def of_promise(release: "Release") -> dict[str, Any]:
+    """Who signed a release and what it promises; nothing of the latter where its tables were noised elsewhere."""
+    claim = release.claim
+    promised = {}
+    if claim is not None:
+        promised = {
+            **_promise(claim.epsilon, claim.delta, claim.rho, claim.l1, claim.l2_squared),
+            "neighbours": claim.neighbours,
+            "unit": dict(claim.unit),
+            "protects": claim.protects,
+        }
+    said = {"signed": release.signed, "signer": release.signer, "notes": list(release.notes)}
+    return {"id": release.id, **promised, **said}
 
 
 def of_plan(prepared: "Prepared", book: "Ledger | None") -> dict[str, Any]:

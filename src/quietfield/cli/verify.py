@@ -25,6 +25,7 @@ def verify(
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
 ) -> None:
     """Check the signature, the shapes and the arithmetic of the privacy promise. Exit code 1 if anything is wrong."""
+    from quietfield.cli import summaries
     from quietfield.releases import PAPER_NOTE, Release
     from quietfield.texts import shown
 
@@ -46,11 +47,8 @@ def verify(
     found += [f"note: {note}" for note in release.notes if note != PAPER_NOTE]
     found = [shown(line) for line in found]
     if as_json:
-        typer.echo(
-            json.dumps(
-                {"path": str(path), "signed": release.signed, "signer": release.signer, "findings": found}, indent=2
-            )
-        )
+        content = {"path": str(path), **summaries.of_promise(release), "trusted": bool(trust), "findings": found}
+        typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
     else:
         for line in found:
             typer.echo(line)
