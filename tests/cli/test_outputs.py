@@ -89,6 +89,21 @@ def test_records_go_where_their_ending_says(here: Path, capsys: pytest.CaptureFi
     assert qf.load("model.csv").domain == DOMAIN
 
 
+@pytest.mark.parametrize("out", ["out.csv", "out.parquet"])
+def test_force_replaces_no_records_of_other_columns(out: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["sample", "m.qfm", "--rows", "5", "--out", out, "--force"]
+    assert main(asked) == 0
+    assert main(asked) == 0
+    other = qf.Model(qf.Domain({"age": 3}), {("age",): [0, 0, 1]})
+    other.sample(3, seed=0).save(out)
+    for content in (Path(out).read_bytes(), b"", b"\xff\xfe years of work", b'"sex,visits\n'):
+        Path(out).write_bytes(content)
+        capsys.readouterr()
+        assert main(asked) == 1
+        assert "has other columns than this model, so it stays" in capsys.readouterr().err
+        assert Path(out).read_bytes() == content
+
+
 def test_a_folder_and_no_folder_are_told_apart(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("folder").mkdir()
     for out, said in (

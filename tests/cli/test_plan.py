@@ -34,4 +34,4 @@ def test_mistakes_get_one_sentence(tmp_path, capsys):
     assert capsys.readouterr().err.startswith("Error: cannot read")
     (tmp_path / "domain.json").write_text('{"a": 2}')
     assert main(["plan", str(tmp_path / "domain.json"), "--structure", "spiral"]) == 1
-    assert "neither a name" in capsys.readouterr().err
+    assert "is not known" in capsys.readouterr().err

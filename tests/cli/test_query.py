@@ -109,6 +109,7 @@ def test_labels_are_quoted_where_they_would_be_ambiguous(files, capsys):
         (["visits,smoke"], "did you mean 'smoker'?"),
         (["visits", "visits"], "'visits' is named twice"),
         (["visits", "--given", "smoker=yess"], "'yess' is not a value of 'smoker'; did you mean 'yes'?"),
+        (["visits", "--given", "smoker=yes,sex=f"], "Say --given once for each attribute."),
         (["visits", "--given", "smoke=yes"], "did you mean 'smoker'?"),
         (["visits", "--given", "smoker,sex=yes"], "'smoker,sex' is not an attribute"),
         (["visits", "--given", "smoker"], "write ATTRIBUTE=LABEL"),

@@ -65,7 +65,10 @@ def sample(
     if out.suffix.lower() not in (".csv", ".parquet"):
         raise FileError(f"records are written to a file whose name ends in .csv or .parquet, not to {out}.")
     outputs.check(out, "file of records", force, [model])
-    frame = load(model).sample(rows, seed=seed)
+    learned = load(model)
+    if force and out.exists() and outputs.columns(out) != learned.domain.attributes:
+        raise FileError(f"{out} has other columns than this model, so it stays, --force or not; choose another path.")
+    frame = learned.sample(rows, seed=seed)
     frame.save(out)
     typer.echo(f"written     {out}: {many(len(frame), 'record')} of {many(len(frame.columns), 'attribute')}")
     if frame.diagnostics is not None:

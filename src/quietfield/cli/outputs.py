@@ -1,5 +1,6 @@
 """May I write here? One answer for every command: what is there stays, unless --force is said and it is ours."""
 
+import csv
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -8,8 +9,8 @@ from quietfield.cli.arguments import same_file
 from quietfield.errors import Error, FileError
 from quietfield.files import archive_kind, check_writable
 
-#: What --force replaces, by its name in messages, and how such a file is recognised. Records and pictures bear no
-#: mark of ours: there the ending must do, and --force is the user's word.
+#: What --force replaces, by its name in messages, and how such a file is recognised. Pictures and records bear no mark
+#: of ours: there the ending must do, and for records the :func:`columns`.
 KINDS: dict[str, Callable[[Path], bool]] = {
     "model": lambda path: archive_kind(path) == "model",
     "release": lambda path: archive_kind(path) == "release",
@@ -51,6 +52,22 @@ def picture(path: Path | None, force: bool) -> None:
     if path.suffix.lower() != ".svg":
         raise Error(f"--svg writes a picture, a file whose name ends in .svg, not {path}.")
     check(path, "picture", force)
+
+
+def columns(path: Path) -> tuple[str, ...] | None:
+    """The names of the columns of a CSV or Parquet file, or None. No record is looked at: they may be somebody's."""
+    try:
+        if path.suffix.lower() == ".parquet":
+            from pyarrow import ArrowInvalid, parquet
+
+            try:
+                return tuple(parquet.read_schema(path).names)
+            except ArrowInvalid:
+                return None
+        with open(path, encoding="utf-8", newline="") as file:
+            return tuple(next(csv.reader(file), ()))
+    except (OSError, UnicodeDecodeError, csv.Error):
+        return None
 
 
 def _beginning(path: Path) -> bytes:

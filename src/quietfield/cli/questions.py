@@ -44,7 +44,8 @@ def evidence(given: Iterable[str], domain: Domain) -> dict[str, Label]:
         labels = domain.labels(name)
         found = next((value for value in labels if str(value) == label), None)
         if found is None:
-            raise Error(f"{label!r} is not a value of {name!r}{_instead(label, list(map(str, labels)))}.")
+            several = " Say --given once for each attribute." if "," in label and "=" in label else ""
+            raise Error(f"{label!r} is not a value of {name!r}{_instead(label, list(map(str, labels)))}.{several}")
         known[name] = found
     return known
 
