@@ -2,7 +2,7 @@
 
 import sys
 from fractions import Fraction
-from math import exp, log, sqrt
+from math import exp, expm1, log, log1p, sqrt
 
 import numpy as np
 import pytest
@@ -61,7 +61,7 @@ def test_the_moments_accountant_gives_the_published_figure():
 
 def gaussian_delta(epsilon, mu):
     """The exact delta of one Gaussian mechanism with sensitivity/noise = mu (Balle and Wang 2018)."""
-    return norm.cdf(mu / 2 - epsilon / mu) - exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
+    return norm.cdf(mu / 2 - epsilon / mu) - exp(epsilon + norm.logcdf(-mu / 2 - epsilon / mu))
 
 
 @pld
@@ -156,3 +156,39 @@ def test_the_price_in_zcdp_bounds_every_moment(sigma, rate, order):
     """rho-zCDP means alpha(lambda) <= lambda (lambda + 1) rho for every lambda: true of a sampled step too."""
     assert log_moment(sigma, rate, order) <= order * (order + 1) * float(zcdp_price(sigma, 1)) * (1 + 1e-12) + 1e-12
     assert zcdp_price(sigma, 7) == 7 * Fraction(1) / (2 * Fraction(sigma) ** 2)
+
+
+@pld
+@pytest.mark.parametrize("epsilon", [1e-3, 1e-2, 1.0, 20.0, 50.0])
+@pytest.mark.parametrize(("steps", "delta"), [(10, 1e-6), (1000, 1e-9)])
+def test_noise_is_enough_and_hardly_more_at_extreme_epsilons(epsilon, steps, delta):
+    sigma = noise_multiplier(epsilon, delta, 1.0, steps)
+    assert gaussian_delta(epsilon, sqrt(steps) / sigma) <= delta
+    assert gaussian_delta(epsilon, sqrt(steps) / sigma * 1.005) > delta
+
+
+@pld
+@pytest.mark.parametrize(("epsilon", "rate", "delta"), [(1e-3, 0.01, 1e-6), (1e-3, 0.5, 1e-7), (8.0, 0.5, 1e-6)])
+def test_noise_of_one_sampled_step_is_enough_and_hardly_more(epsilon, rate, delta):
+    """Of one step the loss is known exactly: delta(epsilon) = q delta_Gauss(log(1 + (e^epsilon - 1) / q))."""
+
+    def least(sigma):
+        return rate * gaussian_delta(log1p(expm1(epsilon) / rate), 1 / sigma)
+
+    sigma = noise_multiplier(epsilon, delta, rate, 1)
+    assert least(sigma) <= delta
+    assert least(sigma / 1.01) > delta
+
+
+@pld
+def test_many_steps_at_a_small_epsilon_are_not_refused_for_a_coarse_grid():
+    sigma = noise_multiplier(1e-3, 1e-9, 0.5, 100_000)
+    assert gaussian_delta(1e-3, 0.5 * sqrt(100_000) / sigma) <= 1e-9  # with so many steps it is nearly Gaussian
+    assert gaussian_delta(1e-3, 0.5 * sqrt(100_000) / sigma * 1.02) > 1e-9
+
+
+@pld
+def test_a_delta_that_allows_for_little_noise_takes_no_endless_grid():
+    sigma = noise_multiplier(1e-3, 1e-3, 1e-4, 1000)
+    assert SMALLEST <= sigma < 1.5
+    assert pld_epsilon(sigma, 1e-4, 1000, 1e-3, 1e-5) <= 1e-3

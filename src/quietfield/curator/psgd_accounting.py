@@ -22,6 +22,7 @@ Accountant = Literal["pld", "moments"]
 MOMENTS = 32
 SMALLEST, LARGEST = 0.2, 1e7  # of noise multipliers; below, the loss distribution takes minutes to compute
 COARSE = 16  # times the grid of losses, for a first search
+FINEST = 2**19  # points that the grid has over the losses of one step, at most
 CLOSE = 1e-3  # a noise multiplier is good enough when it uses all but this share of epsilon
 
 
@@ -87,19 +88,26 @@ def noise_multiplier(epsilon: float, delta: float, rate: float, steps: int, acco
                 f"the moments accountant cannot reach epsilon {epsilon:g} at delta {delta:g}: with {MOMENTS} moments "
                 f"it stays above {least:.3g} whatever the noise; use accountant='pld', or a larger epsilon or delta."
             )
-    # A coarser grid overstates the loss: fine enough that less than a thousandth of epsilon is lost to it.
+    # A coarser grid overstates the loss, the more so the more steps: fine enough that little of epsilon is lost to it.
     interval = min(1e-4 * epsilon, 0.1) if epsilon > 0.1 else min(1e-5, max(1e-3 * epsilon, 1e-7))
+    interval = min(interval, max(epsilon / steps, 1e-9))
 
-    guess = rate * sqrt(2 * steps * log(1.25 / delta)) / epsilon
+    guess = max(rate * sqrt(2 * steps * log(1.25 / delta)) / epsilon, 1.0)
     if accountant == "moments":
         return _smallest(lambda sigma: moments_epsilon(sigma, rate, steps, delta), epsilon, guess)
 
     def spent(sigma: float, coarser: float = 1.0) -> float:
-        return pld_epsilon(sigma, rate, steps, delta, interval * coarser)
+        # A delta that allows for little noise at a small epsilon would ask for billions of points.
+        losses = 1 / (2 * sigma * sigma) + 10 / sigma
+        return pld_epsilon(sigma, rate, steps, delta, max(interval * coarser, losses / FINEST))
 
-    # Most of the search is on a coarse grid, which is quick; only what the fine one says is promised.
-    near = _smallest(lambda sigma: spent(sigma, COARSE), epsilon, guess)
-    return _smallest(spent, epsilon, near)
+    # Most of the search is on a coarse grid, which is quick; only what the fine one says is promised. With many steps
+    # and a small epsilon the coarse one overstates the loss so much that it never gets there.
+    try:
+        guess = _smallest(lambda sigma: spent(sigma, COARSE), epsilon, guess)
+    except Error:
+        pass
+    return _smallest(spent, epsilon, guess)
 
 
 def zcdp_price(sigma: float, steps: int) -> Fraction:
@@ -113,7 +121,7 @@ def zcdp_price(sigma: float, steps: int) -> Fraction:
 
 def _smallest(spent: Callable[[float], float], epsilon: float, guess: float) -> float:
     """The smallest sigma that spends at most epsilon, by interpolating log epsilon over log sigma within a bracket."""
-    high = min(max(guess, 1.0), LARGEST)
+    high = min(max(guess, SMALLEST), LARGEST)
     above = spent(high)
     while above > epsilon:
         if high >= LARGEST:
