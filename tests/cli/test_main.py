@@ -67,6 +67,12 @@ def test_the_summary_is_shown_whole(
 
 
 @each_command
+def test_completion_is_installed_by_the_whole_command(name: str, command: Any) -> None:
+    shown = {option for param in command.params for option in param.opts}
+    assert ("--install-completion" in shown) == (name == "quietfield")
+
+
+@each_command
 def test_help_exits_with_0(name: str, command: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*name.split()[1:], "--help"]) == 0
     shown = capsys.readouterr().out

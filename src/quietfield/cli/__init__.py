@@ -96,6 +96,8 @@ def load(name: str) -> Any:
     command = built(import_module(f"quietfield.cli.{COMMANDS[name][0]}").app)
     command = getattr(command, "commands", {}).get(name, command)
     command.name = name
+    # Completion is the whole command's: `quietfield --install-completion`.
+    command.params = [param for param in command.params if param.name not in ("install_completion", "show_completion")]
     _plain(command)
     return command
 

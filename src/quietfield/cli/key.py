@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 app = typer.Typer(
-    add_completion=False,
     no_args_is_help=True,
     help="Make the keys that sign releases.",
     epilog="Example: quietfield key create curator.pem",

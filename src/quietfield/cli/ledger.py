@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 SQLITE = b"SQLite format 3\0"  # how a ledger, and any file of SQLite, begins
 
 app = typer.Typer(
-    add_completion=False,
     no_args_is_help=True,
     help="Make and show ledgers.",
     epilog="Example: quietfield ledger show budget.db",

@@ -1,6 +1,7 @@
 """``quietfield query``: what a model says about some attributes, with error bars where it knows its errors."""
 
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -109,6 +110,8 @@ def _error_bars(
         return None, f"no published table holds {names(unknown)}, so its values are taken as equally likely"
     if asked is None and (model.parameters > QUICK_MODEL or model.domain.cells(wanted) > QUICK_ANSWER):
         return None, "for a model or a table of this size they take a while; say --error-bars to have them"
+    if sys.stderr.isatty():  # whoever waits is told what for
+        typer.echo("working out error bars; --no-error-bars leaves them out ...", err=True)
     try:
         low, high = model.interval(wanted, level, given=known or None)
     except Error as error:
