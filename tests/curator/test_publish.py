@@ -489,10 +489,13 @@ def test_a_dry_run_finds_out_whether_the_data_are_there_and_looks_at_nothing(fol
     assert main(["release", "data.csv", *dry]) == 0
     assert "the data are there and were not looked at" in capsys.readouterr().out
     assert main(["release", "data.*", *dry, "--delimiter", ";"]) == 0
+    assert main(["release", "data.csv", *dry, "--out", "schema.json"]) == 1
+    assert "which this release reads" in capsys.readouterr().err
     assert Ledger("budget.db").spent == 0
 
 
 def test_data_that_are_not_there_or_lack_a_column_cost_nothing(tmp_path, ledger):
+    import duckdb
     import pandas as pd
     import polars as pl
     import pyarrow as pa
@@ -508,7 +511,8 @@ def test_data_that_are_not_there_or_lack_a_column_cost_nothing(tmp_path, ledger)
         qf.release(visits.log(lacking), visits.schema, visits.structure, epsilon=1, unit=qf.Rows(1), ledger=ledger)
     assert person.spent == 0
     frame = {"a": [0], "b": [1], "C": [1]}
-    for source in (frame, pd.DataFrame(frame), pl.DataFrame(frame), pa.table(frame)):
+    in_duckdb = duckdb.connect().sql("SELECT 0 AS a, 1 AS b, 1 AS C")
+    for source in (frame, pd.DataFrame(frame), pl.DataFrame(frame), pa.table(frame), in_duckdb):
         with pytest.raises(Error, match="no column 'c'"):
             qf.release(source, SCHEMA, PAIRS, epsilon=0.5, unit=qf.Rows(1), ledger=ledger)
         with pytest.raises(Error, match="no column 'c', 'who'"):

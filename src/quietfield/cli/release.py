@@ -99,14 +99,15 @@ def release(
     prepared = publish.prepare(known, cliques, **asked)
     arguments.warn(*prepared.warnings)
     book = None if ledger is None else opened(ledger)
+    if out is not None:
+        read = [schema, *(path for path in (ledger, key, weights, config) if path is not None), Path(structure)]
+        _check_out(out, [data, *map(Path, glob(str(data), recursive=True)), *read], force)
     if dry_run:
         planned = _planned(prepared, book, neighbours)
         _show(summaries.of_plan(prepared, book) if as_json else planned, as_json)
         return
     if out is None:
         raise Error("say where the release goes: --out FILE.")
-    read = [schema, *(path for path in (ledger, key, weights, config) if path is not None), Path(structure)]
-    _check_out(out, [data, *map(Path, glob(str(data), recursive=True)), *read], force)
     found = publish.carried_out(records, prepared, book, progress=progress)
     found.save(out, signer)
     loaded = type(found).load(out)
@@ -149,6 +150,7 @@ def _planned(prepared: "Prepared", book: "Ledger | None", neighbours: str) -> di
         paid = {"ledger": book.describe(), "afterwards": book.describe_after(cost)}
     return {
         "dry run": "nothing was paid; the data are there and were not looked at, not even their columns",
+        "look first": "`quietfield check` shows you, and nobody else, which lines and values would not be counted",
         "tables": f"{len(counted.tables)}, {many(sum(prod(table.shape) for table in counted.tables), 'cell')}",
         "noise": f"{plan.kind}, scales {', '.join(dict.fromkeys(f'{n.scale:.6g}' for n in plan.noises))}",
         "total": prepared.total_reason,

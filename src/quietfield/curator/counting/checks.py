@@ -14,6 +14,10 @@ from quietfield.curator.counting.statfiles import StatFile
 from quietfield.curator.sequences import Log
 from quietfield.errors import Error, names
 
+#: What lists its columns without being opened.
+FRAMES = {("pandas", "DataFrame"), ("polars", "DataFrame"), ("ibis", "Table"), ("_duckdb", "DuckDBPyRelation")}
+FRAMES |= {("duckdb", "DuckDBPyRelation")}  # as older versions call it
+
 
 def check_there(source: Any) -> None:
     """Refuse a path or a pattern that names no file; the file is not opened."""
@@ -57,6 +61,6 @@ def _names(data: Any) -> Sequence[str] | None:
         return [str(name) for name in data]
     kind = type(data)
     where = (kind.__module__.partition(".")[0], kind.__name__)
-    if where in (("pandas", "DataFrame"), ("polars", "DataFrame"), ("ibis", "Table")):
+    if where in FRAMES:
         return [str(name) for name in data.columns]
     return list(data.column_names) if where == ("pyarrow", "Table") else None

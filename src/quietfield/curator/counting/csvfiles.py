@@ -169,10 +169,10 @@ def opened(how: Coding, start: bytes, path: str) -> Coding:
 def wrong_encoding(start: bytes) -> str:
     """What to do about a first line that is not UTF-8."""
     if start[:2] in PAIRS or b"\0" in start[:64]:
-        return "It looks like UTF-16: read it with encoding utf-16 (CsvFile(path, encoding='utf-16'), --encoding)."
+        return "It looks like UTF-16: read it with CsvFile(path, encoding='utf-16') or --encoding utf-16."
     return (
-        "If the file was written on Windows or long ago, name its encoding, such as cp1252 or latin-1 "
-        "(CsvFile(path, encoding='cp1252'), --encoding cp1252)."
+        "If the file was written on Windows or long ago, name its encoding, such as cp1252 or latin-1: read it with "
+        "CsvFile(path, encoding='cp1252') or --encoding cp1252."
     )
 
 

@@ -220,8 +220,9 @@ def _parquet_schema(path: str) -> Any:
         found = None
     if found is None:
         raise FileError(
-            f"{path} is not a Parquet file; name CSV files .csv, .tsv, .csv.gz or .csv.zst, or say that it is one: "
-            "CsvFile(path, delimiter=','), --delimiter ','."
+            f"{path} is not a Parquet file. If it is CSV, call it .csv, .tsv, .csv.gz or .csv.zst, or read it with "
+            "CsvFile(path, delimiter=',') or --delimiter ','. Databases and spreadsheets are read from Python, as "
+            "tables or frames."
         )
     return found
 
