@@ -73,11 +73,8 @@ class Covariance:
     @cached_property
     def _cells(self) -> tuple[np.ndarray, np.ndarray]:
         """(v, W): sampling variance and information of each cell; none where nothing was counted."""
-        gaussian = self.shape.per_cell(self.shape.gaussian)
         with jax.enable_x64(True):
-            data = Data(np.zeros_like(self.b), self.b, self.total)
-            v = sampling_variance(self.shape, data, jnp.asarray(self.shares))
-            w = information(v, jnp.asarray(self.b), gaussian) * self.shape.counted
+            v, w = _compiled(self.shape)[2](self.shares, self.b, self.total)
             return np.asarray(v), np.asarray(w)
 
     @cached_property
@@ -226,8 +223,12 @@ def _parts(size: int, rows: int = 512) -> list[np.ndarray]:
 
 
 @lru_cache(maxsize=32)
-def _compiled(shape: Shape) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    return jax.jit(shape.shares), jax.jit(jax.vmap(shape.interactions))
+def _compiled(shape: Shape) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
+    def cells(m: jax.Array, b: jax.Array, total: Any) -> tuple[jax.Array, jax.Array]:
+        v = sampling_variance(shape, Data(jnp.zeros_like(b), b, total), m)
+        return v, information(v, b, shape.per_cell(shape.gaussian)) * shape.counted
+
+    return jax.jit(shape.shares), jax.jit(jax.vmap(shape.interactions)), jax.jit(cells)
 
 
 @lru_cache(maxsize=32)
