@@ -481,7 +481,7 @@ def test_structures_as_text(tmp_path):
 def test_a_dry_run_finds_out_whether_the_data_are_there_and_looks_at_nothing(folder, capsys, monkeypatch):
     dry = ["--schema", "schema.json", "--structure", "chain", "--unit", "rows:1", "--epsilon", "0.1", "--dry-run"]
     dry += ["--ledger", "budget.db"]
-    for gone in ("gone.csv", "gone.parquet", "gone.sav", "part-*.csv", "."):
+    for gone in ("gone.csv", "gone.parquet", "gone.sav", "part-*.csv"):
         assert main(["release", gone, *dry]) == 1
         assert f"there is no file {gone!r}" in capsys.readouterr().err
     os.chmod("data.csv", 0)

@@ -149,7 +149,7 @@ def test_sources_that_cannot_be_read_are_explained(source: Any, message: str) ->
 
 def test_a_file_that_is_not_what_its_name_says(tmp_path: Path) -> None:
     (tmp_path / "rows.parquet").write_text("Smith, 1970")
-    with pytest.raises(Error, match="not a Parquet file") as caught:
+    with pytest.raises(Error, match="cannot be read as Parquet") as caught:
         count(tmp_path / "rows.parquet", PAIR, wanted(PAIR, [("a", "b")]), Rows(1))
     assert "Smith" not in str(caught.value)
 

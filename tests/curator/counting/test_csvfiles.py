@@ -150,6 +150,8 @@ def ledger(tmp_path: Path) -> qf.Ledger:
         ("a,b\nx,0\n".encode("utf-16-le"), "--encoding"),
         ("é,b\nx,0\n".encode("latin-1"), "--encoding cp1252"),
         (b"A,b\nx,0\n", "capital letters and spaces count"),
+        (b"a,b\rx,0\r", "carriage return alone"),
+        (b"sep=;\na;b\nx;0\n", "a note to Excel"),
     ],
 )
 def test_a_first_line_of_another_kind_is_hinted_at_before_the_charge(
@@ -162,6 +164,16 @@ def test_a_first_line_of_another_kind_is_hinted_at_before_the_charge(
     assert hint in str(caught.value)
     assert ledger.spent == 0
     assert "'x'" not in str(caught.value)
+
+
+def test_folders_and_files_of_other_kinds_are_told(tmp_path: Path) -> None:
+    (tmp_path / "year").mkdir()
+    with pytest.raises(FileError, match=r"is a folder; name the files in it, such as .*year/\*\.csv"):
+        ask(tmp_path / "year")
+    for name, why in (("a.parquet", "check that it is whole"), ("a.txt", "delimiter=','"), ("a.db", "from Python")):
+        (tmp_path / name).write_bytes(b"a,b\nx,0\n")
+        with pytest.raises(FileError, match=why):
+            ask(tmp_path / name)
 
 
 def test_what_a_hint_says_works(tmp_path: Path) -> None:

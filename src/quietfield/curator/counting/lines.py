@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 BLOCK = 2**22
 #: The longest line that is read, in bytes; a longer one is passed over without being held in memory.
 LONGEST = 2**23
+#: What some programs write before the names, for Excel to know the delimiter.
+EXCEL = re.compile(rb'"?sep=."?[^a-z]*', re.IGNORECASE)
 #: What a release from a file of lines has to say: for other sources a row is what the database says it is.
 NOTE = "one row is one line of the file; a value with line breaks in it would have been several rows"
 
@@ -48,6 +50,8 @@ def files(path: str | Path) -> list[str]:
     """The files that a path or a pattern stands for, in order; a path that exists as it is comes first."""
     text = str(path)
     found = [text] if Path(text).is_file() else sorted(f for f in glob.glob(text, recursive=True) if Path(f).is_file())
+    if not found and Path(text).is_dir():
+        raise FileError(f"{text!r} is a folder; name the files in it, such as {str(Path(text) / '*.csv')!r}.")
     if not found:
         raise FileError(f"there is no file {text!r}; check the path or the pattern.")
     return found
@@ -95,6 +99,13 @@ def _first_line(path: str, how: CsvFile) -> bytes:
     line = using.utf8(raw, LONGEST).removesuffix(b"\n").removeprefix(b"\xef\xbb\xbf").removesuffix(b"\r")
     if not line:
         raise FileError(f"the first line of {path} is empty; it must name the columns.")
+    if b"\r" in line and _is_text(line.replace(b"\r", b"")):
+        raise FileError(
+            f"lines of {path} do not end with a line feed (some old programs end them with a carriage return alone); "
+            "write the file anew with line feeds."
+        )
+    if EXCEL.fullmatch(line):
+        raise FileError(f"the first line of {path} is a note to Excel and not the names of the columns; take it out.")
     if len(line) > LONGEST or not _is_text(line):
         named = "UTF-8" if using.kind == "plain" else how.encoding
         raise FileError(

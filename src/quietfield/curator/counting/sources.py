@@ -218,6 +218,8 @@ def _parquet_schema(path: str) -> Any:
         found = pq.read_schema(path)
     except Exception:  # noqa: BLE001  # told below, without what the reader said
         found = None
+    if found is None and Path(path).suffix.lower() in (".parquet", ".pq"):
+        raise FileError(f"{path} cannot be read as Parquet; check that it is whole.")
     if found is None:
         raise FileError(
             f"{path} is not a Parquet file. If it is CSV, call it .csv, .tsv, .csv.gz or .csv.zst, or read it with "
