@@ -499,6 +499,7 @@ def test_data_that_are_not_there_or_lack_a_column_cost_nothing(tmp_path, ledger)
     import pandas as pd
     import polars as pl
     import pyarrow as pa
+    import pyarrow.dataset as ds
 
     visits = qf.Sequences("user", "seen", "place", labels=["hall"], segment="1h")
     person = Ledger.create(tmp_path / "p.db", epsilon=1, unit=visits.unit)
@@ -517,6 +518,11 @@ def test_data_that_are_not_there_or_lack_a_column_cost_nothing(tmp_path, ledger)
             qf.release(source, SCHEMA, PAIRS, epsilon=0.5, unit=qf.Rows(1), ledger=ledger)
         with pytest.raises(Error, match="no column 'c', 'who'"):
             qf.release(source, SCHEMA, PAIRS, epsilon=0.5, unit=qf.Person("who", rows=1), ledger=ledger)
+    (tmp_path / "d.csv").write_text("a,b,c\n0,1,1\n")
+    guessed = ds.dataset(tmp_path / "d.csv", format="csv")
+    for source, why in ((None, "a NoneType"), ([frame], "a list"), (iter([]), "list_iterator"), (guessed, "guessed")):
+        with pytest.raises(Error, match=why):
+            qf.release(source, SCHEMA, PAIRS, epsilon=0.5, unit=qf.Rows(1), ledger=ledger)
     assert ledger.spent == 0
 
 

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from quietfield.curator.counting import lines
 from quietfield.curator.counting.csvfiles import CsvFile
 from quietfield.curator.counting.statfiles import StatFile
@@ -29,13 +31,15 @@ def check_there(source: Any) -> None:
 
 
 def check_columns(source: Any, wanted: Iterable[str]) -> frozenset[str]:
-    """Refuse a source without the columns asked for; which of its columns hold codes of categories.
+    """Refuse a source of another kind or without the columns asked for; which of its columns hold codes of categories.
 
     What cannot name its columns without being opened (an array, a stream, a lazy frame) is looked at when it is paid.
     """
-    from quietfield.curator.counting import engine
+    from quietfield.curator.counting import engine, in_database
 
     data = source.data if isinstance(source, Log) else source
+    if not isinstance(data, np.ndarray) and not in_database(data):
+        check_kind(data)
     asked = list(dict.fromkeys(wanted))
     coded: frozenset[str] = frozenset()
     hint, held = "check the schema and the unit", _names(data)
@@ -55,6 +59,31 @@ def check_columns(source: Any, wanted: Iterable[str]) -> frozenset[str]:
     return coded
 
 
+def check_kind(data: Any) -> None:
+    """Refuse what is no kind of data that records can be counted in, by its type alone."""
+    streams = ("scanner", "to_arrow_reader", "fetch_arrow_reader", "__arrow_c_stream__")
+    kind = type(data)  # asked itself, a lazy frame would be opened
+    frame = kind.__module__.partition(".")[0] in ("pandas", "polars") and hasattr(kind, "columns")
+    if isinstance(data, str | Path | StatFile | CsvFile | Mapping) or frame:
+        return
+    if not any(hasattr(kind, name) for name in streams):
+        raise Error(
+            f"records cannot be counted in a {kind.__name__}; expected a path to CSV, TSV, Parquet, SPSS, Stata or SAS "
+            "files, a pandas or polars frame, Arrow data, a DuckDB relation, an Ibis table, or a two-dimensional array "
+            "of integer codes."
+        )
+    if kind.__module__.partition(".")[0] == "pyarrow":
+        check_dataset(data)
+
+
+def check_dataset(data: Any) -> None:
+    """Refuse a dataset of Arrow whose types depend on its values."""
+    import pyarrow.dataset as ds
+
+    if isinstance(getattr(data, "format", None), ds.CsvFileFormat | ds.JsonFileFormat):
+        raise Error("the types of this dataset were guessed from its values; give the path of its CSV files instead.")
+
+
 def _names(data: Any) -> Sequence[str] | None:
     """The columns of a frame or a table as it lists them; None for what would have to be opened."""
     if isinstance(data, Mapping):
@@ -63,4 +92,4 @@ def _names(data: Any) -> Sequence[str] | None:
     where = (kind.__module__.partition(".")[0], kind.__name__)
     if where in FRAMES:
         return [str(name) for name in data.columns]
-    return list(data.column_names) if where == ("pyarrow", "Table") else None
+    return list(data.schema.names) if where[0] == "pyarrow" and hasattr(data, "schema") else None

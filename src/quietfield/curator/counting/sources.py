@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from quietfield.curator.counting import lines
+from quietfield.curator.counting.checks import check_dataset, check_kind
 from quietfield.curator.counting.cleaning import cleaned
 from quietfield.curator.counting.csvfiles import CsvFile, by_name
 from quietfield.curator.counting.mapping import Column
@@ -112,13 +113,8 @@ def source(data: Any) -> Source:
         return _pandas(data)
     if module == "polars" and hasattr(data, "collect"):
         return _arrow(cleaned(data.collect, UNREADABLE))
-    if any(hasattr(data, name) for name in ("scanner", "to_arrow_reader", "fetch_arrow_reader", "__arrow_c_stream__")):
-        return _arrow(data)
-    raise Error(
-        f"records cannot be counted in a {type(data).__name__}; expected a path to CSV, TSV, Parquet, SPSS, Stata or "
-        "SAS files, a pandas or polars frame, Arrow data, a DuckDB relation, an Ibis table, or a two-dimensional "
-        "array of integer codes."
-    )
+    check_kind(data)
+    return _arrow(data)
 
 
 def _files(path: str | Path) -> Source:
@@ -269,10 +265,7 @@ def _arrow(data: Any) -> Source:
 
 
 def _dataset(data: Any, wanted: Sequence[str]) -> Read:
-    import pyarrow.dataset as ds
-
-    if isinstance(getattr(data, "format", None), ds.CsvFileFormat | ds.JsonFileFormat):
-        raise Error("the types of this dataset were guessed from its values; give the path of its CSV files instead.")
+    check_dataset(data)
     parts = ((getattr(part, "path", "a part of the dataset"), part.physical_schema) for part in data.get_fragments())
     kinds = {name: data.schema.field(name).type for name in wanted}
     # What is missing from a part comes from the names of its folders.
