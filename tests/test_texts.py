@@ -42,6 +42,11 @@ def test_nothing_that_is_shown_reorders_or_controls(text):
     assert not set(shown(text)) & (REORDERING | set(map(chr, range(32))) | {"\u2028", "\u2029"})
 
 
+def test_names_that_look_alike_do_not_when_shown():
+    assert shown("ward\u200b a\u2060") == "ward\\u200b a\\u2060"
+    assert shown("می\u200cخواهم " + FAMILY) == "می\u200cخواهم " + FAMILY
+
+
 def test_bars_of_wide_labels_stand_in_one_column():
     lines = bars(["no", "二十歳未満", "e\u0301te\u0301", "two\nlines"], [0.4, 0.3, 0.2, 0.1]).splitlines()
     assert len(lines) == 4

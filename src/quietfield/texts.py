@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 JOINER = "\u200d"
 # Characters that could reorder or hide what stands beside them. Joiners stay: Persian and emoji need them.
 REORDERING = {chr(c) for c in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C, 0xFEFF)}
+REORDERING |= {chr(c) for c in (0x200B, *range(0x2060, 0x2065))}  # no room at all, between letters that need none
 
 
 def shown(text: object) -> str:

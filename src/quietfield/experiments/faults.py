@@ -13,6 +13,10 @@ from typing import Any
 from quietfield.errors import Error
 
 
+#: The most characters of somebody else's message that are shown.
+MOST = 500
+
+
 class EstimatorError(Error):
     """An error in an estimator that was added, or a result of another kind than it should have."""
 
@@ -69,8 +73,13 @@ def loading(what: str, load: Callable[[], Any], file: str | None = None) -> Any:
 
 
 def told(error: BaseException) -> str:
-    """The kind of an error and what it says."""
-    text = str(error).strip()
+    """The kind of an error and what it says, in one line; its traceback has the rest.
+
+    >>> told(ValueError("no good,\\n  really"))
+    'ValueError: no good, really'
+    """
+    text = " ".join(str(error).split())
+    text = text if len(text) <= MOST else text[: MOST - 3] + "..."
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
