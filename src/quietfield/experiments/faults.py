@@ -12,7 +12,6 @@ from typing import Any
 
 from quietfield.errors import Error
 
-
 #: The most characters of somebody else's message that are shown.
 MOST = 500
 
