@@ -284,7 +284,7 @@ def chosen(
     total: Literal["auto"] | bool,
     noise: str,
 ) -> tuple[Statistics, str]:
-    """What is counted, and why (or why not) a total; ``"auto"`` counts one where that pays off."""
+    """What is counted, and why (or why not) a total; ``"auto"`` counts one where the tables do not tell it."""
     if total != "auto" and not isinstance(total, bool):
         raise Error(f"total is 'auto', True or False, not {total!r}.")
     counted = statistics(structure, domain, unit, neighbours, total is not False)
@@ -302,19 +302,17 @@ def chosen(
 def wants_total(statistics: Statistics, growth_squared: Fraction) -> tuple[bool, str]:
     """Whether a noisy total is worth its noise, from public structure alone, and the reason in words.
 
-    A table of k cells that sums g cliques has a sum of g N and noise variance k times a cell's, so the tables know N
-    with S = sum g^2 / k times the precision of a total of its own. Releasing one multiplies every variance by
-    ``growth_squared``. It is released where the total's error shrinks by a larger factor than the tables' grows:
-    (1 + S) / S > growth_squared^2. Tables of 1/K weighted edges do not sum to a multiple of N and know nothing of it.
+    Releasing one multiplies the variance of every table by ``growth_squared``. A table's sum tells N as well, though
+    with more noise than a total of its own would have; and models learned from tables alone were as good or better in
+    all settings that were tried (by 2% to 40% in KL, the fewer tables the more): an error of N is one number, the noise
+    is in all cells. So one is released only where no table tells N. Tables of 1/K weighted edges do not: they do not
+    sum to a multiple of it.
     """
-    knowing = [t for t in statistics.tables if statistics.denominator == 1 or len(t.cliques[0]) == 1]
-    known = sum((Fraction(len(t.cliques) ** 2, prod(t.shape)) for t in knowing), Fraction(0))
-    worth = (1 + known) > known * growth_squared**2
-    reason = (
-        f"the tables' sums know the total with {float(known):.3g} times the precision of a total of its own, which "
-        f"raises every table's noise by {float(growth_squared) ** 0.5 - 1:.1%}: {'released' if worth else 'left out'}"
-    )
-    return worth, reason
+    telling = [t for t in statistics.tables if statistics.denominator == 1 or len(t.cliques[0]) == 1]
+    price = f"would raise every table's noise by {float(growth_squared) ** 0.5 - 1:.1%}"
+    if telling:
+        return False, f"left out: the tables' sums tell it, and one of its own {price}"
+    return True, "released: no table's sum tells it"
 
 
 def _counted(group: tuple[Clique, ...], domain: Domain, unit: Unit, rows: int, replace: int) -> Counted:

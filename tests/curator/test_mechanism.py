@@ -16,6 +16,7 @@ from quietfield.curator.units import Person, Rows, statistics
 from quietfield.domain import Domain
 from quietfield.errors import Error
 from quietfield.structures import Structure, chain, complete
+from quietfield.units import chosen
 
 #: The rate at which a right mechanism would fail a test of its distribution. Four such tests run: 4 in 10^7 runs.
 FALSE_ALARM = 1e-7
@@ -199,17 +200,19 @@ def test_fractional_contributions_get_noise_on_their_grid():
     assert (noisy % 2**10 != 0).any()  # the noise fills the grid, not just whole counts
 
 
-def test_auto_total_weighs_what_the_tables_already_know():
-    def wants(size, cliques):
-        domain = Domain({f"x{i}": size for i in range(8)})
-        structure = Structure(complete(domain).cliques[:cliques])
-        with_, without = (statistics(structure, domain, Rows(1), "add_remove", t) for t in (True, False))
-        return mechanism.wants_total(without, (with_.l1 / without.l1) ** 2)
-
-    few, why = wants(2, 24)
-    assert (few, "6 times" in why) == (False, True)  # 24 / 2^2
-    many, why = wants(10, 24)
-    assert (many, "0.24 times" in why) == (True, True)  # 24 / 10^2
+def test_auto_releases_a_total_only_where_no_table_tells_it():
+    domain = Domain({f"x{i}": 10 for i in range(8)})
+    whole = chosen(Structure(complete(domain).cliques[:24]), domain, Rows(1), "add_remove", "auto", "laplace")
+    assert (whole[0].total, whole[1]) == (
+        False,
+        "left out: the tables' sums tell it, and one of its own would raise every table's noise by 4.2%",
+    )
+    walks = Domain({f"slot {i}": ["home", "work", "away"] for i in range(4)})
+    person = Person("who", null="away", normalise=True)
+    edges = chosen(Structure(chain(walks).cliques), walks, person, "add_remove", "auto", "laplace")
+    assert (edges[0].total, edges[1]) == (True, "released: no table's sum tells it")
+    first = chosen(Structure([("slot 0",), *chain(walks).cliques]), walks, person, "add_remove", "auto", "laplace")
+    assert not first[0].total
 
 
 def test_large_counts_survive():

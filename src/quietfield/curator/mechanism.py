@@ -20,7 +20,6 @@ from quietfield.noise import Gaussian, Laplace, Noise
 from quietfield.planning import TOTAL as TOTAL
 from quietfield.planning import check_scale, checked_budget, relative_weights
 from quietfield.units import sensitivities as sensitivities
-from quietfield.units import wants_total as wants_total
 
 if TYPE_CHECKING:
     import numpy as np

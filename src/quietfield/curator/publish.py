@@ -94,7 +94,7 @@ def release(
     (a path will do); None, which must be said, pays nothing and leaves the sum over releases to you.
     ``noise="gaussian"`` needs a ``delta``. ``weights`` maps cliques to numbers: weight 2 gets half the noise of weight
     1; ``()`` names the total.
-    ``total="auto"`` releases a noisy total where that pays off.
+    ``total="auto"`` releases a noisy total where no table tells it.
 
     The noise is exact and takes no seed. Epsilon means what you write: 0.1 is 1/10.
 

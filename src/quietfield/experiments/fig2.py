@@ -11,7 +11,7 @@ from math import exp, log
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from quietfield.experiments.claims import Claim, Verdict, share
+from quietfield.experiments.claims import Claim, share, verdict
 from quietfield.experiments.estimators import shown
 from quietfield.experiments.plotting import canvas, divergences, finish, legend, ordered, save
 from quietfield.experiments.running import divergence, measured
@@ -188,8 +188,8 @@ def claims(rows: list[Row]) -> list[Claim]:
             found.append(Claim(statement, "not run", "not run"))
             continue
         labels = f"{shown(one).label} below {shown(other).label}"
-        verdict = _verdict(len(result.ratios) - len(result.above), len(result.ratios))
-        found.append(Claim(statement, f"{labels} in {result}", verdict, _why(rows, result, other, setting)))
+        stands = verdict(len(result.ratios) - len(result.above), len(result.ratios))
+        found.append(Claim(statement, f"{labels} in {result}", stands, _why(rows, result, other, setting)))
     found.append(_absent(rows))
     return found
 
@@ -213,12 +213,6 @@ def _why(rows: list[Row], result: Comparison, other: str, setting: str) -> str:
         text += ". PSGD is tuned with the truth and promises only (ε, 1/N)"
         text += "" if other == "psgd-moments" else "; its accountant is tighter than the paper's, so it adds less noise"
     return text
-
-
-def _verdict(good: int, count: int) -> Verdict:
-    if not count:
-        return "not run"
-    return "agrees" if good >= 0.9 * count else "partly" if 2 * good > count else "differs"
 
 
 def _absent(rows: list[Row]) -> Claim:

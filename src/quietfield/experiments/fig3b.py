@@ -11,10 +11,11 @@ import time
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from quietfield.experiments import mobility
-from quietfield.experiments.claims import Claim, share
+from quietfield.experiments.claims import Claim, share, verdict
 from quietfield.experiments.estimators import NAIVE_LAMBDA, get, shown
 from quietfield.experiments.methods import REFERENCE_PRIOR
 from quietfield.experiments.plotting import canvas, finish, legend, line, save, style
@@ -54,6 +55,18 @@ PLANS: dict[Any, Plan] = {
 }
 NAMES = {"msnbc": "MSNBC", "geolife": "GeoLife (no claim)", "building": "building", "building-small": "small building",
          "building-tiny": "tiny building"}  # fmt: skip
+_GRADIENT = (
+    "PSGD learns from one segment of each unit with equal weights, so the bias of 1/K does not touch it; it is tuned "
+    "on what it learns from and promises only (ε, 1/N)"
+)
+_PERSISTENT = (
+    "people stay where they are, so nearly all is in the tables' diagonals: a prior that is centred on no interaction, "
+    "as the default's, holds back longer than EM that is stopped, or than a small λ"
+)
+_EQUAL = (
+    "unnormalised, a unit counts with all its edges instead of once, so that its noise is larger only by a small "
+    "factor beside the counts; and equal weights have no bias"
+)
 LOOKS = {"ours": "-", "paper": "--", "unnormalised": ":"}
 
 
@@ -205,11 +218,12 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
         title = NAMES.get(name, name)
         finish(left, f"{title}: {units.get(top, top):,.0f} units", "ε", "log-likelihood a segment", log="x")
         finish(right, f"{title}: ε = {largest:g}", "units learned from", "", log="x")
-        # What is far below all that matters would flatten the rest: the axis ends at twice the loss of the worst that
-        # is ours.
-        best = max(row.value for row in here)
-        ours = [row.value for row in here if row.trial.setting == "ours"] or [row.value for row in here]
-        left.set_ylim(best - 2 * (best - min(ours)) - 0.1, best + 0.1 * (best - min(ours)) + 0.1)
+        # Naive estimates that follow the noise lie thousands of nats below and would flatten the rest: the axis ends
+        # below the worst of those that do not.
+        there = [row for row in here if row.trial.method != "naive"] or here
+        shown_here = [row.value for row in there if row.trial.records == top or row.trial.epsilon == largest]
+        best, worst = max(shown_here), min(shown_here)
+        left.set_ylim(worst - 0.1 * (best - worst) - 0.1, best + 0.1 * (best - worst) + 0.1)
     legend(figure, axes, 3)
     return save(figure, path)
 
@@ -239,28 +253,28 @@ def _cells(rows: list[Row], method: str, setting: str) -> dict[Any, float]:
 def _above(rows: list[Row], one: tuple[str, str], other: tuple[str, str]) -> tuple[int, int, float]:
     a, b = _cells(rows, *one), _cells(rows, *other)
     both = [key for key in a if key in b]
-    gain = sum(a[key] - b[key] for key in both) / len(both) if both else float("nan")
+    gain = median(a[key] - b[key] for key in both) if both else float("nan")
     return sum(a[key] > b[key] for key in both), len(both), gain
 
 
 def claims(rows: list[Row]) -> list[Claim]:
     """Who is above whom, what the smaller sensitivity gains, what the weighting costs."""
     gradient = "psgd" if pick(rows, method="psgd") else "psgd-small"
-    asked: list[tuple[str, tuple[str, str], tuple[str, str]]] = [
-        ("CGM improves upon naive MLE across all parameter regimes", ("cgm", "paper"), ("naive", "paper")),
-        ("Naive MLE outperforms PSGD", ("naive", "paper"), (gradient, "")),
-        ("CGM outperforms PSGD", ("cgm", "paper"), (gradient, "")),
-        ("(ours) the default is above naive MLE, same releases", ("map", "ours"), ("naive", "ours")),
-        ("(ours) the default is above CGM, same releases", ("map", "ours"), ("cgm", "ours")),
-        ("Normalising by 1/K beats 24 times the sensitivity", ("map", "paper"), ("map", "unnormalised")),
-        ("(ours) sensitivity 2 instead of the number of edges", ("map", "ours"), ("map", "paper")),
+    asked: list[tuple[str, tuple[str, str], tuple[str, str], str]] = [
+        ("CGM improves upon naive MLE across all parameter regimes", ("cgm", "paper"), ("naive", "paper"), ""),
+        ("Naive MLE outperforms PSGD", ("naive", "paper"), (gradient, ""), _GRADIENT),
+        ("CGM outperforms PSGD", ("cgm", "paper"), (gradient, ""), _GRADIENT),
+        ("(ours) the default is above naive MLE, same releases", ("map", "ours"), ("naive", "ours"), _PERSISTENT),
+        ("(ours) the default is above CGM, same releases", ("map", "ours"), ("cgm", "ours"), _PERSISTENT),
+        ("Normalising by 1/K beats 24 times the sensitivity", ("map", "paper"), ("map", "unnormalised"), _EQUAL),
+        ("(ours) sensitivity 2 instead of the number of edges", ("map", "ours"), ("map", "paper"), ""),
     ]  # fmt: skip
     found = []
-    for statement, one, other in asked:
+    for statement, one, other, why in asked:
         good, count, gain = _above(rows, one, other)
-        verdict: Any = "not run" if not count else "agrees" if good >= 0.9 * count else "partly" if good else "differs"
-        told = f"above in {share(good, count)}; mean gain {gain:.3g} nats a segment" if count else "not run"
-        found.append(Claim(statement, told, verdict))
+        told = f"above in {share(good, count)}; median gain {gain:.3g} nats a segment" if count else "not run"
+        stands = verdict(good, count)
+        found.append(Claim(statement, told, stands, why if stands in ("partly", "differs") else ""))
     return [*found, *_rises(rows), *_bias(rows), *_whole(rows)]
 
 

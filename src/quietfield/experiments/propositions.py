@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from quietfield.experiments import checks
-from quietfield.experiments.claims import Claim, Verdict, share
+from quietfield.experiments.claims import Claim, Verdict, share, verdict
 from quietfield.experiments.estimators import shown
 from quietfield.experiments.plotting import canvas, finish, line, save, style
 from quietfield.experiments.running import divergence, measured
@@ -195,6 +195,6 @@ def _others(rows: list[Row]) -> list[Claim]:
         if both:
             good = sum(cells[one][name].mean < cells[other][name].mean for name in both)
             told = ", ".join(f"{name} {cells[one][name].mean / cells[other][name].mean:.2f}" for name in both)
-            verdict: Verdict = "agrees" if good >= 0.9 * len(both) else "partly" if good else "differs"
-            found.append(Claim(text, f"in {share(good, len(both))}; ratio of KLs: {told}", verdict))
+            stands = verdict(good, len(both))
+            found.append(Claim(text, f"in {share(good, len(both))}; ratio of KLs: {told}", stands))
     return found
