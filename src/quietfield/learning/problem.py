@@ -257,6 +257,6 @@ def estimate_total(release: Release) -> float:
         raise Error(
             f"the number of records is estimated as {total:.3g}, which is not positive: the noise is larger than the "
             "data, so no model can be learned from this release. Its curator could publish fewer tables, use a larger "
-            "epsilon, or make the total public."
+            "epsilon, release a total of its own, or make the total public."
         )
     return total
