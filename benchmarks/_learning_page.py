@@ -7,6 +7,7 @@ from pathlib import Path
 
 PEERS = ("naive*", "em*", "mbi*")
 COLUMNS = ("map", "cgm", "naive*", "em*", "mbi*", "mbi")
+MAIN = ("chain", "random")
 COLOURS = {
     "map": "#0b6e4f",
     "cgm": "#c05621",
@@ -40,12 +41,15 @@ def page(rows: Path) -> None:
         "| suite | cells | at most 1.02 | worst | to the best peer | to mbi* | to mbi |",
         "|---|---|---|---|---|---|---|",
     ]
-    for suite in suites:
-        mine = [cell for cell in cells if cell[0] == suite]
+    rows_of = {suite: [cell for cell in cells if cell[0] == suite] for suite in suites}
+    main = [cell for cell in cells if cell[0] in MAIN]
+    rows_of |= {f"**{' and '.join(MAIN)}**": main} if main else {}
+    rows_of |= {"**all**": list(cells)}
+    for name, mine in rows_of.items():
         to = {m: _mean([cells[c]["map"][0] / cells[c][m][0] for c in mine if m in cells[c]]) for m in ("mbi*", "mbi")}
         good = sum(ratios[c] <= 1.02 for c in mine)
         summary.append(
-            f"| {suite} | {len(mine)} | {good} | {max(ratios[c] for c in mine):.3f} | "
+            f"| {name} | {len(mine)} | {good} | {max(ratios[c] for c in mine):.3f} | "
             f"{_mean([ratios[c] for c in mine])} | {to['mbi*']} | {to['mbi']} |"
         )
     table = [
@@ -86,7 +90,7 @@ def _picture(cells: dict, path: Path) -> None:
 
     epsilons = (0.1, 0.5, 1.0)
     figure, axes = plt.subplots(2, 3, figsize=(11, 6.5), sharex=True, sharey="row", layout="constrained")
-    for row, suite in zip(axes, ("chain", "random"), strict=True):
+    for row, suite in zip(axes, MAIN, strict=True):
         for axis, epsilon in zip(row, epsilons, strict=True):
             for method in reversed(COLUMNS):
                 points = sorted(
