@@ -7,6 +7,7 @@ from pathlib import Path
 
 PEERS = ("naive*", "em*", "mbi*")
 COLUMNS = ("map", "cgm", "naive*", "em*", "mbi*", "mbi")
+WITHIN = "mbi* within 1,000"
 MAIN = ("chain", "random")
 COLOURS = {
     "map": "#0b6e4f",
@@ -24,9 +25,17 @@ def page(rows: Path) -> None:
         found = list(csv.DictReader(file))
     cells: dict[tuple[str, int, float], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     seen: dict[tuple[str, int, float], dict[str, dict[tuple[str, str], float]]] = defaultdict(lambda: defaultdict(dict))
+    late = set()
     for row in found:
         cell = (row["suite"], int(row["records"]), float(row["epsilon"]))
-        seen[cell][row["method"]][row["population"], row["replication"]] = float(row["kl"])
+        release = (row["population"], row["replication"])
+        seen[cell][row["method"]][release] = float(row["kl"])
+        if row["method"] == "mbi*" and float(row["setting"]) > 1000:
+            late.add((cell, release))
+    for cell, methods in seen.items():
+        # Where its best comes later, mbi is still improving when its default run ends.
+        for release, kl in methods["mbi*"].items():
+            methods[WITHIN][release] = methods["mbi"][release] if (cell, release) in late else kl
     ratios = {}
     for cell, methods in seen.items():
         # Only releases that the default and every peer that the cell has were fitted on.
@@ -38,19 +47,22 @@ def page(rows: Path) -> None:
         ratios[cell] = cells[cell]["map"][0] / min(cells[cell][m][0] for m in PEERS if m in cells[cell])
     suites = list(dict.fromkeys(cell[0] for cell in sorted(cells, key=_order)))
     summary = [
-        "| suite | cells | at most 1.02 | worst | to the best peer | to mbi* | to mbi |",
-        "|---|---|---|---|---|---|---|",
+        "| suite | cells | at most 1.02 | worst | to the best peer | to mbi* | to mbi, best of its 1,000 | to mbi |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     rows_of = {suite: [cell for cell in cells if cell[0] == suite] for suite in suites}
     main = [cell for cell in cells if cell[0] in MAIN]
     rows_of |= {f"**{' and '.join(MAIN)}**": main} if main else {}
     rows_of |= {"**all**": list(cells)}
     for name, mine in rows_of.items():
-        to = {m: _mean([cells[c]["map"][0] / cells[c][m][0] for c in mine if m in cells[c]]) for m in ("mbi*", "mbi")}
+        to = {
+            m: _mean([cells[c]["map"][0] / cells[c][m][0] for c in mine if m in cells[c]])
+            for m in ("mbi*", WITHIN, "mbi")
+        }
         good = sum(ratios[c] <= 1.02 for c in mine)
         summary.append(
             f"| {name} | {len(mine)} | {good} | {max(ratios[c] for c in mine):.3f} | "
-            f"{_mean([ratios[c] for c in mine])} | {to['mbi*']} | {to['mbi']} |"
+            f"{_mean([ratios[c] for c in mine])} | {to['mbi*']} | {to[WITHIN]} | {to['mbi']} |"
         )
     table = [
         "| suite | N | epsilon | releases | KL of map | map / best peer | cgm | naive* | em* | mbi* | mbi |",
