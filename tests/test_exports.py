@@ -29,19 +29,19 @@ def test_an_earlier_export_is_replaced_whole_and_only_with_force(here, capsys):
     assert main(["export", "m.qfm", "--out", "t"]) == 0
     assert len(names("t")) == 8
     Path("t/mine.csv").write_text("mine")
-    Path("t/table-0099.csv").write_text("mine too, whatever its name")
+    Path("t/table-99.csv").write_text("mine too, whatever its name")
     before = {path: path.read_bytes() for path in Path("t").iterdir()}
     for words in (["m.qfm", "--table", "a"], ["r.qfr"], ["r.qfr", "--format", "parquet"]):
         capsys.readouterr()
         assert main(["export", *words, "--out", "t"]) == 1
         assert "t holds an earlier export of 8 files; choose another folder, or say --force" in capsys.readouterr().err
         assert {path: path.read_bytes() for path in Path("t").iterdir()} == before
-    kept = {"mine.csv", "table-0099.csv"}
+    kept = {"mine.csv", "table-99.csv"}
     assert main(["export", "m.qfm", "--table", "a", "--out", "t", "--force"]) == 0
     assert names("t") == {"table-0001.csv", "dictionary.csv", "privacy.txt", "index.csv"} | kept
     assert main(["export", "r.qfr", "--format", "parquet", "--out", "t", "--force"]) == 0  # of another kind
     assert names("t") == {"table-0001.parquet", "table-0002.parquet", "index.csv"} | kept
-    assert Path("t/table-0099.csv").read_text() == "mine too, whatever its name"
+    assert Path("t/table-99.csv").read_text() == "mine too, whatever its name"
 
 
 def test_an_index_that_was_edited_removes_nothing_else(here, capsys):
@@ -59,9 +59,71 @@ def test_force_does_not_take_the_name_of_a_file_of_others(here, capsys):
     for name in ("table-0002.csv", "index.csv"):
         Path("t", name).write_text("mine")
         assert main(["export", "r.qfr", "--out", "t", "--force"]) == 1
-        assert f"holds '{name}', which quietfield did not export" in capsys.readouterr().err
+        assert f"t holds '{name}', which no index of an export lists" in capsys.readouterr().err
         assert names("t") == {name}
         Path("t", name).unlink()
+
+
+def test_files_that_could_be_taken_for_an_exports_are_refused_before_the_work(here, capsys, monkeypatch):
+    def never(*_, **__):
+        raise AssertionError("the work was begun")
+
+    monkeypatch.setattr("quietfield.publication.people_tables", never)
+    Path("t").mkdir()
+    for name in ("table-0001.csv", "table-0099.parquet", "privacy.txt", "index.csv"):
+        Path("t", name).write_text("mine")
+        for words in ([], ["--force"]):
+            assert main(["export", "m.qfm", "--table", "a", "--out", "t", *words]) == 1
+            assert f"t holds '{name}', which no index of an export lists" in capsys.readouterr().err
+        assert names("t") == {name}
+        Path("t", name).unlink()
+
+
+def contents(folder: str) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+
+@pytest.mark.parametrize("nth", [1, 3, 8])
+def test_an_export_that_finds_no_room_leaves_the_earlier_one_whole(nth, here, capsys, monkeypatch):
+    assert main(["export", "m.qfm", "--out", "t"]) == 0
+    before, calls, sync = contents("t"), [], exports.os.fsync
+
+    def full(number):
+        calls.append(number)
+        if len(calls) == nth:
+            raise OSError(28, "No space left on device")
+        sync(number)
+
+    monkeypatch.setattr(exports.os, "fsync", full)
+    assert main(["export", "m.qfm", "--total", "50", "--out", "t", "--force"]) == 1
+    assert "cannot write the export to the folder t: No space left on device" in capsys.readouterr().err
+    assert len(calls) == nth
+    assert contents("t") == before
+    assert main(["export", "m.qfm", "--total", "50", "--out", "t", "--force"]) == 0
+    assert contents("t") != before
+
+
+@pytest.mark.parametrize("nth", range(1, 4))
+def test_no_index_stands_beside_tables_that_it_does_not_describe(nth, here, capsys, monkeypatch):
+    """A failure while files take their places: some are new, some old, and no index vouches for either."""
+    assert main(["export", "r.qfr", "--out", "t"]) == 0
+    before, calls, replace = contents("t"), [], exports.os.replace
+    release = qf.Release.from_tables(DOMAIN, TABLES, noise=qf.Laplace(5.0), total=100)
+    release.save("other.qfr")
+
+    def fails(old, new):
+        calls.append(new)
+        if len(calls) == nth:
+            raise PermissionError(13, "Permission denied")
+        replace(old, new)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(exports.os, "replace", fails)
+        assert main(["export", "other.qfr", "--out", "t", "--force"]) == 1
+        assert "cannot write the export" in capsys.readouterr().err
+    assert set(contents("t")) == set(before) - {"index.csv"}
+    assert main(["export", "other.qfr", "--out", "t", "--force"]) == 1
+    assert "if an export was interrupted there, remove what it left" in capsys.readouterr().err
 
 
 def test_a_workbook_is_replaced_with_force_if_it_is_ours(here, capsys):
@@ -95,6 +157,13 @@ def test_mistakes_are_told_before_anything_is_read(words, said, here, capsys):
         assert main(["export", path, *words]) == 1
         assert said in capsys.readouterr().err
     assert names(".") == {"r.qfr", "m.qfm"}
+
+
+@pytest.mark.parametrize("words", [["--level", "0.5"], ["--level", "7"], ["--total", "9"], ["--table", "a"]])
+def test_what_is_for_models_is_refused_for_a_release(words, here, capsys):
+    assert main(["export", "r.qfr", "--out", "t", *words]) == 1
+    assert "--table, --level, --total and --release are for a model" in capsys.readouterr().err
+    assert not Path("t").exists()
 
 
 def test_a_table_that_is_asked_for_twice_is_written_once(here):

@@ -191,7 +191,7 @@ def test_files_of_a_folder(model, tmp_path):
     assert not (out / "table-0001.csv").exists()
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "index.csv").write_text("mine\n")
-    with pytest.raises(qf.Error, match="did not export"):
+    with pytest.raises(qf.Error, match="no index of an export lists"):
         made.save(tmp_path / "mine")
     assert (tmp_path / "mine" / "index.csv").read_text() == "mine\n"
 

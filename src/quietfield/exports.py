@@ -1,7 +1,9 @@
 """Folders of exported tables: how they are encoded, and how an earlier export is replaced without touching other files.
 
 Each export lists its files in its ``index.csv``. To replace one is to remove what its index lists, and nothing else:
-whatever else lies in the folder is somebody's, and an export that would need its name is refused.
+whatever else lies in the folder is somebody's. A folder that holds files with names of ours that no index lists is
+refused: whoever reads the export could not tell them from it. New files are whole before an old one is touched, and
+while they take their places there is no index: none ever stands beside tables that it does not describe.
 """
 
 import csv
@@ -10,13 +12,16 @@ import os
 import re
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from quietfield.domain import Clique
 from quietfield.errors import Error, FileError, many, names
-from quietfield.files import check_writable, write_atomically
+from quietfield.files import check_writable, neighbour
 
+#: What exports are written as; xlsx from a model alone.
+FORMATS = ("csv", "parquet", "xlsx")
 INDEX = "index.csv"
 #: The first line of an index: of the noisy tables of a release, and of tables for people.
 RELEASE_COLUMNS = ("file", "cliques", "noise", "scale", "std", "not_counted")
@@ -61,34 +66,61 @@ def check(out: Path, format: str, force: bool) -> None:
     above = next((path for path in (out, *out.absolute().parents) if os.path.lexists(path)), out)
     if not above.is_dir():
         raise FileError(f"cannot make the folder {out}: {above} is a file; choose another.")
-    if not force and (files := earlier(out)) is not None:
+    files = earlier(out)
+    if not force and files is not None:
         raise FileError(
             f"{out} holds an earlier export of {many(len(files), 'file')}; choose another folder, or say --force to "
             "replace it (in Python, force=True)."
+        )
+    if strange := _of_others(out, files or ()):
+        raise FileError(
+            f"{out} holds {names(strange)}, which no index of an export lists; choose another folder, or, if an export "
+            "was interrupted there, remove what it left."
         )
 
 
 def write(out: Path, files: Mapping[str, bytes], force: bool) -> list[Path]:
     """Write the files of an export into a folder, the index last: it says that the rest is there.
 
-    With ``force``, the files that an earlier export lists are removed first. Files of others are never replaced.
+    With ``force``, they replace an earlier export. As long as something can fail for want of room or of permission, the
+    earlier one is untouched. Files of others are never replaced.
     """
     check(out, "csv", force)
     old = earlier(out) or ()
-    strange = [name for name in files if os.path.lexists(out / name) and name not in old]
-    if strange:
-        raise FileError(f"{out} holds {names(strange)}, which quietfield did not export; choose another folder.")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        for name in old:
-            if name != INDEX:  # replaced at the end: until then it lists what there was
-                (out / name).unlink(missing_ok=True)
-    except OSError as error:
-        raise FileError(f"cannot make the folder {out}: {error.strerror}; choose another.") from None
     ordered = [*(name for name in files if name != INDEX), INDEX]
-    for name in ordered:
-        write_atomically(out / name, files[name])
+    with ExitStack() as stack:
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            new = {name: stack.enter_context(neighbour(out / name)) for name in ordered}
+            for name, temporary in new.items():
+                with open(temporary, "xb") as file:
+                    file.write(files[name])
+                    file.flush()
+                    os.fsync(file.fileno())
+            (out / INDEX).unlink(missing_ok=True)
+            for name, temporary in new.items():
+                os.replace(temporary, out / name)
+            for name in old:
+                if name not in new:
+                    (out / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise FileError(
+                f"cannot write the export to the folder {out}: {error.strerror}; choose another, or make room there."
+            ) from None
     return [out / name for name in ordered]
+
+
+def _of_others(folder: Path, listed: Sequence[str]) -> list[str]:
+    """The files in a folder whose names are those of an export that does not list them."""
+    try:
+        found = sorted(os.listdir(folder))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise FileError(f"cannot read the folder {folder}: {error.strerror}; choose another.") from None
+    # Where names differ in case alone and the system does not care, a file of ours would take the place of theirs.
+    ours = [name for name in found if name.lower() == INDEX or _OURS.fullmatch(name.lower())]
+    return [name for name in ours if name not in listed and os.path.lexists(folder / name.lower())]
 
 
 def free_name(name: str, taken: Clique) -> str:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from quietfield.model import Model
     from quietfield.releases import Release
 
-FORMATS = ("csv", "parquet", "xlsx")
 #: The most cells of one table: people do not read more, and an inferred table may be astronomical.
 MOST_CELLS = 1_000_000
 INFERRED = "the model's inference: no published table joins these attributes"
@@ -84,8 +83,8 @@ class Publication:
         In a folder: ``table-0001.csv`` and so on, ``index.csv`` (which file holds what), ``dictionary.csv`` and
         ``privacy.txt``. An earlier export is replaced with ``force`` alone, whole; files of other origin never are.
         """
-        if format not in FORMATS:
-            raise Error(f"the format is one of {names(FORMATS)}, not {format!r}.")
+        if format not in exports.FORMATS:
+            raise Error(f"the format is one of {names(exports.FORMATS)}, not {format!r}.")
         out = Path(out)
         exports.check(out, format, force)
         if format == "xlsx":

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-FORMATS = ("csv", "parquet", "xlsx")
-
 
 @app.command(
     epilog="Example: quietfield export visits.qfr --out tables --format csv\n\n"
@@ -33,7 +31,9 @@ def export(
         list[str] | None,
         typer.Option(help="From a model: attributes, separated by commas; one option a table. Default: all tables."),
     ] = None,
-    level: Annotated[float, typer.Option(help="From a model: the confidence of the margins of error.")] = 0.9,
+    level: Annotated[
+        float | None, typer.Option(help="From a model: the confidence of the margins of error; 0.9 unless said.")
+    ] = None,
     total: Annotated[
         float | None, typer.Option(help="From a model: the number of records that counts add up to.")
     ] = None,
@@ -55,17 +55,19 @@ def export(
 
     if source not in ("auto", "release", "model"):
         raise Error(f"--from is auto, release or model, not {source!r}.")
-    if format not in FORMATS:
+    if format not in exports.FORMATS:
         raise Error(f"--format is csv, parquet or, from a model, xlsx; not {format!r}.")
     kind = archive_kind(path) if source == "auto" else source
     if format == "xlsx" and kind == "release":
         raise Error("--format is csv or parquet, not 'xlsx'; xlsx is for tables from a model.")
     exports.check(out, format, force)
     if kind == "model":
-        _for_people(path, out, format, table, level, total, release_file, force)
+        _for_people(path, out, format, table, 0.9 if level is None else level, total, release_file, force)
         return
-    if table or total is not None or release_file is not None:
-        raise Error("--table, --total and --release are for a model; a release's tables are written as they are.")
+    if table or any(said is not None for said in (level, total, release_file)):
+        raise Error(
+            "--table, --level, --total and --release are for a model; a release's tables are written as they are."
+        )
     release = Release.load(path)
     files: dict[str, bytes] = {}
     index: list[list[Any]] = [list(exports.RELEASE_COLUMNS)]
