@@ -16,6 +16,10 @@ class TooLarge(Error):
     exit_code = 4
 
 
+class CannotLearn(Error):
+    """A release whose numbers allow no model, such as one with more noise than data; another might do."""
+
+
 class FileError(Error):
     """A file that is missing, truncated, altered, foreign or of another version."""
 

@@ -1,6 +1,7 @@
 """Estimators of one's own: by decorator, by file, by entry point."""
 
 import sys
+from collections.abc import Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 import quietfield as qf
 from quietfield.cli import main
+from quietfield.errors import CannotLearn
 from quietfield.experiments import estimator, estimators
 from quietfield.experiments.estimators import Request, added, find, get, load_module
 from quietfield.experiments.faults import EstimatorError
@@ -158,7 +160,11 @@ def test_an_error_in_a_function_names_its_file_and_line(tmp_path: Path) -> None:
         (None, False, "'mine' returned nothing; an estimator returns a qf.Model"),
         ([None], True, "'mine' returned nothing; an estimator returns a qf.Model"),
         (None, True, "returned NoneType; with batched=True it returns a list of models"),
-        (qf.Model(qf.Domain({"a": 2}), {("a",): [0.0, 1.0]}), False, "other attributes or labels than the release"),
+        (
+            qf.Model(qf.Domain({"a": 2}), {("a",): [0.0, 1.0]}),
+            False,
+            "the model that your estimator 'mine' returned differ in 'x0', .* Make the model of release.domain",
+        ),
     ],
 )
 def test_a_result_of_another_kind_is_told(result: object, batched: bool, told: str) -> None:
@@ -203,7 +209,7 @@ def test_a_release_that_cannot_be_learned_from_does_not_stop_the_others() -> Non
 
     def moody(releases: list[qf.Release]) -> list[qf.Model]:
         if any(low(release) for release in releases):
-            raise qf.Error("it broke down.")
+            raise CannotLearn("it broke down.")
         return [flat(release) for release in releases]
 
     estimator("mine", batched=True)(moody)
@@ -214,6 +220,63 @@ def test_a_release_that_cannot_be_learned_from_does_not_stop_the_others() -> Non
         rows = measured(trials, divergence)
     assert {row.trial for row in rows if row.measure == "failed"} == broken
     assert {row.trial for row in rows if row.measure == "kl"} == set(trials) - broken
+
+
+def test_a_release_with_more_noise_than_data_counts_as_failed() -> None:
+    """The error that a fit raises for such numbers is the one that counts, and not a mistake in whoever called it."""
+    from quietfield.experiments.running import measured
+
+    def hopeless(release: qf.Release) -> qf.Model:
+        tables = {clique: -table for clique, table in release.tables.items()}
+        return qf.fit(qf.Release.from_tables(release.domain, tables, noise=qf.Laplace(1.0)))
+
+    estimator("mine")(hopeless)
+    with pytest.warns(UserWarning, match="the number of records is estimated as .*, which is not positive"):
+        (row,) = measured([TRIAL], lambda study, model: {"kl": 0.0})
+    assert (row.trial, row.measure) == (TRIAL, "failed")
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("qf.fit(release, 'mpa')", "raised Error: 'mpa' is not a learning method"),
+        ("qf.fit(release, round=2)", "raised Error: the method 'map' has no option 'round'"),
+        (
+            "qf.Model(release.domain, {('nobody',): [0.0]})",
+            "raised Error: clique ('nobody',): 'nobody' is not an attribute",
+        ),
+        ("qf.Release.load('absent.qfr')", "raised FileError: cannot read absent.qfr"),
+        ("sys.exit('done')", "raised SystemExit: done"),
+        ("sys.exit()", "raised SystemExit"),
+    ],
+)
+def test_a_mistake_is_told_and_no_trial_counts_as_failed_for_it(
+    tmp_path: Path, line: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, results = tmp_path / "mine.py", tmp_path / "results"
+    written = MISTAKE.replace('json.loads("{")', line).replace("import json", "import sys, quietfield as qf")
+    file.write_text(written)
+    asked = ["reproduce", "fig1b", "--tiny", "--with", str(file), "--populations", "1", "--sizes", "100"]
+    asked += ["--no-figures", "--methods", "mine", "--out", str(results)]
+    assert main(asked) == 1
+    said = capsys.readouterr().err
+    assert "Error: your estimator 'mine' in" in said
+    assert f"mine.py, line 7, {told}" in said
+    assert Store(results, "fig1b").read() == []
+    file.write_text(written.replace(line, "qf.fit(release, 'naive')"))
+    assert main(asked) == 0
+    assert "0 trials run" not in capsys.readouterr().out
+    assert {row.measure for row in Store(results, "fig1b").read()} == {"kl"}
+
+
+def test_a_mistake_in_what_is_built_in_is_no_failed_trial_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    from quietfield.experiments.running import called
+
+    def mistaken(requests: Sequence[object]) -> list[object]:
+        raise qf.Error("a setting that there is not.")
+
+    with pytest.raises(qf.Error, match="a setting that there is not"):
+        called(mistaken, [1, 2], "mistaken")
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from quietfield.curator.counting import count
 from quietfield.curator.publish import prepare
-from quietfield.errors import Error
+from quietfield.errors import CannotLearn, Error
 from quietfield.experiments import fig3b, mobility
 from quietfield.experiments.building import HOURS, KINDS, START, Building
 from quietfield.experiments.trials import Trial
@@ -155,7 +155,7 @@ def test_replications_of_the_gradient_baseline_differ_when_they_are_learned_apar
 
     def noted(rows, domain, structure, settings, *, seed, **_):
         seeds.append(seed)
-        raise Error("not learned here")
+        raise CannotLearn("not learned here")
 
     monkeypatch.setattr(psgd, "psgd_grid", noted)
     monkeypatch.setattr(fig3b, "_tuned", lambda trial: psgd.Settings())

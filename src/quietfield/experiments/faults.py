@@ -1,7 +1,7 @@
 """What goes wrong in an estimator that someone added: told as theirs, with the file and the line.
 
-An :class:`~quietfield.errors.Error` that such a function raises is something else: a release that it could not learn
-from. That trial counts as failed, and the others go on.
+A :class:`~quietfield.errors.CannotLearn` that such a function raises is something else: a release that it could not
+learn from. That trial counts as failed, and the others go on.
 """
 
 import os
@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from quietfield.errors import Error
+from quietfield.errors import CannotLearn, Error
+from quietfield.release_checks import check_same
 
 #: The most characters of somebody else's message that are shown.
 MOST = 500
@@ -30,9 +31,9 @@ def guarded(name: str, function: Callable[[Any], Any], argument: Any) -> Any:
     """
     try:
         return function(argument)
-    except Error:
+    except CannotLearn:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         code = getattr(function, "__code__", None)
         raise EstimatorError(
             f"your estimator {name!r}{_in(error, getattr(code, 'co_filename', None))} raised {told(error)}"
@@ -46,12 +47,10 @@ def checked(name: str, found: Any, release: Any) -> Any:
     if not isinstance(found, Model):
         kind = "nothing" if found is None else f"a {type(found).__name__}"
         raise EstimatorError(f"your estimator {name!r} returned {kind}; an estimator returns a qf.Model.")
-    theirs, ours = found.domain, release.domain
-    if {a: theirs.labels(a) for a in theirs} != {a: ours.labels(a) for a in ours}:
-        raise EstimatorError(
-            f"your estimator {name!r} returned a model of other attributes or labels than the release has; make it of "
-            "release.domain."
-        )
+    try:
+        check_same(release.domain, found.domain, f"the release and the model that your estimator {name!r} returned")
+    except Error as error:
+        raise EstimatorError(f"{error} Make the model of release.domain.") from None
     return found
 
 

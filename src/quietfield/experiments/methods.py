@@ -11,7 +11,7 @@ from functools import lru_cache
 from math import inf
 from typing import Any
 
-from quietfield.errors import Error
+from quietfield.errors import CannotLearn
 from quietfield.experiments.estimators import NAIVE_LAMBDA, Estimator, Request, of_releases
 from quietfield.experiments.trials import Trial, simulation_of
 from quietfield.learning import fit
@@ -60,7 +60,7 @@ def best_lambda(trial: Trial) -> float:
     for weight in LAMBDAS:
         try:
             found[weight] = study.model.kl(fit(study.release, "naive", regularisation=weight))
-        except Error:
+        except CannotLearn:
             found[weight] = inf
     return min(LAMBDAS, key=lambda weight: found[weight])
 

@@ -18,7 +18,7 @@ from math import isfinite
 from multiprocessing import get_context
 from typing import Any
 
-from quietfield.errors import Error
+from quietfield.errors import CannotLearn, Error
 from quietfield.experiments.estimators import Request, find, get, load_module
 from quietfield.experiments.faults import EstimatorError
 from quietfield.experiments.storage import Store
@@ -78,15 +78,13 @@ def learned(trials: Sequence[Trial]) -> Iterator[tuple[Trial, Any, Any, float]]:
 
 
 def called(call: Callable[[Sequence[Any]], Sequence[Any]], requests: Sequence[Any], label: str) -> Sequence[Any]:
-    """The models of all requests; where a call is refused or breaks down, one by one, with the error in its place.
+    """The models of all requests; where one cannot be learned from, one by one, with the error in its place.
 
-    A mistake in an estimator that was added is no such breakdown: its trials are not counted as failed.
+    Any other error is a mistake, in an estimator or a setting: it is raised, and no trial counts as failed for it.
     """
     try:
         return call(requests)
-    except EstimatorError:
-        raise
-    except Error as error:
+    except CannotLearn as error:
         if len(requests) == 1:
             warnings.warn(f"{label}: {error}", stacklevel=2)
             return [error]

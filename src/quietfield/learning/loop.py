@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from quietfield.errors import Error
+from quietfield.errors import CannotLearn
 from quietfield.inference.memory import available_memory
 from quietfield.learning.learner import Learner
 from quietfield.learning.problem import Data, Shape, State, problem_of
@@ -139,7 +139,9 @@ def compiled(learner: Learner, shape: Shape, many: bool) -> Callable[[Data, Stat
 
 def _model(release: Release, learner: Learner, shape: Shape, data: Data, state: State, report: FitReport) -> Model:
     if not np.isfinite(state.theta).all():
-        raise Error("the fit broke down: the release's tables cannot be fitted in floating point; check their scale.")
+        raise CannotLearn(
+            "the fit broke down: the release's tables cannot be fitted in floating point; check their scale."
+        )
     tables = shape.tables(state.theta)
     if not report.advice and max(float(np.ptp(table)) for table in tables.values()) < _FLAT:
         report = replace(report, advice=_UNIFORM)

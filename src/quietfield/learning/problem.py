@@ -21,7 +21,7 @@ import numpy as np
 
 from quietfield import inference
 from quietfield.domain import Clique, Domain
-from quietfield.errors import Error
+from quietfield.errors import CannotLearn, Error
 from quietfield.inference.exact import Exact
 from quietfield.noise import Gaussian, Noise
 from quietfield.releases import Release
@@ -208,7 +208,7 @@ def problem_of(release: Release, method: str, options: Mapping[str, Any]) -> tup
     )
     y = np.concatenate([np.asarray(part.values, dtype=float).ravel() for part in parts]) / release.denominator
     if not np.isfinite(y).all():
-        raise Error("this release holds NaN or infinite values; its tables must be finite numbers.")
+        raise CannotLearn("this release holds NaN or infinite values; its tables must be finite numbers.")
     total = estimate_total(release)
     return shape, Data(y, noise_scales(shape, (part.noise for part in parts), total), total)
 
@@ -252,9 +252,9 @@ def estimate_total(release: Release) -> float:
         weights = [1 / variance for _, variance in evidence]
         total = sum(w * value for w, (value, _) in zip(weights, evidence, strict=True)) / sum(weights)
     if release.total_is_public and not total > 0:
-        raise Error(f"the public number of records is {total:g}: there is nothing to learn from.")
+        raise CannotLearn(f"the public number of records is {total:g}: there is nothing to learn from.")
     if not total > 0:
-        raise Error(
+        raise CannotLearn(
             f"the number of records is estimated as {total:.3g}, which is not positive: the noise is larger than the "
             "data, so no model can be learned from this release. Its curator could publish fewer tables, use a larger "
             "epsilon, release a total of its own, or make the total public."

@@ -19,7 +19,7 @@ import jax
 import numpy as np
 
 from quietfield.domain import Clique, Domain
-from quietfield.errors import Error
+from quietfield.errors import CannotLearn, Error
 from quietfield.learning.loop import drive
 from quietfield.learning.naive import Naive
 from quietfield.learning.nlbp import recipe_of
@@ -136,7 +136,7 @@ def _as_release(domain: Domain, tables: Any, ties: Any) -> Release:
     totals = [float(part.values.sum()) / len(part.cliques) for part in release.parts]
     total = totals[0]
     if not total > 0:
-        raise Error("the tables are empty: there are no records to learn from; give tables that count some.")
+        raise CannotLearn("the tables are empty: there are no records to learn from; give tables that count some.")
     if max(totals) - min(totals) > _DISAGREE * total:
         raise Error(f"the tables do not sum to the same number of records, so they are not true tables; {_INSTEAD}")
     alone = [(part.cliques[0], part.values) for part in release.parts if len(part.cliques) == 1]
