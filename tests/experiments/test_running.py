@@ -107,6 +107,25 @@ def test_parts_left_behind_are_read_and_gathered_once(store: Store) -> None:
     assert sorted(store.read()) == sorted(rows[:5])
 
 
+def test_what_a_killed_run_or_the_system_left_does_not_stop_gathering(store: Store, tmp_path: Path) -> None:
+    rows = [Row(trial, "kl", 1.0, 0.5) for trial in PLAN.trials("counted")]
+    store.add(rows[:3])
+    (store.parts / ".20260101000000-ab.parquet.0123abcd.tmp").write_bytes(b"PAR1")
+    (tmp_path / ".counted.parquet.0123abcd.tmp").write_bytes(b"PAR1")
+    (tmp_path / ".other.parquet.0123abcd.tmp").write_bytes(b"PAR1")  # another figure's, which has a lock of its own
+    (store.parts / ".DS_Store").write_bytes(b"mine")
+    store.gather()
+    assert sorted(store.read()) == sorted(rows[:3])
+    assert [path.name for path in store.parts.iterdir()] == [".DS_Store"]
+    assert {path.name for path in tmp_path.glob("*.tmp")} == {".other.parquet.0123abcd.tmp"}
+    store.add(rows[3:5])
+    store.gather()
+    assert sorted(store.read()) == sorted(rows[:5])
+    (store.parts / ".DS_Store").unlink()
+    store.gather()  # with nothing left to gather, what was in the way of the folder is gone
+    assert not store.parts.exists()
+
+
 def test_processes_that_gather_in_one_folder_lose_and_double_nothing(store: Store, tmp_path: Path) -> None:
     context, times = get_context("spawn"), 40
     others = [context.Process(target=write_and_gather, args=(str(tmp_path), p, times)) for p in range(3)]

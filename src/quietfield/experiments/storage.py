@@ -18,7 +18,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -69,8 +69,19 @@ class Store:
                 _write(self.file, sorted(self.read()))
                 for path in parts:
                     path.unlink()
-                if self.parts.exists():
-                    self.parts.rmdir()
+            self._clear()
+
+    def _clear(self) -> None:
+        """Take away what killed processes left, and the folder of parts if nothing else is in it.
+
+        Whoever writes holds the lock, so nobody is writing what is unfinished here.
+        """
+        unfinished = [self.parts.glob(".*.tmp"), self.folder.glob(f".{self.figure}.*.tmp")]
+        for path in (path for paths in unfinished for path in paths):
+            with suppress(OSError):  # where there are no locks, one that is being written may be refused, and stays
+                path.unlink()
+        with suppress(OSError):  # it is not there, or a file of the system's or of somebody's is in it
+            self.parts.rmdir()
 
     def _alone(self) -> AbstractContextManager[None]:
         self.folder.mkdir(parents=True, exist_ok=True)
