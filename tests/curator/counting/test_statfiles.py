@@ -232,6 +232,36 @@ def test_a_look_and_an_old_encoding(tmp_path: Path) -> None:
     assert counted(spoken, qf.Schema({"s": ["x"]})) == [1, 1]
 
 
+@pytest.mark.parametrize("ending", [".sav", ".dta", ".xpt"])
+def test_no_text_makes_a_count_fail(ending: str, tmp_path: Path) -> None:
+    """One record of broken bytes would otherwise decide whether there is a release at all."""
+    file = write(pd.DataFrame({"s": ["aaaa", "QQQQ", "bbbb"], "n": [1.0, 2.0, 2.0]}), tmp_path / f"people{ending}")
+    schema = qf.Schema({"s": qf.Labels(["aaaa", "bbbb"], unknown="other"), "n": [1, 2]})
+    whole = counted(file, schema)
+    assert file.read_bytes().count(b"QQQQ") == 1
+    file.write_bytes(file.read_bytes().replace(b"QQQQ", b"\xff\xfe\xc3("))
+    assert counted(file, schema) == whole
+    assert look(file, schema)[0].unknown == 1
+
+
+def test_names_and_texts_of_old_and_new_encodings(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"Größe": ["süß", "groß", "süß"]})
+    schema = qf.Schema({"Größe": ["groß", "süß"]})
+    for name, options in (("a.sav", {}), ("b.zsav", {}), ("c.dta", {"version": 15}), ("d.dta", {"version": 14})):
+        assert counted(write(frame, tmp_path / name, **options), schema) == [3, 1, 2], name
+    # Before release 118 Stata wrote the code page of its machine.
+    old = tmp_path / "old.dta"
+    pyreadstat.write_dta(pd.DataFrame({"g": ["sXYZ", "gros"]}), old, version=12)
+    old.write_bytes(old.read_bytes().replace(b"sXYZ", "süßt".encode("cp1252")))
+    assert counted(old, qf.Schema({"g": ["gros", "süßt"]})) == [2, 1, 1]
+    spoken = tmp_path / "spoken.sav"
+    write(pd.DataFrame({"g": ["sXYZ", "gros"]}), spoken)
+    spoken.write_bytes(spoken.read_bytes().replace(b"sXYZ", "süßt".encode("cp1252")))
+    assert counted(StatFile(spoken, encoding="cp1252"), qf.Schema({"g": ["gros", "süßt"]})) == [2, 1, 1]
+    with pytest.raises(qf.Error, match="an encoding that Python does not know; name another"):
+        counted(StatFile(spoken, encoding="ebcdic-xy"), qf.Schema({"g": ["gros", "süßt"]}))
+
+
 def test_the_command_line_reads_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = str(write(PEOPLE, tmp_path / "people.sav", variable_value_labels=LABELS))
     assert main(["schema", file]) == 0

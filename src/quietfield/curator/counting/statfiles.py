@@ -3,11 +3,16 @@
 A file's own dictionary says which columns there are, of which type, which of their numbers are dates and which values
 count as missing. That much is public. Its value labels never become the labels of a schema: some programs write them
 from the records (Stata's ``encode`` lists every text that occurs). Values that the file declares missing are nulls.
+
+One text that is not of the file's encoding would make pyreadstat give up, so that whether there is a release would tell
+of that record. Therefore it is asked to read bytes (as Latin-1, which has a character for every byte), and each text is
+decoded here on its own: what cannot be is a text that no schema knows.
 """
 
+import codecs
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -77,20 +82,22 @@ class Kind:
     """What a column of a file holds: its Arrow type, the labels to read for values, how numbers become dates.
 
     ``ticks`` are the milliseconds in one unit of the file and the day that it counts from, in days from 1970. ``coded``
-    says that the dictionary has labels for its values: they are codes of categories and not quantities.
+    says that the dictionary has labels for its values: they are codes of categories and not quantities. ``codec`` is
+    the encoding of its texts and of its name, or None where the reader decodes them.
     """
 
     type: Any
     labels: Mapping[Any, str]
     ticks: tuple[int, int] | None = None
     coded: bool = False
+    codec: str | None = None
 
     def array(self, values: list[Any]) -> "pa.Array":
         """Values as an Arrow array, each on its own."""
         import pyarrow as pa
 
         if pa.types.is_string(self.type):
-            return pa.array([text(self.labels.get(value, value)) for value in values], self.type)
+            return pa.array([text(self.labels.get(value, value)) for value in map(self._decoded, values)], self.type)
         if self.ticks is None and pa.types.is_integer(self.type):
             return pa.array(values, self.type)
         numbers = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
@@ -102,18 +109,28 @@ class Kind:
             whole = np.where(np.isnan(whole), 0, whole).astype(np.int64)
         return pa.array(whole, pa.int64(), mask=np.isnan(numbers)).view(self.type)
 
+    def as_bytes(self, text: str) -> str:
+        """A text as the reader gives it when it reads bytes."""
+        return text if self.codec is None else text.encode(self.codec).decode("latin-1")
+
+    def _decoded(self, value: Any) -> Any:
+        if self.codec is None or not isinstance(value, str):
+            return value
+        return value.encode("latin-1").decode(self.codec, "replace")
+
 
 def dictionary(file: StatFile, path: str) -> dict[str, Kind]:
     """The columns of a file, from its dictionary alone."""
     _, found = _read(file, path, metadataonly=True)
     if len(set(found.column_names)) < len(found.column_names):
         raise FileError(f"{path} has several columns of one name; give each column its own name.")
-    labelled = found.variable_value_labels
+    labelled, codec = found.variable_value_labels, _codec(file, path, found.file_encoding)
     kinds = {}
     for name in found.column_names:
         stored = found.readstat_variable_types[name]
         shown = found.original_variable_types.get(name) or ""
-        kinds[name] = _kind(Path(path).suffix.lower(), stored, shown, labelled.get(name, {}), file.values)
+        kind = _kind(Path(path).suffix.lower(), stored, shown, labelled.get(name, {}), file.values)
+        kinds[name] = replace(kind, codec=codec)
     return kinds
 
 
@@ -121,13 +138,15 @@ def chunks(file: StatFile, path: str, kinds: Mapping[str, Kind], wanted: Sequenc
     """Some columns of a file as Arrow batches. Where none is wanted, the records still count."""
     import pyarrow as pa
 
-    used = list(dict.fromkeys(wanted)) or list(kinds)[:1]
+    # Read as bytes, a name looks like its values do.
+    raw = {name: kinds[name].as_bytes(name) for name in dict.fromkeys(wanted) or list(kinds)[:1]}
+    used = list(raw.values())
     rows, start = max(CELLS // len(used), 2**16), 0
     while True:
-        found, _ = _read(file, path, usecols=used, row_limit=rows, row_offset=start)
+        found, _ = _read(file, path, usecols=used, row_limit=rows, row_offset=start, as_bytes=True)
         many = len(found[used[0]])
         if wanted:
-            arrays = [kinds[name].array(found[name]) for name in wanted]
+            arrays = [kinds[name].array(found[raw[name]]) for name in wanted]
             yield pa.record_batch(arrays, names=[f"c{i}" for i in range(len(wanted))])
         else:
             yield pa.record_batch([pa.nulls(many)], ["none"]).select([])
@@ -164,11 +183,29 @@ def _ticks(ending: str, shown: str) -> tuple[str, int, int] | None:
     return ("day", 86_400_000, OTHERS) if _SAS_DAYS.match(word) else None
 
 
-def _read(file: StatFile, path: str, **asked: Any) -> Any:
+def _codec(file: StatFile, path: str, told: str | None) -> str | None:
+    """The encoding of a file's texts: as it was named, as the file says, or as its kind has it."""
+    if Path(path).suffix.lower() == ".por":
+        return None  # has a table of characters of its own, in which every byte is one
+    if told is None and Path(path).suffix.lower() == ".dta":
+        with open(path, "rb") as beginning:
+            release = re.match(rb"<stata_dta><header><release>(\d+)", beginning.read(64))
+        told = "utf-8" if release and int(release[1]) >= 118 else "cp1252"
+    name = file.encoding or told or "utf-8"
+    try:
+        return codecs.lookup(name).name
+    except LookupError:
+        raise FileError(
+            f"the texts of {path} are said to be in {name!r}, an encoding that Python does not know; name another: "
+            "StatFile(path, encoding='cp1252')."
+        ) from None
+
+
+def _read(file: StatFile, path: str, as_bytes: bool = False, **asked: Any) -> Any:
     """Ask pyreadstat; whatever it says of a failure is left out, since it may quote records."""
     reader = READERS[Path(path).suffix.lower()]
-    if file.encoding is not None and reader != "read_por":
-        asked["encoding"] = file.encoding
+    if (as_bytes or file.encoding is not None) and reader != "read_por":
+        asked["encoding"] = "LATIN1" if as_bytes else file.encoding
     read = _reader(reader)
     found: Any = None
     try:
