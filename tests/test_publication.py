@@ -162,6 +162,27 @@ def test_the_statement_quotes_the_promise(model):
     assert "quote the promise of that release" in " ".join(people_tables(model, ["age"]).statement)
 
 
+@pytest.mark.parametrize(
+    ("level", "said"), [(0.9, "90%"), (0.996, "99.6%"), (0.9999999, "99.99999%"), (0.29, "29%"), (0.004, "0.4%")]
+)
+def test_the_confidence_is_the_one_that_was_asked_for(level, said, model, monkeypatch):
+    monkeypatch.setattr(
+        "quietfield.intervals.intervals", lambda _, asked, __: [2 * (model.marginal(one),) for one in asked]
+    )
+    made = people_tables(model, ["age"], level=level)
+    assert any(f"at a confidence of {said} for each cell" in text for text in made.statement)
+    assert any(f"with {said} confidence" in meaning for _, _, meaning in made.dictionary)
+
+
+def test_the_dictionary_tells_what_the_basis_may_be():
+    model = qf.Model(qf.Domain({"a": 2, "b": 2, "c": 2, "left out": 2}), {("a", "b"): np.eye(2), ("b", "c"): np.eye(2)})
+    notes = {"a": COUNTED, "left out": UNMEASURED, ("a", "c"): INFERRED}
+    for asked in (["a"], ["left out"], ["a", ("a", "c")], list(notes)):
+        rows = people_tables(model, asked).dictionary
+        (meaning,) = [meaning for column, _, meaning in rows if column == "basis"]
+        assert {note for note in notes.values() if repr(note) in meaning} == {notes[one] for one in asked}
+
+
 def test_names_of_columns_never_clash():
     domain = qf.Domain({"share": 2, "basis": 2})
     made = people_tables(qf.Model(domain, {("share", "basis"): [[0, 1], [2, 0]]}), [("share", "basis")], total=10)

@@ -17,6 +17,7 @@ from quietfield.errors import Error, names
 from quietfield.files import write_atomically
 from quietfield.release_checks import check_learned_from, check_same
 from quietfield.spreadsheets import Sheet, workbook
+from quietfield.texts import confidence
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,12 +70,15 @@ class Publication:
     def _meanings(self) -> dict[str, str]:
         found = {"share": "estimated share of all records in this cell; the shares of a table add up to 1"}
         if self.margins:
-            found["share_low, share_high"] = f"margin of error: with {self.level:.0%} confidence the share lies between"
+            sure = f"{confidence(self.level)} confidence"
+            found["share_low, share_high"] = f"margin of error: with {sure} the share lies between"
         if self.counts:
             found["count"] = "share times the estimated number of records; not rounded, so that sums agree"
         if self.margins and self.counts:
             found["count_low, count_high"] = "the margin of error of the share, times the estimated number of records"
-        found["basis"] = f"either {COUNTED!r}, or {INFERRED!r}"
+        found["basis"] = "what the table rests on: " + ", or ".join(
+            repr(note) for note in dict.fromkeys(table.note for table in self.tables)
+        )
         return found
 
     def save(self, out: str | Path, format: str = "csv", *, force: bool = False) -> list[Path]:
@@ -271,8 +275,8 @@ def _statement(
     )
     if any(table.margins for table in tables):
         said.append(
-            f"The margins of error are at a confidence of {level:.0%} for each cell. They cover the added noise and "
-            "chance in who was sampled, provided that the model's structure is right."
+            f"The margins of error are at a confidence of {confidence(level)} for each cell. They cover the added "
+            "noise and chance in who was sampled, provided that the model's structure is right."
         )
     if missing:
         which = "There are no margins of error" if not any(t.margins for t in tables) else "Some tables have none"

@@ -1,4 +1,4 @@
-"""Names and labels as people see them: their width, where they may be cut, and what must not be shown as it is."""
+"""Names, labels and levels as people see them: width, where to cut, and what must not be shown as it is."""
 
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -31,6 +31,16 @@ def quoted(label: object) -> str:
     if text and text == text.strip() and not any(c in text for c in ',="'):
         return text
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def confidence(level: float) -> str:
+    """A level of confidence as a percentage, with as many digits as it takes: nobody claims to be sure who is not.
+
+    >>> confidence(0.9), confidence(0.996), confidence(0.9999999)
+    ('90%', '99.6%', '99.99999%')
+    """
+    texts = (f"{100 * level:.{digits}g}" for digits in range(6, 18))
+    return next(text for text in texts if float(text) < 100 or level >= 1) + "%"
 
 
 def columns(text: str) -> int:

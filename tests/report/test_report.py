@@ -244,6 +244,11 @@ def learned(small, tmp_path_factory) -> tuple[qf.Release, qf.Model]:
     return release, qf.load(path)
 
 
+def test_the_confidence_is_the_one_that_was_asked_for(learned):
+    for level, said in ((0.9, "are 90%"), (0.996, "are 99.6%")):
+        assert said in " ".join(report_html(*learned, level=level).split())
+
+
 def test_intervals_are_those_of_the_model(learned):
     page = read(report_html(*learned, level=0.8))
     low, high = learned[1].interval("visits", 0.8)

@@ -45,7 +45,7 @@ def query(
     from quietfield.drawing import bars
     from quietfield.errors import Error
     from quietfield.model import load
-    from quietfield.texts import quoted, shown
+    from quietfield.texts import confidence, quoted, shown
 
     if not 0 < level < 1:
         raise Error(f"--level lies between 0 and 1, for instance 0.9; it is not {level!r}.")
@@ -71,7 +71,7 @@ def query(
         return
     for line, low, high in zip(lines, *ends, strict=True):
         typer.echo(f"{line}   {low:6.1%} to {high:6.1%}")
-    sure = f"{100 * level:g}% confidence"
+    sure = f"{confidence(level)} confidence"
     typer.echo(f"with {sure} a share lies between the two numbers after it, if the model's structure is right")
 
 

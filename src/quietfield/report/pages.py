@@ -8,7 +8,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from quietfield.errors import many
-from quietfield.texts import cut, shown
+from quietfield.texts import confidence, cut, shown
 
 FOLDER = Path(__file__).parent
 MOST_LETTERS = 48
@@ -50,5 +50,5 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters.update(name=name, shown=shown, percent=percent, many=many)
+    found.filters.update(name=name, shown=shown, percent=percent, many=many, confidence=confidence)
     return found
