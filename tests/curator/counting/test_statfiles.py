@@ -258,8 +258,8 @@ def test_names_and_texts_of_old_and_new_encodings(tmp_path: Path) -> None:
     write(pd.DataFrame({"g": ["sXYZ", "gros"]}), spoken)
     spoken.write_bytes(spoken.read_bytes().replace(b"sXYZ", "süßt".encode("cp1252")))
     assert counted(StatFile(spoken, encoding="cp1252"), qf.Schema({"g": ["gros", "süßt"]})) == [2, 1, 1]
-    with pytest.raises(qf.Error, match="an encoding that Python does not know; name another"):
-        counted(StatFile(spoken, encoding="ebcdic-xy"), qf.Schema({"g": ["gros", "süßt"]}))
+    with pytest.raises(qf.Error, match="no encoding that Python knows"):
+        StatFile(spoken, encoding="ebcdic-xy")
 
 
 def test_the_command_line_reads_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

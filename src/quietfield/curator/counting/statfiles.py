@@ -70,6 +70,10 @@ class StatFile:
             raise Error(f"{str(self.path)!r} is no file of SPSS, Stata or SAS; its name ends in one of {_endings()}.")
         if self.values == "labels" and Path(self.path).suffix.lower() in (".sas7bdat", ".xpt"):
             raise Error("SAS keeps labels of values in a catalogue of its own and not in the data; read its codes.")
+        try:
+            codecs.lookup(self.encoding or "utf-8")
+        except LookupError:
+            raise Error(f"{self.encoding!r} is no encoding that Python knows; 'cp1252' is one.") from None
 
 
 def is_statfile(path: str | Path) -> bool:
@@ -97,7 +101,8 @@ class Kind:
         import pyarrow as pa
 
         if pa.types.is_string(self.type):
-            return pa.array([text(self.labels.get(value, value)) for value in map(self._decoded, values)], self.type)
+            found = (_decoded(value, self.codec) for value in values)
+            return pa.array([text(self.labels.get(value, value)) for value in found], self.type)
         if self.ticks is None and pa.types.is_integer(self.type):
             return pa.array(values, self.type)
         numbers = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
@@ -113,24 +118,26 @@ class Kind:
         """A text as the reader gives it when it reads bytes."""
         return text if self.codec is None else text.encode(self.codec).decode("latin-1")
 
-    def _decoded(self, value: Any) -> Any:
-        if self.codec is None or not isinstance(value, str):
-            return value
-        return value.encode("latin-1").decode(self.codec, "replace")
-
 
 def dictionary(file: StatFile, path: str) -> dict[str, Kind]:
     """The columns of a file, from its dictionary alone."""
-    _, found = _read(file, path, metadataonly=True)
-    if len(set(found.column_names)) < len(found.column_names):
+    ending = Path(path).suffix.lower()
+    as_bytes = file.encoding is not None and ending != ".por"
+    _, found = _read(path, as_bytes=as_bytes, metadataonly=True)
+    codec = _codec(file, path, found.file_encoding)
+
+    def decoded(value: Any) -> Any:
+        return _decoded(value, codec) if as_bytes else value
+
+    columns = {name: decoded(name) for name in found.column_names}
+    if len(set(columns.values())) < len(found.column_names):
         raise FileError(f"{path} has several columns of one name; give each column its own name.")
-    labelled, codec = found.variable_value_labels, _codec(file, path, found.file_encoding)
     kinds = {}
-    for name in found.column_names:
-        stored = found.readstat_variable_types[name]
-        shown = found.original_variable_types.get(name) or ""
-        kind = _kind(Path(path).suffix.lower(), stored, shown, labelled.get(name, {}), file.values)
-        kinds[name] = replace(kind, codec=codec)
+    for name, shown in columns.items():
+        labels = {decoded(value): decoded(label) for value, label in found.variable_value_labels.get(name, {}).items()}
+        form = found.original_variable_types.get(name) or ""
+        kind = _kind(ending, found.readstat_variable_types[name], form, labels, file.values)
+        kinds[shown] = replace(kind, codec=codec)
     return kinds
 
 
@@ -143,7 +150,7 @@ def chunks(file: StatFile, path: str, kinds: Mapping[str, Kind], wanted: Sequenc
     used = list(raw.values())
     rows, start = max(CELLS // len(used), 2**16), 0
     while True:
-        found, _ = _read(file, path, usecols=used, row_limit=rows, row_offset=start, as_bytes=True)
+        found, _ = _read(path, usecols=used, row_limit=rows, row_offset=start, as_bytes=True)
         many = len(found[used[0]])
         if wanted:
             arrays = [kinds[name].array(found[raw[name]]) for name in wanted]
@@ -183,6 +190,11 @@ def _ticks(ending: str, shown: str) -> tuple[str, int, int] | None:
     return ("day", 86_400_000, OTHERS) if _SAS_DAYS.match(word) else None
 
 
+def _decoded(value: Any, codec: str | None) -> Any:
+    """A text that was read as bytes, as it is meant; what is no text of the encoding becomes one that nobody wrote."""
+    return value if codec is None or not isinstance(value, str) else value.encode("latin-1").decode(codec, "replace")
+
+
 def _codec(file: StatFile, path: str, told: str | None) -> str | None:
     """The encoding of a file's texts: as it was named, as the file says, or as its kind has it."""
     if Path(path).suffix.lower() == ".por":
@@ -196,16 +208,16 @@ def _codec(file: StatFile, path: str, told: str | None) -> str | None:
         return codecs.lookup(name).name
     except LookupError:
         raise FileError(
-            f"the texts of {path} are said to be in {name!r}, an encoding that Python does not know; name another: "
-            "StatFile(path, encoding='cp1252')."
+            f"{path} says that its texts are in {name!r}, an encoding that Python does not know; name the one that it "
+            "is: StatFile(path, encoding='cp1252')."
         ) from None
 
 
-def _read(file: StatFile, path: str, as_bytes: bool = False, **asked: Any) -> Any:
+def _read(path: str, as_bytes: bool = False, **asked: Any) -> Any:
     """Ask pyreadstat; whatever it says of a failure is left out, since it may quote records."""
     reader = READERS[Path(path).suffix.lower()]
-    if (as_bytes or file.encoding is not None) and reader != "read_por":
-        asked["encoding"] = "LATIN1" if as_bytes else file.encoding
+    if as_bytes and reader != "read_por":
+        asked["encoding"] = "LATIN1"
     read = _reader(reader)
     found: Any = None
     try:
