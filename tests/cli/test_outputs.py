@@ -58,8 +58,11 @@ def test_what_is_there_stays_unless_forced(
         assert main(asked) == 1
         assert f"{out} is there already" in capsys.readouterr().err
     assert Path(out).read_bytes() == first
+    earlier = Path("m.qfm").read_bytes() if name == "fit" else first + b"earlier"  # of its kind, and not what comes
+    Path(out).write_bytes(earlier)
     assert main([*asked, "--force"]) == 0
-    assert Path(out).read_bytes()
+    assert Path(out).read_bytes()[:8] == first[:8]
+    assert not Path(out).read_bytes().startswith(earlier)
 
 
 @pytest.mark.parametrize("name", ["fit", "report"])

@@ -28,6 +28,9 @@ def attributes(names_: Iterable[str], domain: Domain) -> list[str]:
 def evidence(given: Iterable[str], domain: Domain) -> dict[str, Label]:
     """What is known, from ATTRIBUTE=LABEL. Names and labels may hold = themselves; integers are written in digits.
 
+    Where several ``=`` could be the one between them, it is the first with an attribute before it and a label of that
+    attribute after it.
+
     >>> evidence(["age=65+"], Domain({"age": ["<65", "65+"]}))
     {'age': '65+'}
     """
@@ -36,17 +39,18 @@ def evidence(given: Iterable[str], domain: Domain) -> dict[str, Label]:
         places = [i for i, letter in enumerate(text) if letter == "="]
         if not places:
             raise Error(f"--given {text!r} is not understood; write ATTRIBUTE=LABEL, for instance sex=f.")
-        at = next((i for i in places if text[:i] in domain), places[0])
-        name, label = text[:at], text[at + 1 :]
+        splits = [(text[:i], text[i + 1 :]) for i in places]
+        named = [(name, label) for name, label in splits if name in domain]
+        whole = [(name, value) for name, label in named for value in domain.labels(name) if str(value) == label]
+        name, label = (whole or named or splits)[0]
         check(name, domain)
         if name in known:
             raise Error(f"--given names {name!r} twice; say once what is known of it.")
-        labels = domain.labels(name)
-        found = next((value for value in labels if str(value) == label), None)
-        if found is None:
-            several = " Say --given once for each attribute." if "," in label and "=" in label else ""
-            raise Error(f"{label!r} is not a value of {name!r}{_instead(label, list(map(str, labels)))}.{several}")
-        known[name] = found
+        if not whole:
+            several = " Say --given once for each attribute." if "," in str(label) and "=" in str(label) else ""
+            values = list(map(str, domain.labels(name)))
+            raise Error(f"{label!r} is not a value of {name!r}{_instead(str(label), values)}.{several}")
+        known[name] = label
     return known
 
 
