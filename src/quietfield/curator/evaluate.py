@@ -21,6 +21,7 @@ import numpy as np
 from quietfield import accounting
 from quietfield.curator import WARNING, mechanism
 from quietfield.curator.counting import count, engine, in_database
+from quietfield.curator.counting.arrays import ArrayEngine
 from quietfield.curator.counting.checks import check_columns
 from quietfield.curator.ledger import Ledger, now
 from quietfield.curator.sequences import Log
@@ -296,10 +297,7 @@ def _reader(source: Any, schema: Schema, unit: Unit) -> Callable[[], np.ndarray]
     """
     person = unit if isinstance(unit, Person) else None
     if isinstance(source, np.ndarray):
-        if person is not None:
-            raise Error("an array of codes has no column that names persons; use a file, a frame or columns.")
-        if source.ndim != 2 or source.dtype.kind not in "iub" or source.shape[1] != len(schema):
-            raise Error("an array of codes has a column of whole numbers for each attribute, in the schema's order.")
+        ArrayEngine(source).check(schema, unit)
         return lambda: _array_codes(source, schema)
     if isinstance(source, Log):
         raise Error("a score is of records, and a log of sequences has none; write its segments to a file first.")

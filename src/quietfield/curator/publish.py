@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from quietfield import accounting, planning
 from quietfield.curator import mechanism
 from quietfield.curator.ledger import Ledger, now
@@ -138,6 +140,7 @@ def carried_out(source: Any, prepared: Prepared, book: Ledger | None, *, progres
     }
 
     _check_source(source, prepared)
+    notes = [lines.NOTE] if lines.is_lines(source) else []  # now: once it is paid, nothing else is to fail
     name, started = secrets.token_hex(16), now()
     paid = None
     if book is not None:
@@ -145,16 +148,19 @@ def carried_out(source: Any, prepared: Prepared, book: Ledger | None, *, progres
         charge = book.charge(name, **price, what=what, time=started)
         paid = Payment(book.id, charge.number, charge.digest)
     counts = count(source, prepared.schema, counted, unit, progress=progress)
-    notes = [lines.NOTE] if lines.is_lines(source) else []
     return _noised(prepared, counts.tables, counts.total, name, started, paid, notes)
 
 
 def _check_source(source: Any, prepared: Prepared) -> None:
     """Refuse data that is not there or lacks the columns asked for, from names and types alone: no record is read."""
     from quietfield.curator.counting import lines
+    from quietfield.curator.counting.arrays import ArrayEngine
     from quietfield.curator.counting.checks import check_columns
     from quietfield.curator.sequences import Log
 
+    if isinstance(source, np.ndarray):
+        ArrayEngine(source).check(prepared.schema, prepared.unit)
+        return
     lines.check_neighbours(source, prepared.statistics)
     if isinstance(source, Log):
         check_columns(source, source.sequences.checked(prepared.unit).columns)

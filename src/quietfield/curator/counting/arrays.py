@@ -29,8 +29,8 @@ class ArrayEngine:
         """Columns of an array have no names; their numbers stand for them."""
         return {str(i): "integer" for i in range(self.source.shape[1])}
 
-    def count(self, schema: Schema, statistics: Statistics, unit: Unit, *, progress: bool = False) -> Counts:
-        """The true tables."""
+    def check(self, schema: Schema, unit: Unit) -> None:
+        """Refuse an array that does not fit the request, by its shape alone."""
         if isinstance(unit, Person):
             raise Error("an array of codes has no column that names persons; use a frame or a dictionary of columns.")
         if self.source.shape[1] != len(schema):
@@ -38,6 +38,10 @@ class ArrayEngine:
                 f"the array has {self.source.shape[1]} columns and the schema {len(schema)} attributes; "
                 "give one column of codes for each attribute, in the schema's order."
             )
+
+    def count(self, schema: Schema, statistics: Statistics, unit: Unit, *, progress: bool = False) -> Counts:
+        """The true tables."""
+        self.check(schema, unit)
         tally = Tally(statistics, schema.domain)
         for start in range(0, self.source.shape[0], BATCH):
             batch = self.source[start : start + BATCH]

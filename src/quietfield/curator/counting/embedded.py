@@ -17,13 +17,13 @@ import numpy as np
 from quietfield.curator import sequences
 from quietfield.curator.counting.cleaning import cleaned
 from quietfield.curator.counting.mapping import Column, Mapped, Parameters, mapped
-from quietfield.curator.counting.sources import UNREADABLE, Source, source
+from quietfield.curator.counting.reading import Source
+from quietfield.curator.counting.sources import UNREADABLE, source
 from quietfield.curator.counting.spilling import spill_folder
 from quietfield.curator.counting.tally import BATCH, Counts, Tally
 from quietfield.curator.counting.values import kind_of
 from quietfield.curator.counting.waiting import waiting
 from quietfield.curator.units import GRID, ROWS_KEY, Person, Statistics, Unit
-from quietfield.errors import Error, names
 from quietfield.schema import Schema
 
 #: What gathering each person's rows may use before it goes to disk.
@@ -76,9 +76,6 @@ class DuckEngine:
 
     def attach(self, con: Any, wanted: Sequence[str], twice: bool = False) -> tuple[str, dict[str, Column]]:
         """Bring columns before a connection: a FROM clause, and each column as that clause calls it."""
-        missing = [name for name in wanted if name not in self.source.columns]
-        if missing and self.source.listed:
-            raise Error(f"the data has no column {names(missing)}; its columns are {names(self.source.columns, 30)}.")
         wanted = list(dict.fromkeys(wanted))
 
         def work() -> tuple[str, dict[str, Column]]:

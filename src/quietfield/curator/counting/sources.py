@@ -5,20 +5,19 @@ nor the categories of a frame become labels.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from quietfield.curator.counting import lines
-from quietfield.curator.counting.checks import check_dataset, check_kind
 from quietfield.curator.counting.cleaning import cleaned
 from quietfield.curator.counting.csvfiles import CsvFile, by_name
-from quietfield.curator.counting.mapping import Column
+from quietfield.curator.counting.kinds import check_dataset, check_kind, is_dataset, origin
+from quietfield.curator.counting.reading import Read, Source, unique
 from quietfield.curator.counting.statfiles import StatFile, chunks, dictionary, is_statfile
-from quietfield.curator.counting.values import column, handed, handed_type, plain, text
+from quietfield.curator.counting.values import plain, text
 from quietfield.errors import Error, FileError, names
 
 UNREADABLE = (
@@ -26,76 +25,6 @@ UNREADABLE = (
     "the file is whole and of the kind that its name says, and that there is room in memory and on disk."
 )
 CHUNK = 2**17
-
-
-@dataclass(frozen=True)
-class Read:
-    """How to read some columns: their Arrow types, and what gives them in batches.
-
-    ``table`` is a FROM clause with which DuckDB itself reads them as c0, c1, ..., where it can be trusted with them.
-    """
-
-    kinds: Sequence[Any]
-    batches: Callable[[], Iterable[Any]]
-    table: str | None = None
-
-
-@dataclass(frozen=True)
-class Source:
-    """Columns in order, and how to read some of them: ``read`` takes the names wanted and looks at no value.
-
-    ``once`` says that the records flow past a single time: what reads them twice must keep them first. ``listed`` says
-    that errors may list the columns: the first line of a file that lacks a header is a record. ``coded`` names columns
-    of numbers that stand for categories, as the file's own dictionary says.
-    """
-
-    columns: tuple[str, ...]
-    read: Callable[[Sequence[str]], Read]
-    once: bool = False
-    listed: bool = True
-    coded: frozenset[str] = frozenset()
-
-    def attach(self, con: Any, wanted: Sequence[str]) -> tuple[str, dict[str, Column]]:
-        """Bring columns before a DuckDB connection: a FROM clause, and each column as that clause calls it."""
-        import pyarrow as pa
-
-        read = self.read(wanted)
-        kinds = read.kinds
-        types = [handed_type(kind) for kind in kinds]
-        for name, kind, given in zip(wanted, kinds, types, strict=True):
-            if given is None:
-                raise Error(f"column {name!r} holds {kind}, which no rule reads; make texts, numbers or times of it.")
-        columns = {name: column(i, kind) for i, (name, kind) in enumerate(zip(wanted, kinds, strict=True))}
-        if read.table is not None:
-            return read.table, columns
-        # Where no column is wanted, the records still count.
-        schema = pa.schema([(f"c{i}", kind) for i, kind in enumerate(types)] or [("none", pa.null())])
-
-        def given_out() -> Iterator[Any]:
-            for batch in read.batches():
-                arrays = [handed(array) for array in batch.columns] or [pa.nulls(batch.num_rows)]
-                yield pa.record_batch(arrays, schema=schema)
-
-        stream = Stream(schema, given_out)
-        con.register("records", stream.reader() if self.once else stream)
-        return f"records AS t({', '.join(schema.names)})", columns
-
-
-@dataclass(frozen=True)
-class Stream:
-    """Batches that can be read again: DuckDB asks for a new stream at each scan, and some plans scan twice."""
-
-    schema: Any
-    batches: Callable[[], Iterable[Any]]
-
-    def reader(self) -> Any:
-        """The batches, to be read once."""
-        import pyarrow as pa
-
-        return pa.RecordBatchReader.from_batches(self.schema, self.batches())
-
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        return self.reader().__arrow_c_stream__(requested_schema)
 
 
 def source(data: Any) -> Source:
@@ -117,6 +46,42 @@ def source(data: Any) -> Source:
     return _arrow(data)
 
 
+def declared(data: Any) -> Source | None:
+    """The source as far as types and names tell it, without any record; None for what would have to be opened.
+
+    What is in memory is cut down to no records first: then the same steps that read it look at its types alone.
+    """
+    import pyarrow as pa
+
+    if isinstance(data, Mapping):
+        return _mapping({name: _emptied(values) for name, values in data.items()})
+    if origin(data) == ("polars", "DataFrame"):
+        return _arrow(data[:0])
+    if isinstance(data, pa.RecordBatch):
+        return _arrow(data.slice(0, 0))
+    known = (str, Path, StatFile, CsvFile, pa.Table, pa.RecordBatchReader)
+    if isinstance(data, known) or origin(data) == ("pandas", "DataFrame") or is_dataset(data):
+        return source(data)
+    return None
+
+
+def _emptied(values: Any) -> Any:
+    """A column without its values; what is none stays as it is, to be refused."""
+    if _no_column(values):
+        return values
+    if hasattr(values, "iloc"):
+        return values.iloc[:0]
+    # Of what has no type of its own nothing is looked at, not even the first value.
+    return values[:0] if hasattr(values, "dtype") or hasattr(values, "type") else []
+
+
+def _no_column(values: Any) -> bool:
+    """Whether something is no list or array with one value a record, by its type."""
+    if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
+        return True
+    return getattr(values, "ndim", 1) != 1
+
+
 def _files(path: str | Path) -> Source:
     if is_statfile(path):
         return _statfiles(StatFile(path))
@@ -125,7 +90,7 @@ def _files(path: str | Path) -> Source:
         return _csv(paths)
     if any(by_name(name) for name in paths):
         raise FileError(f"{str(path)!r} stands for files of different kinds; count one kind at a time.")
-    return Source(_unique(_parquet_schema(paths[0]).names), lambda wanted: _parquet(paths, wanted))
+    return Source(unique(_parquet_schema(paths[0]).names), lambda wanted: _parquet(paths, wanted))
 
 
 def _csv(paths: Sequence[str], how: CsvFile | None = None) -> Source:
@@ -193,7 +158,7 @@ def _read_parquet(paths: Sequence[str], every: Sequence[str], wanted: Sequence[s
 def _same_types(schemas: Iterable[tuple[Any, Any]], kinds: Mapping[str, Any]) -> list[Any]:
     """Refuse parts that do not have the same columns with the same types."""
     for part, schema in schemas:
-        found = dict(zip(_unique(schema.names), schema.types, strict=True))
+        found = dict(zip(unique(schema.names), schema.types, strict=True))
         absent = [name for name in kinds if name not in found]
         if absent:
             raise Error(f"{part} has no column {names(absent)}; all files have the same columns.")
@@ -225,14 +190,6 @@ def _parquet_schema(path: str) -> Any:
     return found
 
 
-def _unique(columns: Sequence[Any]) -> tuple[str, ...]:
-    found = tuple(str(name) for name in columns)
-    twice = [name for name in dict.fromkeys(found) if found.count(name) > 1]
-    if twice:
-        raise Error(f"the data has several columns called {names(twice)}; give each column its own name.")
-    return found
-
-
 def _arrow(data: Any) -> Source:
     import pyarrow as pa
     import pyarrow.dataset as ds
@@ -250,7 +207,7 @@ def _arrow(data: Any) -> Source:
         return pa.table(data) if hasattr(data, "__len__") else pa.RecordBatchReader.from_stream(data)
 
     stream = cleaned(opened, UNREADABLE)
-    columns = _unique(stream.schema.names)
+    columns = unique(stream.schema.names)
 
     def read(wanted: Sequence[str]) -> Read:
         if isinstance(stream, ds.Dataset):
@@ -278,9 +235,13 @@ def _dataset(data: Any, wanted: Sequence[str]) -> Read:
 def _mapping(data: Mapping[str, Any]) -> Source:
     import pyarrow as pa
 
+    unique(data)
     for name, values in data.items():
-        if isinstance(values, str | bytes | Mapping) or not isinstance(values, Iterable):
-            raise Error(f"column {name!r} is a {type(values).__name__}; give a list or an array, one value a record.")
+        if _no_column(values):
+            flat = "" if getattr(values, "ndim", 1) == 1 else f" of {values.ndim} dimensions"
+            raise Error(
+                f"column {name!r} is a {type(values).__name__}{flat}; give a list or an array, one value a record."
+            )
     columns = cleaned(lambda: {str(name): _column(values) for name, values in data.items()}, UNREADABLE)
     if len({len(column) for column in columns.values()}) > 1:
         raise Error("the columns of the records differ in length; each holds one value a record.")
@@ -291,7 +252,7 @@ def _pandas(frame: Any) -> Source:
     """A frame, slice by slice, so that no second copy of it is made."""
     import pyarrow as pa
 
-    columns = _unique(frame.columns)
+    columns = unique(frame.columns)
 
     def read(wanted: Sequence[str]) -> Read:
         series = [frame.iloc[:, columns.index(name)] for name in wanted]
