@@ -322,7 +322,8 @@ def test_a_dry_run_says_what_would_remain(here: Path, capsys: pytest.CaptureFixt
     assert qf.Ledger("budget.db").spent == 0
     assert main([*PAID, "--epsilon", "0.25", "--dry-run", "--json"]) == 0
     account = json.loads(capsys.readouterr().out)["ledger"]
-    assert (account["counts"], account["cost"], account["remaining_afterwards"]) == ("epsilon", "1/4", "3/4")
+    assert (account["accounting"], account["cost"], account["remaining"]) == ("pure", "1/4", "1")
+    assert account["afterwards"] == {"spent": "1/4", "remaining": "3/4"}
     qf.Ledger.create("zcdp.db", epsilon=1, delta="1e-6", unit=qf.Rows(1), accounting_by="zcdp")
     gaussian = ["--noise", "gaussian", "--delta", "1e-6", "--epsilon", "1"]
     assert main([*RELEASE, *gaussian, "--ledger", "zcdp.db", "--dry-run"]) == 0

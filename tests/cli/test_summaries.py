@@ -8,6 +8,7 @@ import pytest
 
 import quietfield as qf
 from quietfield.cli import main
+from quietfield.cli.summaries import PROMISE
 
 pytest.importorskip("duckdb")
 pytest.importorskip("opendp")
@@ -43,7 +44,7 @@ def test_a_release(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     expected = {"kind": "laplace", "scale": noise.scale, "std": noise.std}
     assert content["tables"] == [{"cliques": [["age", "sex"]], "cells": 6, "noise": expected}]
     assert (content["signed"], content["signer"]) == (False, None)
-    assert content["ledger"] == {"id": qf.Ledger("pure.db").id, "charge": 1}
+    assert content["ledger"] == {"id": qf.Ledger("pure.db").id, "number": 1}
     assert content["notes"] == list(release.notes)
     assert len(content["warnings"]) == 1
     assert "no clique holds 'spare'" in content["warnings"][0]
@@ -70,19 +71,22 @@ def test_verify_tells_the_same(here: Path, capsys: pytest.CaptureFixture[str]) -
     domain = qf.Domain({"a": 2})
     qf.Release.from_tables(domain, {"a": [3.0, 4.0]}, noise=qf.Laplace(1.0)).save("elsewhere.qfr")
     assert main(["verify", "elsewhere.qfr", "--json"]) == 0
-    assert "epsilon" not in json.loads(capsys.readouterr().out)
+    elsewhere = json.loads(capsys.readouterr().out)
+    assert list(elsewhere) == list(verified)
+    assert [elsewhere[name] for name in PROMISE] == [None] * len(PROMISE)
+    assert set(PROMISE) <= set(verified)
 
 
 @pytest.mark.parametrize(
-    ("words", "counts"),
+    ("words", "accounting"),
     [
-        (["--ledger", "pure.db"], "epsilon"),
-        (["--ledger", "zcdp.db", "--noise", "gaussian", "--delta", "1e-6"], "rho"),
+        (["--ledger", "pure.db"], "pure"),
+        (["--ledger", "zcdp.db", "--noise", "gaussian", "--delta", "1e-6"], "zcdp"),
         (["--no-ledger"], None),
     ],
 )
 def test_a_dry_run_tells_what_the_release_then_is(
-    words: list[str], counts: str | None, here: Path, capsys: pytest.CaptureFixture[str]
+    words: list[str], accounting: str | None, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     planned = told([*words, "--epsilon", "0.25", "--dry-run"], capsys)
     made = told([*words, "--epsilon", "0.25", "--out", "r.qfr"], capsys)
@@ -90,10 +94,17 @@ def test_a_dry_run_tells_what_the_release_then_is(
     for name in ("epsilon", "delta", "rho", "sensitivity", "neighbours", "unit", "protects", "tables", "warnings"):
         assert planned[name] == made[name]
     assert (planned["total"]["noise"] is None) == (made["total"] is None)
-    if counts is None:
+    if accounting is None:
         assert planned["ledger"] is made["ledger"] is None
         return
-    book = qf.Ledger(words[1])
-    assert planned["ledger"]["counts"] == counts
+    assert planned["ledger"]["accounting"] == accounting
     assert planned["ledger"]["spent"] == "0"
-    assert planned["ledger"]["remaining_afterwards"] == str(book.remaining)
+    assert planned["ledger"]["remaining"] == planned["ledger"]["total"]
+    assert main(["ledger", "show", words[1], "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    for name in ("id", "accounting", "total"):
+        assert planned["ledger"][name] == shown[name]
+    assert planned["ledger"]["afterwards"] == {name: shown[name] for name in ("spent", "remaining")}
+    (charge,) = shown["charges"]
+    assert (planned["ledger"]["cost"], made["ledger"]["number"]) == (charge["cost"], charge["number"])
+    assert shown["against"] == {}

@@ -92,7 +92,7 @@ def show(
                  "delta": None if c.delta is None else str(c.delta), "cost": str(c.cost), "what": c.what}
                 for c in charges
             ],
-            **({"against": found} if releases else {}),
+            "against": found,
         }  # fmt: skip
         typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
         raise typer.Exit(1 if gone else 0)

@@ -66,9 +66,9 @@ def plan(
             "parameters": parameters,
             "available_bytes": free,
             "fits": not advice,
+            "tables": None if epsilon is None else [table.to_dict() for table in tables],
+            "total": None if epsilon is None else reason,
         }
-        if epsilon is not None:
-            content |= {"tables": [table.to_dict() for table in tables], "total": reason}
         typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
         return
     rows = {

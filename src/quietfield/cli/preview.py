@@ -87,9 +87,8 @@ def preview(
     if svg is not None:
         write_atomically(svg, found.svg(measure, wanted).encode())  # type: ignore[arg-type]
     if as_json:
-        content = found.to_dict()
-        if needed:
-            content["needed"] = {kind: answer.to_dict() for kind, answer in needed.items()}
+        answers = {kind: answer.to_dict() for kind, answer in needed.items()}
+        content = {**found.to_dict(), "needed": answers or None}
         typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
         return
     for line in found.lines():

@@ -136,12 +136,11 @@ def _content(
     ends: "tuple[np.ndarray, np.ndarray] | None",
     why: str,
 ) -> dict[str, Any]:
-    rows: list[dict[str, Any]] = [
-        {"labels": list(cell), "probability": float(share)} for cell, share in zip(cells, shares, strict=True)
+    lows, highs = [[None] * len(cells)] * 2 if ends is None else (end.tolist() for end in ends)
+    rows = [
+        {"labels": list(cell), "probability": float(share), "low": low, "high": high}
+        for cell, share, low, high in zip(cells, shares, lows, highs, strict=True)
     ]
-    if ends is not None:
-        for row, low, high in zip(rows, *ends, strict=True):
-            row |= {"low": float(low), "high": float(high)}
     level_or_none = None if ends is None else level
     said = {"attributes": wanted, "given": known, "level": level_or_none, "no_error_bars": why or None}
     return {**said, "cells": rows}

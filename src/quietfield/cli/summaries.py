@@ -1,4 +1,7 @@
-"""What ``release --json`` and ``verify --json`` write: data, no sentences to take apart; exact numbers as texts."""
+"""What ``release --json`` and ``verify --json`` write: data, no sentences to take apart; exact numbers as texts.
+
+What a ledger holds has the names that ``ledger show --json`` gives it. A key is always there, with null for nothing.
+"""
 
 from fractions import Fraction
 from math import prod
@@ -11,6 +14,9 @@ if TYPE_CHECKING:
     from quietfield.noise import Noise
     from quietfield.releases import Release
 
+#: What a promise says.
+PROMISE = ("epsilon", "delta", "rho", "sensitivity", "neighbours", "unit", "protects")
+
 
 def of_release(release: "Release", out: Path, warnings: tuple[str, ...]) -> dict[str, Any]:
     """A release that was made and written."""
@@ -22,15 +28,15 @@ def of_release(release: "Release", out: Path, warnings: tuple[str, ...]) -> dict
         "total": None
         if release.total_part is None
         else {"value": release.total, "public": release.total_is_public, "noise": _noise(release.total_noise)},
-        "ledger": None if paid is None else {"id": paid.id, "charge": paid.number},
+        "ledger": None if paid is None else {"id": paid.id, "number": paid.number},
         "warnings": list(warnings),
     }
 
 
 def of_promise(release: "Release") -> dict[str, Any]:
-    """Who signed a release and what it promises; nothing of the latter where its tables were noised elsewhere."""
+    """Who signed a release and what it promises; null for the latter where its tables were noised elsewhere."""
     claim = release.claim
-    promised = {}
+    promised: dict[str, Any] = dict.fromkeys(PROMISE)
     if claim is not None:
         promised = {
             **_promise(claim.epsilon, claim.delta, claim.rho, claim.l1, claim.l2_squared),
@@ -51,11 +57,12 @@ def of_plan(prepared: "Prepared", book: "Ledger | None") -> dict[str, Any]:
         spent = book.spent
         account = {
             "id": book.id,
-            "counts": "epsilon" if book.accounting == "pure" else "rho",
+            "accounting": book.accounting,
             "total": str(book.total),
             "spent": str(spent),
+            "remaining": str(book.total - spent),
             "cost": str(cost),
-            "remaining_afterwards": str(book.total - spent - cost),
+            "afterwards": {"spent": str(spent + cost), "remaining": str(book.total - spent - cost)},
         }
     tables = zip(counted.tables, plan.noises, strict=False)  # one more noise is that of the total
     return {
