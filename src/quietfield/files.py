@@ -66,6 +66,37 @@ def neighbour(path: Path) -> Iterator[Path]:
         TEMPORARY.discard(made)
 
 
+def put(made: Path, path: str | Path, *, replace: bool) -> None:
+    """Give a finished archive its name. Unless it may ``replace`` another archive, whatever has that name stays.
+
+    Between a look whether a name is free and the writing others may take it, so the system is asked for both at once.
+    """
+    path = Path(path)
+    try:
+        if replace:
+            check_replaceable(path)
+            os.replace(made, path)
+            return
+        try:
+            os.link(made, path)
+        except FileExistsError:
+            raise
+        except OSError:  # some file systems have no links: there the name is claimed by an empty file first
+            with open(path, "xb"):
+                pass
+            os.replace(made, path)
+    except FileExistsError:
+        raise FileError(f"{path} is there already, and it is not replaced; choose another path.") from None
+    except OSError as error:
+        raise FileError(f"cannot write {path}: {error.strerror}; choose a path that you may write to.") from None
+
+
+def check_replaceable(path: Path) -> None:
+    """Refuse a path at which a file is that is no archive of ours."""
+    if path.exists() and not path.is_dir() and archive_kind(path) is None:
+        raise FileError(f"{path} exists and is not a quietfield file, so it is not replaced; choose another path.")
+
+
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Wait for other processes that hold this lock, and hold it: a file that is there while somebody does.
@@ -174,8 +205,7 @@ def pack(kind: str, version: int, content: Mapping[str, Any], tables: "list[np.n
 
 def write_archive(path: str | Path, members: Mapping[str, bytes]) -> None:
     """Write members into one zip, atomically. An existing file is replaced only if it is such an archive."""
-    if Path(path).exists() and not Path(path).is_dir() and archive_kind(path) is None:
-        raise FileError(f"{path} exists and is not a quietfield file, so it is not replaced; choose another path.")
+    check_replaceable(Path(path))
     write_atomically(path, _archive(members))
 
 

@@ -493,7 +493,7 @@ def test_a_dry_run_finds_out_whether_the_data_are_there_and_looks_at_nothing(fol
     assert "the data are there and were not looked at" in capsys.readouterr().out
     assert main(["release", "data.*", *dry, "--delimiter", ";"]) == 0
     assert main(["release", "data.csv", *dry, "--out", "schema.json"]) == 1
-    assert "which this release reads" in capsys.readouterr().err
+    assert "which this command reads" in capsys.readouterr().err
     assert Ledger("budget.db").spent == 0
 
 
@@ -546,3 +546,93 @@ def test_python_and_the_command_line_warn_of_the_same_once(folder, codes, capsys
 def test_preparing_reads_no_record():
     prepared = publish.prepare(SCHEMA, PAIRS, epsilon=1, unit=qf.Rows(1))
     assert prepared.plan.epsilon == 1
+
+
+# What is paid for is not lost
+
+
+def during_the_count(monkeypatch, happens):
+    """Let something happen after the charge and before the release is written."""
+    from quietfield.curator import counting
+
+    real = counting.count
+
+    def count(*arguments, **settings):
+        found = real(*arguments, **settings)
+        happens()
+        return found
+
+    monkeypatch.setattr(counting, "count", count)
+
+
+def kept(said, spent=Fraction(1, 4)):
+    """The release that an error says it has kept: it is whole, and the charge is its own."""
+    assert said.startswith("Error: ")
+    assert "the charge stands, and a second run would be charged again" in said
+    path = said.partition("it is kept in ")[2].partition(":")[0]
+    release = qf.Release.load(path)
+    book = Ledger("budget.db")
+    assert (book.spent, book.missing([release]), path.endswith(f"{release.id}.qfr")) == (spent, (), True)
+    return path
+
+
+PAYING = [*ASKED, "--epsilon", "0.25", "--ledger", "budget.db", "--out", "x.qfr"]
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]])
+def test_a_file_that_appears_at_out_during_the_count_stays_and_the_release_is_kept(folder, monkeypatch, capsys, force):
+    during_the_count(monkeypatch, lambda: (folder / "x.qfr").write_text("mine"))
+    assert main([*PAYING, *force]) == 1
+    assert kept(capsys.readouterr().err).startswith("x.qfr.")
+    assert (folder / "x.qfr").read_text() == "mine"
+    assert sorted(path.name for path in folder.glob(".*")) == []
+
+
+def test_two_runs_with_one_out_keep_both_releases(folder, monkeypatch, capsys):
+    first = qf.release(np.zeros((5, 3), int), SCHEMA, PAIRS, epsilon=1, unit=qf.Rows(1), ledger=None)
+    during_the_count(monkeypatch, lambda: first.save("x.qfr"))
+    assert main(PAYING) == 1
+    path = kept(capsys.readouterr().err)
+    assert qf.Release.load("x.qfr").id == first.id != qf.Release.load(path).id
+    assert main([*PAYING, "--force"]) == 0  # whoever says it has it replaced
+    assert qf.Release.load("x.qfr").id != first.id
+
+
+def test_a_folder_that_vanishes_leaves_the_release_here(folder, monkeypatch, capsys):
+    (folder / "out").mkdir()
+    during_the_count(monkeypatch, (folder / "out").rmdir)
+    assert main([*PAYING[:-1], "out/x.qfr", "--json"]) == 1
+    said = json.loads(capsys.readouterr().out)
+    (path,) = folder.glob("x.qfr.*.qfr")
+    assert path.name in json.dumps(said)
+    assert not Ledger("budget.db").missing([qf.Release.load(path)])
+
+
+def test_data_that_move_after_the_count_do_not_matter(folder, monkeypatch):
+    during_the_count(monkeypatch, lambda: os.rename("data.csv", "elsewhere.csv"))
+    assert main(PAYING) == 0
+    assert any("one row is one line" in note for note in qf.Release.load("x.qfr").notes)
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_where_there_are_no_links_a_name_is_claimed(folder, monkeypatch, capsys, taken):
+    def no_links(*_, **__):
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)
+    if taken:
+        during_the_count(monkeypatch, lambda: (folder / "x.qfr").write_text("mine"))
+    assert main(PAYING) == (1 if taken else 0)
+    if taken:
+        assert (folder / "x.qfr").read_text() == "mine"
+        kept(capsys.readouterr().err)
+    else:
+        assert qf.Release.load("x.qfr").check_claim()
+
+
+def test_a_dry_run_refuses_what_the_release_would(folder, capsys):
+    closed = qf.Schema({name: qf.Cuts([1], null="other", unknown="other") for name in "abc"})
+    closed.save("schema.json")
+    for more in (["--dry-run"], ["--out", "x.qfr"]):
+        assert main([*ASKED, "--epsilon", "1", "--no-ledger", "--neighbours", "replace", *more]) == 1
+        assert "give the records as Parquet" in capsys.readouterr().err

@@ -11,8 +11,11 @@ import typer
 from quietfield.cli import config as configuration
 
 if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
     from quietfield.curator.ledger import Ledger
     from quietfield.curator.publish import Prepared
+    from quietfield.releases import Release
 
 app = typer.Typer()
 
@@ -69,9 +72,10 @@ def release(
     as_json: Annotated[bool, typer.Option("--json", help="Write the summary as JSON.")] = False,
 ) -> None:
     """Count, pay, add noise, and write a file that may be published."""
-    from quietfield.cli import arguments, summaries
+    from quietfield.cli import arguments, outputs, summaries
     from quietfield.cli.ledger import opened
     from quietfield.curator import publish
+    from quietfield.curator.counting import lines
     from quietfield.curator.counting.checks import check_there
     from quietfield.errors import Error
     from quietfield.keys import load_private
@@ -97,11 +101,17 @@ def release(
     cliques = arguments.structure(structure, known.domain)
     signer = None if key is None else load_private(key)
     prepared = publish.prepare(known, cliques, **asked)
+    lines.check_neighbours(records, prepared.statistics)
     arguments.warn(*prepared.warnings)
     book = None if ledger is None else opened(ledger)
     if out is not None:
-        read = [schema, *(path for path in (ledger, key, weights, config) if path is not None), Path(structure)]
-        _check_out(out, [data, *map(Path, glob(str(data), recursive=True)), *read], force)
+        reads = [schema, *(path for path in (key, weights, config) if path is not None), Path(structure)]
+        if ledger is not None:
+            reads += [
+                ledger,
+                *(ledger.with_name(ledger.name + end) for end in ("-journal", "-wal", "-shm")),
+            ]  # SQLite's
+        outputs.check(out, "release", force, [data, *map(Path, glob(str(data), recursive=True)), *reads])
     if dry_run:
         planned = _planned(prepared, book, neighbours)
         _show(summaries.of_plan(prepared, book) if as_json else planned, as_json)
@@ -109,8 +119,7 @@ def release(
     if out is None:
         raise Error("say where the release goes: --out FILE.")
     found = publish.carried_out(records, prepared, book, progress=progress)
-    found.save(out, signer)
-    loaded = type(found).load(out)
+    loaded = _kept(found, out, signer, force, paid=book is not None)
     if as_json:
         _show(summaries.of_release(loaded, out, prepared.warnings), as_json)
         return
@@ -124,16 +133,44 @@ def _said(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _check_out(out: Path, read: list[Path], force: bool) -> None:
-    """Refuse an output that could not be written or would replace something; before the charge, which is for good."""
-    from quietfield.cli import arguments, outputs
-    from quietfield.errors import FileError
+def _kept(found: "Release", out: Path, signer: "Ed25519PrivateKey | None", force: bool, paid: bool) -> "Release":
+    """Write a release and read it back. Where its path is taken or lost meanwhile, it is kept under another name.
 
-    for path in read:
-        beside = [path, *(path.with_name(path.name + end) for end in ("-journal", "-wal", "-shm"))]  # SQLite's files
-        if any(arguments.same_file(out, one) for one in beside):
-            raise FileError(f"--out {out} is {path}, which this release reads; choose another path.")
-    outputs.check(out, "release", force)
+    It is paid for, and its noise cannot be drawn a second time: whatever happens, it must not be lost.
+    """
+    from quietfield.errors import Error, FileError
+
+    try:
+        return _written(found, out, signer, force)
+    except (Error, OSError) as error:
+        reason = str(error).rstrip(".")
+    stands = (
+        "the charge stands, and a second run would be charged again" if paid else "a second run spends as much again"
+    )
+    name = f"{out.name[:40]}.{found.id}.qfr"  # a name has at most 255 bytes
+    for other in (out.parent / name, Path(name)):
+        try:
+            _written(found, other, signer, force=False)
+        except (Error, OSError):
+            continue
+        raise FileError(
+            f"{reason}. The release is made and {stands}; it is kept in {other}: move it where you want it."
+        )
+    raise FileError(
+        f"{reason}. The release was made and {stands}, but it could not be written to {name} either: it is lost."
+    )
+
+
+def _written(found: "Release", out: Path, signer: "Ed25519PrivateKey | None", force: bool) -> "Release":
+    """A release in a file, as it reads from there: under another name until it is whole."""
+    from quietfield.files import check_writable, neighbour, put
+
+    check_writable(out)
+    with neighbour(out) as made:
+        found.save(made, signer)
+        loaded = type(found).load(made)
+        put(made, out, replace=force)
+    return loaded
 
 
 def _planned(prepared: "Prepared", book: "Ledger | None", neighbours: str) -> dict[str, Any]:
