@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import quietfield as qf
 from quietfield import evaluation, structures
 from quietfield.errors import Error
+from quietfield.learning.problem import can_be_learned
 
 
 @pytest.fixture(scope="module")
@@ -200,3 +201,12 @@ def test_tables_without_noise_agree_but_for_rounding():
             tables = {("a", "b"): counts, ("a",): counts.sum(1) + more * np.eye(3)[0]}
             check = evaluation.goodness_of_fit(qf.Release.from_tables(domain, tables, noise), model)
             assert (check.agreement < 0.01) == rare
+
+
+def test_a_release_of_noise_alone_can_be_checked():
+    """Of its simulations some come out with fewer than no records, which no model could be learned from."""
+    simulation = qf.simulate("chain", attributes=4, states=3, records=50, epsilon=0.02)
+    unknown = (replace(release, total_part=None) for release in simulation.releases(12))
+    release = next(one for one in unknown if can_be_learned(one))
+    found = qf.goodness_of_fit(release, qf.fit_random_tables(release.domain, release.structure, seed=0))
+    assert 0 < found.p_value <= 1

@@ -12,7 +12,7 @@ from scipy import stats
 
 import quietfield as qf
 from quietfield import structures
-from quietfield.errors import Error, FileError
+from quietfield.errors import Error, FileError, TooLarge
 from quietfield.files import write_archive
 from tests.brute_force import COMPILED, joint, marginal, models, possible
 
@@ -378,3 +378,9 @@ class TestLoopyModels:
         model = qf.Model(qf.Domain(dict.fromkeys(names, 2), rules), {(n,): [0.0, 0.0] for n in names}, method="loopy")
         with pytest.raises(Error, match="burn_in"):
             model.sample(200, seed=0, burn_in=1)
+
+
+def test_more_records_than_memory_holds_are_refused():
+    model = qf.simulate("chain", attributes=3, states=2).model
+    with pytest.raises(TooLarge, match=r"1,000,000,000,000,000 records of 3 attributes need about 3 PB"):
+        model.sample(10**15)

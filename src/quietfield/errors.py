@@ -11,7 +11,7 @@ class Error(Exception):
 
 
 class TooLarge(Error):
-    """A model whose exact inference would not fit in memory; the message gives its figures and the way out."""
+    """Work that would not fit in memory; the message gives its figures and the way out."""
 
     exit_code = 4
 

@@ -20,7 +20,7 @@ from math import prod, sqrt
 from typing import TYPE_CHECKING
 
 from quietfield.domain import Clique
-from quietfield.errors import Error
+from quietfield.errors import CannotLearn, Error
 from quietfield.noise import Laplace, Noise
 from quietfield.releases import Release, Table
 from quietfield.sampling import whole
@@ -221,11 +221,14 @@ def _fit(release: Release, model: "Model", draws: int, refits: int, seed: int) -
     import numpy as np
 
     from quietfield.learning import fit
-    from quietfield.learning.problem import estimate_total
+    from quietfield.learning.problem import can_be_learned, estimate_total
 
     total = estimate_total(release)
     observed = _misfit(release, model, total)
-    simulated = _simulated(release, model, total, refits or draws, seed)
+    # Where noise is nearly all, some come out with a number of records below zero; the release at hand did not.
+    simulated = [r for r in _simulated(release, model, total, refits or draws, seed) if can_be_learned(r)]
+    if not simulated:
+        raise CannotLearn("the noise of this release is larger than its data, so that no fit to it can be checked.")
     if refits:
         method, how = (model.report.method, model.report.inference) if model.report else ("map", model.method)
         learned = fit(simulated, method, inference=how)

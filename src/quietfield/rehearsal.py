@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from quietfield.domain import Clique, Domain
-from quietfield.errors import Error, many
+from quietfield.errors import many
 from quietfield.model import Model
 from quietfield.noise import Gaussian, Noise
 from quietfield.releases import Release, Table, Total
@@ -253,7 +253,7 @@ def _learned(releases: Sequence[Release], deadline: float | None, seconds: float
     """Models, or None for each release that none can be learned from. Without a deadline, the time begins after the
     first round, which compiles."""
     from quietfield.learning import fit
-    from quietfield.learning.problem import estimate_total
+    from quietfield.learning.problem import can_be_learned
 
     def look(_: object) -> None:
         nonlocal deadline
@@ -262,13 +262,7 @@ def _learned(releases: Sequence[Release], deadline: float | None, seconds: float
         elif time.perf_counter() > deadline:
             raise TimeUp
 
-    usable = []
-    for i, release in enumerate(releases):
-        try:
-            estimate_total(release)
-        except Error:
-            continue
-        usable.append(i)
+    usable = [i for i, release in enumerate(releases) if can_be_learned(release)]
     if not usable:
         return [None] * len(releases)
     # Another one stands in for what cannot be used: a batch of another size would be compiled anew.

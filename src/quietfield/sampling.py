@@ -14,14 +14,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from quietfield.domain import Domain
-from quietfield.errors import Error
+from quietfield.errors import Error, TooLarge
 from quietfield.inference.elimination import Factor, conditionals
+from quietfield.inference.memory import available_memory, readable_bytes
 
 CHUNK = 1 << 16  # records drawn at a time: columns of this length stay in a core's cache
 
 
 def ancestral(domain: Domain, factors: Sequence[Factor], count: int, seed: int | None) -> list[np.ndarray]:
     """Independent exact records, as one column of codes an attribute."""
+    _check_memory(domain, count)
     drawn = [_Draw(domain, *part) for part in conditionals(domain.shape, factors)]
     inside = {draw.attribute for draw in drawn}
     free = [v for v in range(len(domain)) if v not in inside]
@@ -44,6 +46,15 @@ def ancestral(domain: Domain, factors: Sequence[Factor], count: int, seed: int |
         for done in [pool.submit(fill, *job) for job in zip(starts, root.spawn(len(starts)), strict=True)]:
             done.result()
     return columns
+
+
+def _check_memory(domain: Domain, count: int) -> None:
+    need = count * sum(np.dtype(_code_type(size)).itemsize for size in domain.shape)
+    if need > available_memory():
+        raise TooLarge(
+            f"{count:,} records of {len(domain)} attributes need about {readable_bytes(need)}, and "
+            f"{readable_bytes(available_memory())} is free; draw fewer at a time, each time with another seed."
+        )
 
 
 class _Draw:
@@ -135,6 +146,7 @@ def gibbs(
     ``start`` gives each attribute's distribution for the first state. Attributes that share no factor are updated
     together, so a sweep takes a few array operations even in large models.
     """
+    _check_memory(domain, count)
     chains, burn_in, thin = whole("chains", chains, 2), whole("burn_in", burn_in, 0), whole("thin", thin, 1)
     chains = max(2, min(chains, count))
     rounds = -(-count // chains)

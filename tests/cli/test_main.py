@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import types
@@ -177,6 +178,40 @@ def test_an_interrupted_command_leaves_at_once(
     assert main() == 130
     assert left == [130]
     assert capfd.readouterr().err == "Interrupted.\n"
+
+
+def test_an_interrupt_that_an_engine_made_an_error_of(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Ctrl-C in a callback of DuckDB comes back as an error of DuckDB."""
+
+    def body() -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise Error("the data could not be read.") from None
+
+    left: list[int] = []
+    plant(body)
+    monkeypatch.setattr(sys, "argv", ["quietfield", "planted"])
+    monkeypatch.setattr(os, "_exit", left.append)
+    assert main() == 130
+    assert left == [130]
+    assert capfd.readouterr().err == "Interrupted.\n"
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")
+@pytest.mark.parametrize("flags", [[], ["--json"]])
+def test_a_standard_output_that_is_closed_or_full(flags: list[str]) -> None:
+    command = [sys.executable, "-m", "quietfield", "plan", "--help" if not flags else "nothing.json", *flags]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False, timeout=60)
+    assert done.returncode in (1, 2)
+    assert b"Traceback" not in done.stderr
+    assert done.stderr.strip()
+    shell = ["sh", "-c", '"$0" -m quietfield --version >&-', sys.executable]
+    done = subprocess.run(shell, stderr=subprocess.PIPE, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_a_command_that_ends_well(plant: Plant, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -161,14 +161,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return code
     from quietfield.cli.interrupts import Interrupts
 
-    with Interrupts(lambda: _leave(as_json)):
-        code = _run(said, options, as_json)
+    with Interrupts(lambda: _leave(as_json)) as interrupts:
+        code = _run(said, options, as_json, interrupts.raised.is_set)
         if code == INTERRUPTED:
             _leave(as_json)  # at once: if its compiler was interrupted, JAX may crash while Python shuts down
         return code
 
 
-def _run(said: list[str], options: list[str], as_json: bool) -> int:
+def _run(said: list[str], options: list[str], as_json: bool, interrupted: Callable[[], bool] = lambda: False) -> int:
     settings = Settings()
     if "--debug" in options:  # wherever it stands
         said = ["--debug", *(word for word in options if word != "--debug"), *said[len(options) :]]
@@ -190,6 +190,8 @@ def _run(said: list[str], options: list[str], as_json: bool) -> int:
         _silence()
         return FAILED
     except Exception as error:  # noqa: BLE001  # the last line of defence: whatever it is, it is told in one sentence
+        if interrupted():  # in a callback of an engine, which made an error of its own of it
+            return INTERRUPTED
         if settings.debug:
             print(debug_text(error), file=sys.stderr)
         code = error.exit_code if isinstance(error, Error) else FAILED
@@ -202,7 +204,7 @@ def _run(said: list[str], options: list[str], as_json: bool) -> int:
 def _show_json(message: str, code: int) -> None:
     try:
         print(json.dumps({"error": message, "exit_code": code}, ensure_ascii=False), flush=True)
-    except BrokenPipeError:
+    except OSError:  # nobody reads it, or there is no room for it: the sentence and the exit code tell as much
         _silence()
 
 
@@ -211,6 +213,9 @@ def _ended(end: SystemExit) -> int:
         _flush()
     except BrokenPipeError:
         _silence()
+        return FAILED
+    except Error as error:
+        print(f"Error: {error}", file=sys.stderr)
         return FAILED
     if end.code is None or isinstance(end.code, int):
         return end.code or 0
@@ -233,7 +238,18 @@ def _leave(as_json: bool) -> None:
 
 
 def _flush() -> None:
-    sys.stdout.flush()  # here, where a closed pipe can be dealt with, and not while Python shuts down
+    """Here, where a closed pipe can be dealt with, and not while Python shuts down."""
+    if sys.stdout is None:  # closed by whoever called
+        return
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _silence()
+        raise Error(
+            f"cannot write to the standard output: {error.strerror}. What was asked for is done, but not all is shown."
+        ) from None
 
 
 def _silence() -> None:

@@ -232,6 +232,14 @@ def shape_of(
     return Shape(domain, groups, gaussian, excluded, inference.engine(domain, cliques, method, **dict(options)))
 
 
+def can_be_learned(release: Release) -> bool:
+    """Whether the number of records comes out positive, without which there is no model."""
+    try:
+        return estimate_total(release) > 0
+    except CannotLearn:
+        return False
+
+
 def estimate_total(release: Release) -> float:
     """N: the public number; or the mean of the noisy total and of all table sums, weighted by their noise.
 
