@@ -175,6 +175,8 @@ def compare(
     >>> [row.name for row in found.rows], found.rows[1].kl < 0.01
     (['map', 'naive'], True)
     """
+    from quietfield.learning import check_methods, fit
+
     given = dict(models or {})
     strange = next((name for name, model in given.items() if not isinstance(model, Model)), None)
     if strange is not None:
@@ -194,8 +196,6 @@ def compare(
             "release that it was learned from."
         )
     if release is not None:
-        from quietfield.learning import fit
-
         for method in wanted:
             given[method] = fit(release, method, inference=inference, progress=progress)
     first = next(iter(given.values()))
@@ -213,17 +213,6 @@ def compare(
             "there, since a model follows the chance in who was counted"
         )
     return Comparison(rows, given, kl, tuple(notes))
-
-
-def check_methods(methods: Sequence[str], inference: str) -> None:
-    """Refuse an unknown method of learning or inference: at once, and not when its turn comes after long fits."""
-    from quietfield.inference import check_options
-    from quietfield.learning import METHODS
-
-    strange = [method for method in methods if method not in METHODS]
-    if strange:
-        raise Error(f"{strange[0]!r} is not a learning method; expected one of {names(METHODS)}.")
-    check_options(inference, {})
 
 
 def _tables_of(release: "Release | None", models: Mapping[str, Model]) -> list[Clique]:

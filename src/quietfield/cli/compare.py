@@ -30,13 +30,14 @@ def compare(
     from quietfield.cli import outputs
     from quietfield.errors import Error
     from quietfield.files import archive_kind, write_atomically
+    from quietfield.learning import check_methods
     from quietfield.model import Model, load
     from quietfield.releases import Release
 
     wanted = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
     if methods is not None and not wanted:
         raise Error("--methods names methods separated by commas, such as map,naive; it is empty.")
-    comparison.check_methods(wanted or (), inference)
+    check_methods(wanted or (), inference)
     outputs.picture(svg, force)
     release = None
     models: dict[str, Model] = {}

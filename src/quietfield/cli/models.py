@@ -29,11 +29,10 @@ def fit(
 
     from quietfield import learning
     from quietfield.cli import outputs
-    from quietfield.comparison import check_methods
     from quietfield.releases import Release
 
     outputs.check(out, "model", force, [release])  # before the work, not after it
-    check_methods([method], inference)
+    learning.check_methods([method], inference)
     loaded = Release.load(release) if trust is None else Release.load(release, trust=trust)
     model = learning.fit(loaded, method, inference=inference, progress=sys.stderr.isatty())
     model.save(out)

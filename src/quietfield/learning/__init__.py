@@ -1,6 +1,6 @@
 """From a release to a model: one call, several methods, one loop that drives them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from importlib import import_module
 from math import inf
@@ -18,6 +18,21 @@ if TYPE_CHECKING:
 
 #: Every learner, by the name that users type: its module here, and its class.
 METHODS = {"map": ("map", "Map"), "cgm": ("cgm", "Cgm"), "naive": ("naive", "Naive"), "cgm-nlbp": ("nlbp", "Nlbp")}
+
+
+def check_methods(methods: Iterable[str], inference: str) -> None:
+    """Refuse an unknown method of learning or inference: at once, and not when its turn comes after long fits.
+
+    >>> check_methods(["mpa"], "exact")
+    Traceback (most recent call last):
+    quietfield.errors.Error: 'mpa' is not a learning method; expected one of 'map', 'cgm', 'naive', 'cgm-nlbp'.
+    """
+    from quietfield.inference import check_options
+
+    for method in methods:
+        if method not in METHODS:
+            raise Error(f"{method!r} is not a learning method; expected one of {names(METHODS)}.")
+    check_options(inference, {})
 
 
 def _learner(method: str, options: dict[str, Any]) -> "Learner":
@@ -91,8 +106,7 @@ def fit(
     """
     from quietfield.releases import Release
 
-    if method not in METHODS:
-        raise Error(f"{method!r} is not a learning method; expected one of {names(METHODS)}.")
+    check_methods([method], inference)
     releases = [release] if isinstance(release, Release) else list(release)
     strange = next((each for each in releases if not isinstance(each, Release)), None)
     if strange is not None:
