@@ -159,6 +159,21 @@ def test_mistakes_are_told_before_anything_is_read(words, said, here, capsys):
     assert names(".") == {"r.qfr", "m.qfm"}
 
 
+def test_what_cannot_be_removed_of_an_earlier_export_is_told(here, capsys, monkeypatch):
+    assert main(["export", "m.qfm", "--out", "t"]) == 0
+    unlink = Path.unlink
+
+    def held(path, missing_ok=False):
+        if path.name == "privacy.txt":
+            raise PermissionError(13, "Permission denied")
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", held)
+    assert main(["export", "r.qfr", "--out", "t", "--force"]) == 1
+    assert "t is whole, but privacy.txt of an earlier one cannot be removed: Permission" in capsys.readouterr().err
+    assert exports.earlier(Path("t")) == ("table-0001.csv", "table-0002.csv", "index.csv")
+
+
 @pytest.mark.parametrize("words", [["--level", "0.5"], ["--level", "7"], ["--total", "9"], ["--table", "a"]])
 def test_what_is_for_models_is_refused_for_a_release(words, here, capsys):
     assert main(["export", "r.qfr", "--out", "t", *words]) == 1

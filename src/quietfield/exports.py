@@ -3,7 +3,7 @@
 Each export lists its files in its ``index.csv``. To replace one is to remove what its index lists, and nothing else:
 whatever else lies in the folder is somebody's. A folder that holds files with names of ours that no index lists is
 refused: whoever reads the export could not tell them from it. New files are whole before an old one is touched, and
-while they take their places there is no index: none ever stands beside tables that it does not describe.
+while they take their places there is no index: none ever vouches for tables of another export.
 """
 
 import csv
@@ -100,12 +100,18 @@ def write(out: Path, files: Mapping[str, bytes], force: bool) -> list[Path]:
             (out / INDEX).unlink(missing_ok=True)
             for name, temporary in new.items():
                 os.replace(temporary, out / name)
-            for name in old:
-                if name not in new:
-                    (out / name).unlink(missing_ok=True)
         except OSError as error:
             raise FileError(
                 f"cannot write the export to the folder {out}: {error.strerror}; choose another, or make room there."
+            ) from None
+    for name in old:
+        try:
+            if name not in new:
+                (out / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise FileError(
+                f"the export to the folder {out} is whole, but {name} of an earlier one cannot be removed: "
+                f"{error.strerror}; remove it and whatever else index.csv does not list."
             ) from None
     return [out / name for name in ordered]
 
