@@ -22,6 +22,7 @@ from quietfield.units import Statistics, sensitivities
 TOTAL: Clique = ()
 #: Above this epsilon the promise is so weak that a person is told so.
 HUGE_EPSILON = 20
+HUGE_DELTA = Fraction(1, 10**4)
 #: The largest epsilon of Gaussian noise: beyond it, the conversion from zCDP leaves the floats behind.
 LARGEST_GAUSSIAN_EPSILON = 10_000
 #: Above this (2**53 steps) a float scale no longer resolves one step, and counts come near the end of 64 bits.
@@ -53,13 +54,21 @@ def checked_budget(
     raise Error(f"noise is 'laplace' or 'gaussian', not {noise!r}.")
 
 
-def warning(epsilon: accounting.Number) -> str | None:
-    """A sentence about an epsilon that promises next to nothing, or None.
+def warning(epsilon: accounting.Number, delta: accounting.Number | None = None) -> str | None:
+    """A sentence about an epsilon or a delta that promises next to nothing, or None.
 
-    >>> warning(1) is None
+    >>> warning(1, "1e-6") is None
     True
+    >>> warning(1, 0.5)[:47]
+    'delta 0.5 promises next to nothing: with such a'
     """
     value = accounting.rational(epsilon, "epsilon")
+    chance = None if delta is None else accounting.probability(delta)
+    if chance is not None and chance > HUGE_DELTA:
+        return (
+            f"delta {accounting.shown(chance)} promises next to nothing: with such a probability the promise may fail "
+            "altogether, for anyone. It should be far below one in the number of people, such as 1e-6 or less."
+        )
     if value <= HUGE_EPSILON:
         return None
     said = accounting.shown(value)

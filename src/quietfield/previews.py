@@ -311,7 +311,7 @@ def preview(
             noises[key] = planning.noises(counted[kind], epsilon=epsilon, delta=chance, noise=kind, weights=weights)
             planned[key] = planning.table_noises(counted[kind], noises[key], behind)
     figures = plan_for(domain, structure)
-    notes = [said for epsilon in exact[-1:] if (said := planning.warning(epsilon)) is not None]
+    notes = [said for epsilon in exact[-1:] if (said := planning.warning(epsilon, delta)) is not None]
     if (left := planning.uncovered(domain, structure)) is not None:
         notes.append(left)
     notes.append(

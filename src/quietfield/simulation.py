@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from quietfield.frames import Frame
 
 Potentials = Literal["dirichlet", "gaussian", "peaked"]
+STRUCTURES = ("chain", "random", "tree", "grid")
 NOTE = "simulated: made-up records and noise from a seed, so nothing is promised"
 CHUNK = 2**20  # records drawn and counted at a time
 
@@ -207,8 +208,8 @@ def _structure(structure: Any, domain: Domain, seed: int) -> Structure:
         "tree": lambda: structures.tree(domain, seed=seed),
         "grid": lambda: structures.grid(domain, columns=max(round(sqrt(len(domain))), 1)),
     }
-    if structure not in builders:
-        raise Error(f"structure is one of {names(builders)}, or a Structure of your own, not {structure!r}.")
+    if structure not in STRUCTURES:
+        raise Error(f"structure is one of {names(STRUCTURES)}, or a Structure of your own, not {structure!r}.")
     return builders[structure]()
 
 

@@ -233,3 +233,20 @@ def test_an_estimator_of_ones_own_is_in_the_figure(tmp_path: Path) -> None:
     assert main(words) == 0
     rows = storage.Store(out, "fig2").read()
     assert {"mine", "map", "cgm"} <= {row.trial.method for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (["--epsilons", "0"], "--epsilons takes positive numbers"),
+        (["--epsilons", "1,nan"], "--epsilons takes positive numbers"),
+        (["--structures", "pyramid"], "there is no structure 'pyramid' to simulate"),
+        (["--structures", "chain-odd"], "there is no structure 'chain-odd' to simulate"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_before_anything_is_written(said, told, tmp_path, capsys):
+    from quietfield.cli import main
+
+    assert main(["reproduce", "fig1b", "--tiny", *said, "--out", str(tmp_path / "results")]) == 1
+    assert told in capsys.readouterr().err
+    assert not (tmp_path / "results").exists()

@@ -49,7 +49,9 @@ def plan(
 
     domain = arguments.domain(schema)
     wanted = arguments.structure(structure, domain)
-    arguments.warn(planning.uncovered(domain, wanted), planning.warning(epsilon) if epsilon is not None else None)
+    arguments.warn(
+        planning.uncovered(domain, wanted), planning.warning(epsilon, delta) if epsilon is not None else None
+    )
     figures = plan_for(domain, wanted)
     parameters = sum(domain.cells(group[0]) for group in wanted.groups)  # tied cliques share theirs
     free = available_memory()

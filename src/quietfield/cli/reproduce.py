@@ -78,7 +78,7 @@ def reproduce(
         "structures": drive.words(structures),
         "states": drive.numbers(states, "states"),
         "sizes": drive.numbers(sizes, "sizes"),
-        "epsilons": drive.decimals(epsilons, "epsilons"),
+        "epsilons": drive.epsilons(epsilons),
         "models": drive.numbers(models, "models"),
         "populations": populations,
         "replications": replications,

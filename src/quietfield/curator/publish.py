@@ -41,7 +41,10 @@ class Prepared:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What is allowed and hardly meant: an epsilon that promises nothing, attributes that no clique holds."""
-        found = planning.warning(self.plan.epsilon), planning.uncovered(self.schema.domain, self.structure)
+        found = (
+            planning.warning(self.plan.epsilon, self.plan.delta),
+            planning.uncovered(self.schema.domain, self.structure),
+        )
         return tuple(text for text in found if text is not None)
 
 

@@ -6,12 +6,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any
 
 from quietfield.errors import Error, many
 from quietfield.experiments import running, storage
 from quietfield.experiments.registry import Figure, Size
+from quietfield.experiments.trials import check_structure
 
 DATA_VARIABLE = "QUIETFIELD_DATA"
 
@@ -43,6 +45,9 @@ def reproduce(
     if choices.get("methods") is None and added():
         plan = plan.chosen(methods=(*plan.methods, *(m for m in added() if m not in plan.methods)))
     plan = plan.chosen(**choices)
+    for structure in plan.structures:
+        if structure not in figure.plans[size].structures:
+            check_structure(structure)
     trials = figure.trials(plan)
     store = storage.Store(folder, figure.name)
     say(f"{figure.name}: {figure.title} ({many(len(trials), 'trial')}, results in {folder})")
@@ -101,14 +106,21 @@ def words(text: str | None) -> tuple[str, ...] | None:
 
 def numbers(text: str | None, what: str) -> tuple[int, ...] | None:
     """Whole numbers separated by commas; 1e4 will do."""
-    found = decimals(text, what)
+    found = _decimals(text, what)
     if found is not None and any(value != int(value) or value < 0 for value in found):
         raise Error(f"--{what} takes whole numbers separated by commas, such as 1000,1e4, not {text!r}.")
     return None if found is None else tuple(int(value) for value in found)
 
 
-def decimals(text: str | None, what: str) -> tuple[float, ...] | None:
-    """Numbers separated by commas."""
+def epsilons(text: str | None) -> tuple[float, ...] | None:
+    """Epsilons separated by commas."""
+    found = _decimals(text, "epsilons")
+    if found is not None and not all(0 < value < inf for value in found):
+        raise Error(f"--epsilons takes positive numbers separated by commas, such as 0.1,1, not {text!r}.")
+    return found
+
+
+def _decimals(text: str | None, what: str) -> tuple[float, ...] | None:
     try:
         return None if text is None else tuple(float(word) for word in text.split(","))
     except ValueError:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from math import inf, isfinite, sqrt
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from quietfield.errors import Error, names
-from quietfield.simulation import Simulation, simulate
+from quietfield.simulation import STRUCTURES, Potentials, Simulation, simulate
 
 #: The epsilon of what sees the data without noise.
 NO_NOISE = inf
@@ -104,6 +104,21 @@ def _population(structure: str, states: int, records: int, model: int, populatio
     seed = population + 1000 * records
     truth = true_model(structure, states, model)
     return simulate(model=truth, records=max(records, 1), seed=seed)
+
+
+def check_structure(structure: str) -> None:
+    """Refuse a name that is neither a structure (see :func:`true_model`) nor a data set of figure 3b."""
+    from quietfield.experiments import mobility
+
+    name, *more = structure.split("-")
+    if structure in (*mobility.BUILDINGS, *mobility.FILES):
+        return
+    if name not in STRUCTURES or not all(word.isdigit() or word in get_args(Potentials) for word in more):
+        raise Error(
+            f"there is no structure {structure!r} to simulate, nor a data set of that name; there are "
+            f"{names(STRUCTURES)} (chain-6 has six attributes, chain-gaussian other potentials), and "
+            f"{names([*mobility.BUILDINGS, *mobility.FILES])}."
+        )
 
 
 @lru_cache(maxsize=32)
