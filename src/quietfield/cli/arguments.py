@@ -63,6 +63,15 @@ def records(path: Path | str, values: str = "codes", delimiter: str | None = Non
     return CsvFile(path, {"tab": "\t", "\\t": "\t"}.get(delimiter or "", delimiter), encoding or "utf-8")
 
 
+def optional_records(path: str | None, values: str, delimiter: str | None, encoding: str | None) -> Any:
+    """The same where records need not be named; what says how to read them goes with them."""
+    if path is not None:
+        return records(path, values, delimiter, encoding)
+    if values != "codes" or delimiter is not None or encoding is not None:
+        raise Error("--values, --delimiter and --encoding say how records are read: they go with --records.")
+    return None
+
+
 def ledger_unit(text: str) -> "Unit":
     """A unit of a ledger, where the rows of a person do not matter: person:COLUMN will do."""
     if text.startswith("person:") and text.count(":") == 1:

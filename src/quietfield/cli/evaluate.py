@@ -25,6 +25,9 @@ def evaluate(
         str | None, typer.Option(help="Records: needs --schema, and either --not-private or --epsilon.")
     ] = None,
     schema: Annotated[Path | None, typer.Option(help="The schema of the records, a JSON file.")] = None,
+    values: Annotated[str, typer.Option(help="Of SPSS and Stata files, read codes or labels.")] = "codes",
+    delimiter: Annotated[str | None, typer.Option(help="Of CSV files, what separates fields: ';', '|' or tab.")] = None,
+    encoding: Annotated[str | None, typer.Option(help="Of texts that are not UTF-8, such as cp1252 or utf-16.")] = None,
     not_private: Annotated[
         bool, typer.Option("--not-private", help="Show exact results, for the curator's eyes only.")
     ] = False,
@@ -46,6 +49,7 @@ def evaluate(
     Records are compared exactly with --not-private, for the curator alone; or --epsilon pays from a ledger for their
     mean log-likelihood with noise, which may be published.
     """
+    from quietfield.cli import arguments
     from quietfield.errors import Error
     from quietfield.model import load
 
@@ -53,6 +57,7 @@ def evaluate(
         raise Error("say what to evaluate against: exactly one of --truth, --release and --records.")
     if records is None and (not_private or epsilon is not None or schema is not None):
         raise Error("--schema, --not-private and --epsilon go with --records.")
+    source = arguments.optional_records(records, values, delimiter, encoding)
     asked = load(model)
     if truth is not None:
         content, lines = _against_truth(asked, load(truth))
@@ -60,7 +65,7 @@ def evaluate(
         content, lines = _against_release(asked, release)
     else:
         content, lines = _against_records(
-            asked, records, schema, not_private, epsilon, delta, noise, unit, ledger, no_ledger, clip
+            asked, source, schema, not_private, epsilon, delta, noise, unit, ledger, no_ledger, clip
         )
     if as_json:
         typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
@@ -103,7 +108,7 @@ def _against_release(model: "Model", path: Path) -> tuple[dict[str, Any], list[s
 
 def _against_records(
     model: "Model",
-    records: str | None,
+    records: Any,
     schema: Path | None,
     not_private: bool,
     epsilon: str | None,
@@ -128,7 +133,6 @@ def _against_records(
             "may be published (and not both)."
         )
     known = Schema.load(schema)
-    assert records is not None
     if epsilon is None:
         found = evaluation.evaluate(model, records, known)
         return found.to_dict(), found.lines()

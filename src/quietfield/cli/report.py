@@ -28,6 +28,9 @@ def report(
     ] = False,
     records: Annotated[str | None, typer.Option(help="With --private: the records that were released.")] = None,
     schema: Annotated[Path | None, typer.Option(help="With --private: the schema, a JSON file.")] = None,
+    values: Annotated[str, typer.Option(help="Of SPSS and Stata files, read codes or labels.")] = "codes",
+    delimiter: Annotated[str | None, typer.Option(help="Of CSV files, what separates fields: ';', '|' or tab.")] = None,
+    encoding: Annotated[str | None, typer.Option(help="Of texts that are not UTF-8, such as cp1252 or utf-16.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a report that is at --out already.")] = False,
 ) -> None:
     """Write a report as one HTML file that may be published: it needs no network, and nobody's record is in it.
@@ -35,7 +38,7 @@ def report(
     With --private, write the curator's comparison of model and true records instead. NOT PRIVATE: do not pass it on.
     """
     from quietfield import learning
-    from quietfield.cli import outputs
+    from quietfield.cli import arguments, outputs
     from quietfield.errors import Error
     from quietfield.model import load
     from quietfield.releases import Release
@@ -45,17 +48,18 @@ def report(
         raise Error(
             "--private, --records FILE and --schema FILE go together: they compare the model with the true records."
         )
+    source = arguments.optional_records(records, values, delimiter, encoding)
     out = out or Path("private-report.html" if private else "report.html")
     outputs.check(out, "report", force, [path for path in (release, model, trust, schema) if path is not None])
     loaded = Release.load(release) if trust is None else Release.load(release, trust=trust)
     known = None if model is None else load(model)
-    if records is not None and schema is not None:
+    if source is not None and schema is not None:
         from quietfield.curator import WARNING
         from quietfield.curator.private_report import write_private_report
         from quietfield.schema import Schema
 
         compared = learning.fit(loaded) if known is None else known
-        write_private_report(out, records, Schema.load(schema), loaded, compared, title=title, level=level)
+        write_private_report(out, source, Schema.load(schema), loaded, compared, title=title, level=level)
         typer.echo(f"written     {out}\n{WARNING}")
         return
     names = (release.name, "model.qfm" if model is None else model.name)

@@ -1,6 +1,7 @@
 """CSV files of other separators and encodings: read right, hinted at where not, and still one line one record."""
 
 import gzip
+import json
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +199,31 @@ def test_messages_do_not_depend_on_records(tmp_path: Path) -> None:
     assert len(said) == 3
 
 
+@pytest.mark.parametrize(("encoding", "head"), [
+    ("utf-8", "âge,b"), ("utf-8", "p,q"), ("cp1252", "âge,b"), ("shift_jis", "a,b"), ("utf-16", "a,b"),
+    ("utf-16-be", "a,\u0d00\u0a0d"),
+])  # fmt: skip
+def test_nor_where_lines_end_with_a_carriage_return_alone(encoding: str, head: str, tmp_path: Path) -> None:
+    """Without a line feed the whole file looks like its first line, records and all."""
+    said = set()
+    returned = "\r".encode("utf-16-le" if encoding == "utf-16" else encoding)  # without a byte order mark
+    start = head.encode(encoding) + returned
+    values = (b"", b"x,0\r", b"\xff,0", b"x\0,0", b"\x81\x8d,0", b'"x,0', b"\r\r", b"x" * 2**17, b"x,0\r" * 2 + b"y\n")
+    for value in values:
+        (tmp_path / "rows.csv").write_bytes(start + value)
+        with pytest.raises(Error) as caught:
+            ask(qf.CsvFile(tmp_path / "rows.csv", encoding=encoding))
+        said.add(str(caught.value))
+    assert len(said) == 1
+    assert "carriage return alone" in said.pop()
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1", "utf-16", "utf-16-be"])
+def test_carriage_returns_before_line_feeds_are_part_of_the_end(encoding: str, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_bytes("âge,b\r\njeune,0\r\nâgé,1\r\n".encode(encoding))
+    assert ask(qf.CsvFile(tmp_path / "rows.csv", encoding=encoding), schema=SCHEMA).tables
+
+
 def test_records_of_another_encoding_do_not_show_in_a_release(tmp_path: Path) -> None:
     """That they are not UTF-8 is private; `check` tells the curator."""
     (tmp_path / "rows.csv").write_bytes(b"a,b\nx,0\n\xe9,0\n")
@@ -244,6 +270,23 @@ def test_check_counts_lines_of_another_encoding(folder: Path, capsys: pytest.Cap
     assert "broken" not in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("encoding", "foreign"), [("utf-8", b"\xe9"), ("cp1252", b"\x81"), ("shift_jis", b"\x81\x20"), ("latin-1", None)]
+)
+def test_lines_with_nuls_are_broken_and_their_encoding_is_not_blamed(
+    encoding: str, foreign: bytes | None, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    schema = qf.Schema({"a": ["x"]})
+    schema.save("a.json")
+    Path("nuls.csv").write_bytes(b"a,b\nx,0\nx\0,0\n\0\nx\rx,0\n")
+    for more, blamed in ((b"", 0), (b"" if foreign is None else foreign + b",0\n", 0 if foreign is None else 1)):
+        with open("nuls.csv", "ab") as file:
+            file.write(more)
+        assert main(["check", "nuls.csv", "a.json", "--encoding", encoding, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert (found["broken_lines"], found["not_in_encoding"]) == (3 + blamed, blamed)
+
+
 def test_a_schema_of_one_column_makes_one_wonder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schema", "rows.csv", "--encoding", "cp1252"]) == 0
     said = capsys.readouterr()
@@ -272,3 +315,30 @@ def test_what_does_not_fit_is_refused(
 ) -> None:
     assert main(["release", data, *ASKED_FOR, "--no-ledger", "--out", "x.qfr", *extra]) == 1
     assert why in capsys.readouterr().err
+
+
+def test_whatever_reads_records_is_told_how(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A hint at an option is of use only where the command has it."""
+    release = qf.release(
+        qf.CsvFile("rows.csv", ";", "cp1252"), SCHEMA, [tuple(SCHEMA)], epsilon=1, unit=qf.Rows(1), ledger=None
+    )
+    release.save("r.qfr")
+    qf.Model(SCHEMA.domain, {}).save("m.qfm")
+    named = ["--records", "rows.csv", "--schema", "schema.json"]
+    for asked in (
+        ["evaluate", "m.qfm", *named, "--not-private"],
+        ["report", "r.qfr", "--model", "m.qfm", *named, "--private"],
+        ["evaluate", "m.qfm", *named, "--epsilon", "1", "--ledger", "budget.db"],
+    ):
+        assert main(asked) == 1
+        assert "--encoding cp1252" in capsys.readouterr().err
+        assert main([*asked, "--encoding", "cp1252"]) == 1
+        assert "--delimiter ';'" in capsys.readouterr().err
+        before = qf.Ledger("budget.db").spent
+        assert main([*asked, *SAID]) == 0, capsys.readouterr().err
+        assert (before, qf.Ledger("budget.db").spent) == (0, 1 if "--epsilon" in asked else 0)
+    for asked in (["evaluate", "m.qfm", "--truth", "m.qfm"], ["report", "r.qfr", "--model", "m.qfm"]):
+        for alone in (SAID[:2], SAID[2:], ["--values", "labels"]):
+            capsys.readouterr()
+            assert main([*asked, *alone]) == 1
+            assert "they go with --records" in capsys.readouterr().err

@@ -39,8 +39,8 @@ SEVERAL = {
     "shift_jisx0213",
 }
 PAIRS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
-#: Lines that are no records: one that is not of the encoding, and one that is too long.
-FOREIGN, TOO_LONG = b"\0", b'"'
+#: Lines that are no records: one that is not of the encoding (a byte that no UTF-8 has), and one that is too long.
+FOREIGN, TOO_LONG = b"\xff", b'"'
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,15 @@ class Coding:
         units = np.frombuffer(data, ">u2" if self.name.endswith("be") else "<u2", len(data) // 2)
         found = np.flatnonzero(units == ord("\n"))
         return (2 * int(found[0]) + 2, 2 * int(found[-1]) + 2) if len(found) else (0, 0)
+
+    def before_return(self, line: bytes) -> tuple[bytes, bool]:
+        """What stands before the first carriage return, and whether that one, if there is any, ends the line."""
+        size, order = (2, "big" if self.name.endswith("be") else "little") if self.kind == "pairs" else (1, "little")
+        sign = [ord(c).to_bytes(size, order) for c in "\r\n"]  # type: ignore[arg-type]  # one of the two
+        place = line.find(sign[0])
+        while place % size and place > 0:  # not a character, but halves of two
+            place = line.find(sign[0], place + 1)
+        return (line, True) if place < 0 else (line[:place], line[place + size :] == sign[1])
 
     def utf8(self, block: bytes, longest: int) -> bytes:
         """Whole lines in UTF-8; those that are not well formed, or longer than ``longest`` bytes, as broken

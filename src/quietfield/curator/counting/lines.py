@@ -96,22 +96,24 @@ def _first_line(path: str, how: CsvFile) -> bytes:
         while not using.ends(first)[0] and len(first) <= LONGEST and (more := _filled(stream, 2**16, path)):
             first += more
     raw = first[: using.ends(first)[0] or None]
-    line = using.utf8(raw, LONGEST).removesuffix(b"\n").removeprefix(b"\xef\xbb\xbf").removesuffix(b"\r")
+    # Where lines end with a carriage return alone, records follow it: nothing beyond it may be told of.
+    names_alone, ended = using.before_return(raw)
+    line = using.utf8(names_alone, LONGEST).removesuffix(b"\n").removeprefix(b"\xef\xbb\xbf")
     if not line:
         raise FileError(f"the first line of {path} is empty; it must name the columns.")
-    if b"\r" in line and _is_text(line.replace(b"\r", b"")):
+    if len(line) > LONGEST or not _is_text(line):
+        named = "UTF-8" if using.kind == "plain" else how.encoding
+        hint = wrong_encoding(names_alone) if using.kind == "plain" else "Check that the encoding is the right one."
+        raise FileError(
+            f"the first line of {path} is not {named} text with the names of the columns, ended by a line feed. {hint}"
+        )
+    if not ended:
         raise FileError(
             f"lines of {path} do not end with a line feed (some old programs end them with a carriage return alone); "
             "write the file anew with line feeds."
         )
     if EXCEL.fullmatch(line):
         raise FileError(f"the first line of {path} is a note to Excel and not the names of the columns; take it out.")
-    if len(line) > LONGEST or not _is_text(line):
-        named = "UTF-8" if using.kind == "plain" else how.encoding
-        raise FileError(
-            f"the first line of {path} is not {named} text with the names of the columns, ended by a line feed. "
-            f"{wrong_encoding(raw) if using.kind == 'plain' else 'Check that the encoding is the right one.'}"
-        )
     return line
 
 
@@ -182,7 +184,7 @@ def broken(source: str | Path | CsvFile) -> tuple[int, int, int]:
         for block in _blocks(path, coding(how.encoding)):
             every = [line for line in block.split(b"\n") if line.strip(b"\r")]
             lines += len(every)
-            foreign += sum(not _is_text(line.replace(b"\r", b"")) for line in every)
+            foreign += sum(not _is_utf8(line) for line in every)
             records += _parse(block, width, [0], how.separator(path)).num_rows
     return lines - records, foreign, lines
 
@@ -281,8 +283,10 @@ def _records(block: bytes, separator: bytes) -> bytes:
 
 def _is_text(line: bytes) -> bool:
     """Asked before Arrow sees a line: it would print the bytes that it cannot read on the error stream."""
-    if b"\0" in line or b"\r" in line:
-        return False
+    return b"\0" not in line and b"\r" not in line and _is_utf8(line)
+
+
+def _is_utf8(line: bytes) -> bool:
     try:
         return line.isascii() or bool(line.decode())
     except UnicodeDecodeError:
