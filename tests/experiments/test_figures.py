@@ -245,8 +245,6 @@ def test_an_estimator_of_ones_own_is_in_the_figure(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_run_is_refused_before_anything_is_written(said, told, tmp_path, capsys):
-    from quietfield.cli import main
-
     assert main(["reproduce", "fig1b", "--tiny", *said, "--out", str(tmp_path / "results")]) == 1
     assert told in capsys.readouterr().err
     assert not (tmp_path / "results").exists()
