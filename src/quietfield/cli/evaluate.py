@@ -120,7 +120,7 @@ def _against_records(
     clip: str | None,
 ) -> tuple[dict[str, Any], list[str]]:
     from quietfield.cli import arguments
-    from quietfield.cli.ledger import opened
+    from quietfield.cli.ledger import ledger_at
     from quietfield.curator import evaluate as evaluation
     from quietfield.errors import Error
     from quietfield.schema import Schema
@@ -148,7 +148,7 @@ def _against_records(
         delta=delta,
         noise=noise,  # type: ignore[arg-type]  # checked there
         unit=arguments.unit(unit),
-        ledger=None if ledger is None else opened(ledger),
+        ledger=None if ledger is None else ledger_at(ledger),
         clip=ends,  # type: ignore[arg-type]  # checked there
     )
     chance = "" if score.delta is None else f", delta {float(score.delta):g}"

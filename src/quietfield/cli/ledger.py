@@ -76,7 +76,7 @@ def show(
     if more and not against:
         raise Error("releases are named after --against: quietfield ledger show LEDGER --against RELEASE ...")
     releases = {str(one): Release.load(one) for one in [*(against or ()), *(more or ())]}
-    book = opened(path)
+    book = ledger_at(path)
     charges = book.charges
     gone = book.missing(releases.values())
     found = {name: _found(one, book.id, one in gone) for name, one in releases.items()}
@@ -105,7 +105,7 @@ def show(
     raise typer.Exit(1 if gone else 0)
 
 
-def opened(path: Path) -> "Ledger":
+def ledger_at(path: Path) -> "Ledger":
     """The ledger at a path. A file of quite another kind is told as such: nothing happened to any ledger."""
     from quietfield.curator.ledger import Ledger
     from quietfield.errors import FileError

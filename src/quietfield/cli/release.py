@@ -73,7 +73,7 @@ def release(
 ) -> None:
     """Count, pay, add noise, and write a file that may be published."""
     from quietfield.cli import arguments, outputs, summaries
-    from quietfield.cli.ledger import opened
+    from quietfield.cli.ledger import ledger_at
     from quietfield.curator import publish
     from quietfield.curator.counting import lines
     from quietfield.curator.counting.checks import check_there
@@ -103,7 +103,7 @@ def release(
     prepared = publish.prepare(known, cliques, **asked)
     lines.check_neighbours(records, prepared.statistics)
     arguments.warn(*prepared.warnings)
-    book = None if ledger is None else opened(ledger)
+    book = None if ledger is None else ledger_at(ledger)
     if out is not None:
         reads = [schema, *(path for path in (key, weights, config) if path is not None), Path(structure)]
         if ledger is not None:

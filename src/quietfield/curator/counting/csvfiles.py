@@ -164,7 +164,7 @@ def coding(encoding: str) -> Coding:
     )
 
 
-def opened(how: Coding, start: bytes, path: str) -> Coding:
+def by_mark(how: Coding, start: bytes, path: str) -> Coding:
     """The coding of a file from its first two bytes, where they say in which order pairs stand."""
     if how.name != "utf-16":
         return how

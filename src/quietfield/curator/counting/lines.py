@@ -24,9 +24,9 @@ from quietfield.curator.counting.csvfiles import (
     TOO_LONG,
     Coding,
     CsvFile,
+    by_mark,
     by_name,
     coding,
-    opened,
     wrong_encoding,
     wrong_separator,
 )
@@ -92,7 +92,7 @@ def _first_line(path: str, how: CsvFile) -> bytes:
     first = b""
     with _open(path) as stream:
         first = _filled(stream, 2**16, path)
-        using = opened(coding(how.encoding), first, path)
+        using = by_mark(coding(how.encoding), first, path)
         while not using.ends(first)[0] and len(first) <= LONGEST and (more := _filled(stream, 2**16, path)):
             first += more
     raw = first[: using.ends(first)[0] or None]
@@ -192,14 +192,14 @@ def broken(source: str | Path | CsvFile) -> tuple[int, int, int]:
 def _open(path: str) -> Any:
     import pyarrow as pa
 
-    opened: Any = None
+    stream: Any = None
     try:
-        opened = pa.input_stream(path, compression=COMPRESSED.get(Path(path).suffix.lower()), buffer_size=2**20)
+        stream = pa.input_stream(path, compression=COMPRESSED.get(Path(path).suffix.lower()), buffer_size=2**20)
     except (OSError, pa.ArrowException):
-        opened = None
-    if opened is None:
+        stream = None
+    if stream is None:
         raise FileError(f"cannot read {path}; check that it is there, that you may read it and that it is whole.")
-    return opened
+    return stream
 
 
 def _read(stream: Any, size: int, path: str) -> bytes:
@@ -227,7 +227,7 @@ def _blocks(path: str, how: Coding) -> Iterator[bytes]:
         rest, passing, begun = b"", True, False  # the header is passed over
         while more := _filled(stream, BLOCK, path):
             if not begun:
-                how, begun = opened(how, more, path), True
+                how, begun = by_mark(how, more, path), True
             if passing:
                 first, _ = how.ends(more)
                 more, passing = more[first:] if first else b"", not first
