@@ -164,6 +164,15 @@ def read_bytes(path: str | Path, limit: int = TABLES_LIMIT) -> bytes:
         raise FileError(f"cannot read {path}: {error.strerror}; check the path.") from None
 
 
+def beginning(path: str | Path, size: int = 4096) -> bytes:
+    """The first bytes of a file, from which one can tell what it is."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(size)
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror}; check the path.") from None
+
+
 def read_json(path: str | Path) -> Any:
     """The content of a JSON file."""
     return parse_json(read_bytes(path, MANIFEST_LIMIT), str(path))

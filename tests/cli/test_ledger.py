@@ -70,7 +70,10 @@ def test_a_ledger_that_is_damaged_is_still_told_as_such(capsys: pytest.CaptureFi
     data = Path("budget.db").read_bytes()
     Path("budget.db").write_bytes(data[: len(data) // 2])
     assert main(["ledger", "show", "budget.db"]) == 1
-    assert "damaged" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "damaged" in said
+    assert "count what was released since as spent" in said
+    assert "ledger create" not in said
     connection = sqlite3.connect("other.db")
     connection.execute("CREATE TABLE t (a)")
     connection.close()

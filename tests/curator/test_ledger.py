@@ -235,7 +235,7 @@ def test_missing_foreign_and_damaged_files_are_refused(tmp_path, ledger):
                 other.execute("CREATE TABLE charges (a)")
         else:
             path.write_bytes(content)
-        with pytest.raises(FileError, match="not a quietfield ledger"):
+        with pytest.raises(FileError, match=r"is not a (quietfield )?ledger"):
             Ledger(path)
     whole = ledger.path.read_bytes()
     for length in range(0, len(whole), 257):
@@ -243,6 +243,43 @@ def test_missing_foreign_and_damaged_files_are_refused(tmp_path, ledger):
         path.write_bytes(whole[:length])
         with pytest.raises(FileError):
             Ledger(path)
+
+
+def test_what_never_was_a_ledger_is_told_calmly(tmp_path):
+    import quietfield as qf
+
+    domain = qf.Domain({"a": 2})
+    qf.Release.from_tables(domain, {("a",): [1.0, 2.0]}, noise=qf.Laplace(1.0)).save(tmp_path / "r2.qfr")
+    (tmp_path / "people.csv").write_text("age,sex\n3,f\n")
+    for name, what in (("r2.qfr", "is not a ledger but a release."), ("people.csv", "is not a ledger. ")):
+        with pytest.raises(FileError) as caught:
+            Ledger(tmp_path / name)
+        said = str(caught.value)
+        assert f"{name} {what}" in said
+        assert "quietfield ledger create" in said
+        assert "damaged" not in said
+        assert "altered" not in said
+
+
+def test_what_was_a_ledger_is_told_as_damaged_and_nobody_is_told_to_make_another(tmp_path, ledger):
+    whole = ledger.path.read_bytes()
+    path = tmp_path / "hurt.db"
+    for hurt in (
+        b"\0" * 100 + whole[100:],  # the beginning is lost
+        b"x" * 16 + whole[16:],
+        b"x" * 100 + whole[100:],
+        b"\0" * len(whole),
+        whole[: len(whole) // 2],
+        whole[:68] + b"\0\0\0\0" + whole[72:],  # all but its mark
+        whole[:4096] + b"\xff" * (len(whole) - 4096),
+    ):
+        path.write_bytes(hurt)
+        with pytest.raises(FileError) as caught:
+            Ledger(path)
+        said = str(caught.value)
+        assert "damaged or was altered" in said
+        assert "count what was released since as spent" in said
+        assert "ledger create" not in said
 
 
 def test_flipped_bytes_never_give_more_budget(tmp_path, ledger):

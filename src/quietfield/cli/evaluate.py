@@ -120,8 +120,8 @@ def _against_records(
     clip: str | None,
 ) -> tuple[dict[str, Any], list[str]]:
     from quietfield.cli import arguments
-    from quietfield.cli.ledger import ledger_at
     from quietfield.curator import evaluate as evaluation
+    from quietfield.curator.ledger import Ledger
     from quietfield.errors import Error
     from quietfield.schema import Schema
 
@@ -148,7 +148,7 @@ def _against_records(
         delta=delta,
         noise=noise,  # type: ignore[arg-type]  # checked there
         unit=arguments.unit(unit),
-        ledger=None if ledger is None else ledger_at(ledger),
+        ledger=None if ledger is None else Ledger(ledger),
         clip=ends,  # type: ignore[arg-type]  # checked there
     )
     chance = "" if score.delta is None else f", delta {float(score.delta):g}"

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from quietfield.curator.ledger import Ledger
     from quietfield.releases import Release
 
-SQLITE = b"SQLite format 3\0"  # how a ledger, and any file of SQLite, begins
-
 app = typer.Typer(
     no_args_is_help=True,
     help="Make and show ledgers.",
@@ -69,6 +67,7 @@ def show(
 
     It also says what the figures mean, and what a ledger cannot know.
     """
+    from quietfield.curator.ledger import Ledger
     from quietfield.errors import Error
     from quietfield.releases import Release
     from quietfield.texts import shown
@@ -76,7 +75,7 @@ def show(
     if more and not against:
         raise Error("releases are named after --against: quietfield ledger show LEDGER --against RELEASE ...")
     releases = {str(one): Release.load(one) for one in [*(against or ()), *(more or ())]}
-    book = ledger_at(path)
+    book = Ledger(path)
     charges = book.charges
     gone = book.missing(releases.values())
     found = {name: _found(one, book.id, one in gone) for name, one in releases.items()}
@@ -103,35 +102,6 @@ def show(
     for name, text in found.items():
         typer.echo(shown(f"{name}: {text}"))
     raise typer.Exit(1 if gone else 0)
-
-
-def ledger_at(path: Path) -> "Ledger":
-    """The ledger at a path. A file of quite another kind is told as such: nothing happened to any ledger."""
-    from quietfield.curator.ledger import Ledger
-    from quietfield.errors import FileError
-    from quietfield.files import archive_kind
-
-    try:
-        return Ledger(path)
-    except FileError:
-        kind = archive_kind(path)
-        if kind is None and (not path.is_file() or _beginning(path) in (b"", SQLITE)):
-            raise
-    raise FileError(
-        f"{path} is not a ledger{f' but a {kind}' if kind else ''}. A ledger is a file that `quietfield ledger create` "
-        "made: show one with `quietfield ledger show budget.db`, or make one with `quietfield ledger create budget.db "
-        "--epsilon 4 --unit rows:1`. If this one should be a ledger, restore it from a copy."
-    )
-
-
-def _beginning(path: Path) -> bytes:
-    from quietfield.errors import FileError
-
-    try:
-        with open(path, "rb") as file:
-            return file.read(len(SQLITE))
-    except OSError as error:
-        raise FileError(f"cannot read {path}: {error.strerror}; check the path.") from None
 
 
 def _describe(book: "Ledger") -> None:

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from quietfield.cli.arguments import same_file
 from quietfield.errors import Error, FileError
-from quietfield.files import archive_kind, check_writable
+from quietfield.files import archive_kind, beginning, check_writable
 
 #: What --force replaces, by its name in messages, and how such a file is recognised. Pictures and records bear no mark
 #: of ours: there the ending must do, and for records the :func:`columns`.
 KINDS: dict[str, Callable[[Path], bool]] = {
     "model": lambda path: archive_kind(path) == "model",
     "release": lambda path: archive_kind(path) == "release",
-    "report": lambda path: b'<meta name="generator" content="quietfield ' in _beginning(path),
+    "report": lambda path: b'<meta name="generator" content="quietfield ' in beginning(path),
     "picture": lambda path: path.suffix.lower() == ".svg",
     "file of records": lambda path: path.suffix.lower() in (".csv", ".parquet"),
 }
@@ -68,11 +68,3 @@ def columns(path: Path) -> tuple[str, ...] | None:
             return tuple(next(csv.reader(file), ()))
     except (OSError, UnicodeDecodeError, csv.Error):
         return None
-
-
-def _beginning(path: Path) -> bytes:
-    try:
-        with open(path, "rb") as file:
-            return file.read(4096)
-    except OSError as error:
-        raise FileError(f"cannot read {path}, to be replaced: {error.strerror}; choose another path.") from None

@@ -73,10 +73,10 @@ def release(
 ) -> None:
     """Count, pay, add noise, and write a file that may be published."""
     from quietfield.cli import arguments, outputs, summaries
-    from quietfield.cli.ledger import ledger_at
     from quietfield.curator import publish
     from quietfield.curator.counting import lines
     from quietfield.curator.counting.checks import check_there
+    from quietfield.curator.ledger import Ledger
     from quietfield.errors import Error
     from quietfield.keys import load_private
     from quietfield.schema import Schema
@@ -103,7 +103,7 @@ def release(
     prepared = publish.prepare(known, cliques, **asked)
     lines.check_neighbours(records, prepared.statistics)
     arguments.warn(*prepared.warnings)
-    book = None if ledger is None else ledger_at(ledger)
+    book = None if ledger is None else Ledger(ledger)
     if out is not None:
         reads = [schema, *(path for path in (key, weights, config) if path is not None), Path(structure)]
         if ledger is not None:

@@ -22,7 +22,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from quietfield import accounting
-from quietfield.curator.ledger_file import APPLICATION, VERSION, create_file, digest, now, protected, several, whole
+from quietfield.curator.ledger_file import (
+    APPLICATION,
+    VERSION,
+    create_file,
+    damaged,
+    digest,
+    not_a_ledger,
+    now,
+    protected,
+    several,
+    whole,
+)
 from quietfield.curator.units import Person, Rows, from_json
 from quietfield.errors import Error, FileError
 from quietfield.files import canonical_json
@@ -72,12 +83,10 @@ class Ledger:
             raise FileError(f"there is no ledger at {self.path}; make one with: quietfield ledger create.")
         with self._connected() as connection:
             if not whole(connection):
-                raise self._damaged()
+                raise damaged(self.path)
             account = connection.execute("SELECT * FROM account").fetchone()
             if account is None or connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-                raise FileError(
-                    f"the ledger {self.path} is damaged; restore it, and count what was released since as spent."
-                )
+                raise damaged(self.path)
             row = dict(account)
             try:
                 self.id, self.created, self.name = row["id"], row["created"], row["name"]
@@ -87,10 +96,10 @@ class Ledger:
                 self.epsilon = None if row["epsilon"] is None else accounting.written(row["epsilon"], "epsilon")
                 self.delta = None if row["delta"] is None else accounting.written(row["delta"], "delta")
             except (FileError, ValueError, KeyError, IndexError, TypeError):
-                raise self._damaged() from None
+                raise damaged(self.path) from None
             self._account = row["digest"]
             if self._account != digest("", row):
-                raise self._damaged()
+                raise damaged(self.path)
             self._read(connection)
 
     @classmethod
@@ -305,18 +314,18 @@ class Ledger:
     def _read(self, connection: sqlite3.Connection) -> tuple[list[Charge], str]:
         """All charges and the last digest, with the triggers and the chain of digests checked."""
         if not whole(connection):
-            raise self._damaged()
+            raise damaged(self.path)
         charges: list[Charge] = []
         last = self._account
         try:
             for found in connection.execute("SELECT * FROM charges ORDER BY number"):
                 row = dict(found)
                 if row["number"] != len(charges) + 1 or row["digest"] != digest(last, row):
-                    raise self._damaged()
+                    raise damaged(self.path)
                 charges.append(_charge(row))
                 last = row["digest"]
         except (FileError, ValueError, KeyError, IndexError, TypeError):
-            raise self._damaged() from None
+            raise damaged(self.path) from None
         return charges, last
 
     @contextmanager
@@ -328,6 +337,8 @@ class Ledger:
             connection.row_factory = sqlite3.Row
             connection.execute("PRAGMA synchronous = EXTRA")
             found = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
+            if found[0] != APPLICATION and whole(connection):  # all of it is there but its mark
+                raise damaged(self.path)
             if found[0] != APPLICATION:
                 raise FileError(f"{self.path} is not a quietfield ledger; nothing was charged.")
             if found[1] != VERSION:
@@ -338,7 +349,7 @@ class Ledger:
             # SQLite reads zeros beyond the end of a file that was cut. The size is asked for without opening the file:
             # closing it would drop the locks that other threads of this process hold.
             if self.path.stat().st_size < pages * page:
-                raise self._damaged()
+                raise damaged(self.path)
             yield connection
         except sqlite3.OperationalError as error:
             if "locked" in str(error) or "busy" in str(error):
@@ -346,17 +357,12 @@ class Ledger:
                     f"the ledger {self.path} is in use by another process; try again. Nothing was charged."
                 ) from None
             raise FileError(f"the ledger {self.path} cannot be used ({error}); nothing may be released.") from None
-        except sqlite3.DatabaseError:
-            raise self._damaged() from None
+        except sqlite3.DatabaseError as error:
+            foreign = error.sqlite_errorcode == sqlite3.SQLITE_NOTADB
+            raise (not_a_ledger(self.path) if foreign else damaged(self.path)) from None
         finally:
             if connection is not None:
                 connection.close()
-
-    def _damaged(self) -> FileError:
-        return FileError(
-            f"{self.path} is not a quietfield ledger, or it is damaged or was altered; nothing may be released. "
-            "Restore it from a copy, and count what was released since as spent."
-        )
 
 
 def unit_json(unit: Any) -> dict[str, Any]:

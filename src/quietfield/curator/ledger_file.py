@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from quietfield.errors import FileError, many
-from quietfield.files import canonical_json, neighbour
+from quietfield.files import archive_kind, beginning, canonical_json, neighbour
 
 APPLICATION, VERSION = 0x51464C44, 1
 
@@ -72,6 +72,33 @@ def digest(last: str, row: Mapping[str, Any]) -> str:
 def whole(connection: sqlite3.Connection) -> bool:
     """Whether the tables and triggers are those that a ledger is made with."""
     return _objects(connection) == _made()
+
+
+def damaged(path: Path) -> FileError:
+    """What to say of a ledger that is not as it was made: it was one, so nobody is told to make another."""
+    return FileError(
+        f"the ledger {path} is damaged or was altered; nothing may be released. Restore it from a copy, and count what "
+        "was released since as spent."
+    )
+
+
+def not_a_ledger(path: Path) -> FileError:
+    """What to say of a file that is no database: calmly where it never was a ledger, since nothing happened to one.
+
+    For such files alone: to open a ledger and close it would drop the locks that other threads of this process hold.
+    """
+    start = beginning(path)
+    # Zeros are what a disk leaves of a file; the mark of a ledger and its triggers stand in the first page.
+    traces = (not start.strip(b"\0"), start[68:72] == APPLICATION.to_bytes(4, "big"), b"TRIGGER charges_" in start)
+    if any(traces):
+        return damaged(path)
+    kind = archive_kind(path)
+    return FileError(
+        f"{path} is not a ledger{f' but a {kind}' if kind else ''}. A ledger is a file that `quietfield ledger create` "
+        "made: show one with `quietfield ledger show budget.db`, or make one with `quietfield ledger create budget.db "
+        "--epsilon 4 --unit rows:1`. If this one should be a ledger, restore it from a copy, and count what was "
+        "released since as spent."
+    )
 
 
 def _objects(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
