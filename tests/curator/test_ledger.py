@@ -368,7 +368,7 @@ def test_concurrent_processes_never_overspend(ledger):
 
 
 def test_a_locked_ledger_is_a_clear_error(ledger, monkeypatch):
-    monkeypatch.setattr("quietfield.curator.ledger.WAIT_SECONDS", 0.1)
+    monkeypatch.setattr("quietfield.curator.ledger_file.WAIT_SECONDS", 0.1)
     with sqlite3.connect(ledger.path, isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(FileError, match="in use"):

@@ -14,26 +14,14 @@ What it cannot know: a second ledger for the same data, a copy of this one that 
 import json
 import secrets
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from quietfield import accounting
-from quietfield.curator.ledger_file import (
-    APPLICATION,
-    VERSION,
-    create_file,
-    damaged,
-    digest,
-    not_a_ledger,
-    now,
-    protected,
-    several,
-    whole,
-)
+from quietfield.curator.ledger_file import connected, create_file, damaged, digest, now, protected, several, whole
 from quietfield.curator.units import Person, Rows, from_json
 from quietfield.errors import Error, FileError
 from quietfield.files import canonical_json
@@ -43,7 +31,6 @@ if TYPE_CHECKING:
 
 Accounting = Literal["pure", "zcdp"]
 NEIGHBOURS = ("add_remove", "replace", "paper")
-WAIT_SECONDS = 60.0
 
 
 class BudgetExceeded(Error):
@@ -81,7 +68,7 @@ class Ledger:
         self.path = Path(path)
         if not self.path.is_file():
             raise FileError(f"there is no ledger at {self.path}; make one with: quietfield ledger create.")
-        with self._connected() as connection:
+        with connected(self.path) as connection:
             if not whole(connection):
                 raise damaged(self.path)
             account = connection.execute("SELECT * FROM account").fetchone()
@@ -159,7 +146,7 @@ class Ledger:
     @property
     def charges(self) -> tuple[Charge, ...]:
         """All charges, in order, read from the file."""
-        with self._connected() as connection:
+        with connected(self.path) as connection:
             return tuple(self._read(connection)[0])
 
     @property
@@ -229,7 +216,7 @@ class Ledger:
             "cost": str(cost),
             "what": what,
         }
-        with self._connected() as connection:
+        with connected(self.path) as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 charges, last = self._read(connection)
@@ -327,42 +314,6 @@ class Ledger:
         except (FileError, ValueError, KeyError, IndexError, TypeError):
             raise damaged(self.path) from None
         return charges, last
-
-    @contextmanager
-    def _connected(self) -> Iterator[sqlite3.Connection]:
-        connection = None
-        try:
-            uri = self.path.resolve().as_uri() + "?mode=rw"  # never makes a new, empty file
-            connection = sqlite3.connect(uri, uri=True, timeout=WAIT_SECONDS, isolation_level=None)
-            connection.row_factory = sqlite3.Row
-            connection.execute("PRAGMA synchronous = EXTRA")
-            found = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
-            if found[0] != APPLICATION and whole(connection):  # all of it is there but its mark
-                raise damaged(self.path)
-            if found[0] != APPLICATION:
-                raise FileError(f"{self.path} is not a quietfield ledger; nothing was charged.")
-            if found[1] != VERSION:
-                raise FileError(
-                    f"{self.path} is a ledger of version {found[1]}; this quietfield reads version {VERSION}."
-                )
-            pages, page = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
-            # SQLite reads zeros beyond the end of a file that was cut. The size is asked for without opening the file:
-            # closing it would drop the locks that other threads of this process hold.
-            if self.path.stat().st_size < pages * page:
-                raise damaged(self.path)
-            yield connection
-        except sqlite3.OperationalError as error:
-            if "locked" in str(error) or "busy" in str(error):
-                raise FileError(
-                    f"the ledger {self.path} is in use by another process; try again. Nothing was charged."
-                ) from None
-            raise FileError(f"the ledger {self.path} cannot be used ({error}); nothing may be released.") from None
-        except sqlite3.DatabaseError as error:
-            foreign = error.sqlite_errorcode == sqlite3.SQLITE_NOTADB
-            raise (not_a_ledger(self.path) if foreign else damaged(self.path)) from None
-        finally:
-            if connection is not None:
-                connection.close()
 
 
 def unit_json(unit: Any) -> dict[str, Any]:

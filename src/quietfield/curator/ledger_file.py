@@ -1,11 +1,11 @@
-"""The file behind a ledger: its tables, the triggers that keep it append-only, how it is made and what it means."""
+"""The file behind a ledger: its tables, the triggers that keep it append-only, how it is made and opened."""
 
 import hashlib
 import os
 import secrets
 import sqlite3
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -15,6 +15,7 @@ from quietfield.errors import FileError, many
 from quietfield.files import archive_kind, beginning, canonical_json, neighbour
 
 APPLICATION, VERSION = 0x51464C44, 1
+WAIT_SECONDS = 60.0
 
 _TABLES = """
 CREATE TABLE account (
@@ -72,6 +73,42 @@ def digest(last: str, row: Mapping[str, Any]) -> str:
 def whole(connection: sqlite3.Connection) -> bool:
     """Whether the tables and triggers are those that a ledger is made with."""
     return _objects(connection) == _made()
+
+
+@contextmanager
+def connected(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection to a ledger, closed afterwards; what is no ledger of this version, or was cut, is refused."""
+    connection = None
+    try:
+        uri = path.resolve().as_uri() + "?mode=rw"  # never makes a new, empty file
+        connection = sqlite3.connect(uri, uri=True, timeout=WAIT_SECONDS, isolation_level=None)
+        connection.row_factory = sqlite3.Row
+        connection.execute("PRAGMA synchronous = EXTRA")
+        found = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
+        if found[0] != APPLICATION and whole(connection):  # all of it is there but its mark
+            raise damaged(path)
+        if found[0] != APPLICATION:
+            raise FileError(f"{path} is not a quietfield ledger; nothing was charged.")
+        if found[1] != VERSION:
+            raise FileError(f"{path} is a ledger of version {found[1]}; this quietfield reads version {VERSION}.")
+        pages, page = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
+        # SQLite reads zeros beyond the end of a file that was cut. The size is asked for without opening the file:
+        # closing it would drop the locks that other threads of this process hold.
+        if path.stat().st_size < pages * page:
+            raise damaged(path)
+        yield connection
+    except sqlite3.OperationalError as error:
+        if "locked" in str(error) or "busy" in str(error):
+            raise FileError(
+                f"the ledger {path} is in use by another process; try again. Nothing was charged."
+            ) from None
+        raise FileError(f"the ledger {path} cannot be used ({error}); nothing may be released.") from None
+    except sqlite3.DatabaseError as error:
+        foreign = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB
+        raise (not_a_ledger(path) if foreign else damaged(path)) from None
+    finally:
+        if connection is not None:
+            connection.close()
 
 
 def damaged(path: Path) -> FileError:
