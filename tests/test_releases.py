@@ -19,6 +19,7 @@ from quietfield.errors import Error, FileError
 from quietfield.files import MANIFEST, TABLES, canonical_json, pack, write_archive
 from quietfield.noise import Gaussian, Laplace
 from quietfield.releases import PAPER_NOTE, Claim, Payment, Release, Table, Total
+from quietfield.simulation import simulate
 from quietfield.structures import Structure, chain
 
 ODD = [
@@ -561,3 +562,23 @@ def test_keys_are_whole_or_absent(tmp_path, monkeypatch):
     with pytest.raises(FileError, match="No space left"):
         keys.create_keys(tmp_path / "k.pem")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_saving_does_not_take_a_signature_off(tmp_path):
+    private, public = keys.create_keys(tmp_path / "key")
+    path = tmp_path / "signed.qfr"
+    simulate("chain", attributes=3, states=2).release.save(path, key=private)
+    before = path.read_bytes()
+    loaded = Release.load(path, trust=public)
+    with pytest.raises(Error, match=r"copy the file as it is, sign again with key=\.\.\., or say release"):
+        loaded.save(path)
+    assert path.read_bytes() == before
+    loaded.save(path, key=private)
+    assert Release.load(path, trust=public).signed
+    loaded.with_signer(None).save(path)
+    assert not Release.load(path).signed
+
+
+def test_a_total_is_shown_with_all_its_digits():
+    made = simulate("chain", attributes=3, states=2, records=3_000_031).release
+    assert "total     3,000,031 (public)" in repr(made)

@@ -233,9 +233,17 @@ class Release:
         return self.signer is not None
 
     def save(self, path: str | Path, key: "Ed25519PrivateKey | str | Path | None" = None) -> None:
-        """Write the release to one file, whole or not at all, signed if a private key (or its PEM file) is given."""
+        """Write the release to one file, whole or not at all, signed if a private key (or its PEM file) is given.
+
+        One that was loaded from a signed file is not written without a key: that would take its signature off.
+        """
         from quietfield import manifests
 
+        if self.signed and key is None:
+            raise Error(
+                f"this release is signed by {self.signer}, and a file written without that key would not be; copy the "
+                "file as it is, sign again with key=..., or say release.with_signer(None) to leave the signature out."
+            )
         manifests.write(self, path, key)
 
     @classmethod
@@ -271,7 +279,7 @@ class Release:
             facts.append(("total", "not released"))
         else:
             how = "public" if self.total_is_public else f"noisy, {self.total_noise!r}"
-            facts.append(("total", f"{self.total:.6g} ({how})"))
+            facts.append(("total", f"{self.total:{',.0f' if abs(self.total) >= 100 else '.4g'}} ({how})"))
         if self.claim is not None:
             delta = "" if self.claim.delta is None else f", delta {accounting.shown(self.claim.delta)}"
             facts.append(("promise", f"epsilon {accounting.shown(self.claim.epsilon)}{delta}, {self.claim.neighbours}"))
