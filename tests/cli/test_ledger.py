@@ -1,5 +1,6 @@
-"""``quietfield ledger``: its name is shown, and what is no ledger is told calmly."""
+"""``quietfield ledger``: its name is shown, what is no ledger is told calmly, and charges elsewhere are not in it."""
 
+import json
 import sqlite3
 from pathlib import Path
 
@@ -79,3 +80,20 @@ def test_a_ledger_that_is_damaged_is_still_told_as_such(capsys: pytest.CaptureFi
     connection.close()
     assert main(["ledger", "show", "other.db"]) == 1
     assert "other.db is not a quietfield ledger; nothing was charged" in capsys.readouterr().err
+
+
+def test_a_release_that_this_ledger_did_not_pay_for_ends_with_1(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("people.csv").write_text("age\n3\n")
+    schema = qf.Schema({"age": [3, 4]})
+    for name in ("ours", "other"):
+        book = qf.Ledger.create(f"{name}.db", epsilon=4, unit=qf.Rows(1))
+        qf.release("people.csv", schema, [("age",)], epsilon=1, unit=qf.Rows(1), ledger=book).save(f"{name}.qfr")
+    qf.release("people.csv", schema, [("age",)], epsilon=1, unit=qf.Rows(1), ledger=None).save("none.qfr")
+    asked = ["ledger", "show", "ours.db", "--against"]
+    assert main([*asked, "ours.qfr"]) == 0
+    for name, said in (("other.qfr", "charged to another ledger"), ("none.qfr", "charged to no ledger")):
+        capsys.readouterr()
+        assert main([*asked, name, "ours.qfr"]) == 1
+        assert capsys.readouterr().out.endswith(f"{name}: {said}\nours.qfr: charge 1\n")
+        assert main([*asked, name, "ours.qfr", "--json"]) == 1
+        assert json.loads(capsys.readouterr().out)["against"] == {name: said, "ours.qfr": "charge 1"}

@@ -79,6 +79,8 @@ def show(
     charges = book.charges
     gone = book.missing(releases.values())
     found = {name: _found(one, book.id, one in gone) for name, one in releases.items()}
+    elsewhere = any(one.ledger is None or one.ledger.id != book.id for one in releases.values())
+    code = 1 if gone or elsewhere else 0
     spent = sum(charge.cost for charge in charges)
     if as_json:
         content: dict[str, Any] = {
@@ -94,14 +96,14 @@ def show(
             "against": found,
         }  # fmt: skip
         typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
-        raise typer.Exit(1 if gone else 0)
+        raise typer.Exit(code)
     _describe(book)
     for c in charges:
         delta = "" if c.delta is None else f", delta {float(c.delta):.6g}"
         typer.echo(f"{c.number:>5}  {c.time}  epsilon {float(c.epsilon):.6g}{delta}  {c.what!r}  {c.release}")
     for name, text in found.items():
         typer.echo(shown(f"{name}: {text}"))
-    raise typer.Exit(1 if gone else 0)
+    raise typer.Exit(code)
 
 
 def _describe(book: "Ledger") -> None:
