@@ -151,6 +151,10 @@ def nested(folder: Path) -> dict[str, Any]:
         "a list column in a dataset": (ds.dataset(folder / "list.parquet"), "column 'a' holds list"),
         "a list column in polars": (pl.DataFrame({"a": [[0]], "b": [1]}), "column 'a' holds (large_)?list"),
         "a list column in a dictionary": ({"a": pa.array([[0]]), "b": [1]}, "column 'a' holds list"),
+        "a list column in DuckDB": (duckdb.sql("SELECT [0] AS a, 1 AS b"), r"column 'a' holds INTEGER\[\]"),
+        "complex numbers": ({"a": np.array([0j]), "b": [1]}, "column 'a' holds complex128"),
+        "complex numbers in pandas": (pd.DataFrame({"a": [0j], "b": [1]}), "column 'a' holds complex128"),
+        "a masked array": (np.ma.array(np.zeros((3, 2), int)), "masked"),
         "names twice in Arrow": (twice, "several columns called 'b'"),
         "names twice in pandas": (frame, "several columns called 'b'"),
         "names twice in DuckDB": (duckdb.sql("SELECT 0 AS a, 1 AS b, 1 AS b"), "several columns called 'b'"),
@@ -167,10 +171,10 @@ def nested(folder: Path) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("number", range(20))
+@pytest.mark.parametrize("number", range(24))
 def test_what_types_show_costs_nothing(number: int, tmp_path: Path, ledger: qf.Ledger) -> None:
     every = nested(tmp_path)
-    assert len(every) == 20
+    assert len(every) == 24
     source, why = list(every.values())[number]
     refused(source, ledger, why)
 
@@ -229,7 +233,9 @@ def test_columns_of_every_kind_pass_when_they_are_right(ledger: qf.Ledger) -> No
         pa.table(GOOD).to_batches()[0],
         pa.table(GOOD).to_reader(),
         duckdb.sql("SELECT 0 AS a, 1 AS b"),
+        pl.DataFrame({"a": pl.Series(["0", None], dtype=pl.Categorical), "b": [1, 1]}),
         np.array([[0, 1], [1, 1]]),
+        np.array([[0, 1], [1, 1]]).view(np.matrix),
     ]
     for source in sources:
         qf.release(source, SCHEMA, [("a", "b")], epsilon="0.1", unit=qf.Rows(1), ledger=ledger)

@@ -162,6 +162,30 @@ def test_categories_are_not_labels() -> None:
     assert found.tables[0].tolist() == [[0, 1], [1, 0]]
 
 
+def test_categories_of_polars_count_as_their_texts() -> None:
+    polars = pytest.importorskip("polars")
+    values = ["y", "x", None, "z", "y"]
+    for kind in (polars.Categorical, polars.Enum(["z", "y", "x"]), polars.String):
+        frame = polars.DataFrame({"a": polars.Series(values, dtype=kind), "b": [0, 1, 1, 1, 0]})
+        assert dict(engine(frame).columns()) == {"a": "text", "b": "integer"}
+        found = count(frame, PAIR, wanted(PAIR, [("a", "b")]), Rows(1))
+        assert found.tables[0].tolist() == [[0, 1], [2, 0]]
+
+
+def test_a_text_in_a_dictionary_that_is_not_utf8_is_unknown() -> None:
+    broken = pa.array([b"x", b"\xff"]).view(pa.string())
+    for kind in (pa.string(), pa.large_string(), pa.string_view()):
+        coded = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0, None], pa.int8()), _as(broken, kind))
+        found = count(pa.table({"a": coded, "b": [0, 0, 1, 1]}), PAIR, wanted(PAIR, [("a", "b")]), Rows(1))
+        assert found.tables[0].tolist() == [[1, 1], [0, 0]]
+
+
+def _as(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Texts of another type, whatever bytes they have."""
+    binary = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary(), pa.string_view(): pa.binary_view()}[kind]
+    return array.view(pa.binary()).cast(binary).view(kind)
+
+
 def test_counts_do_not_show_themselves() -> None:
     found = count({"a": ["x"], "b": [0]}, PAIR, wanted(PAIR, [("a", "b")]), Rows(1))
     assert repr(found) == "Counts(1 tables, NOT PRIVATE)"

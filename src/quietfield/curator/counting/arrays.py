@@ -23,7 +23,9 @@ class ArrayEngine:
                 f"an array of codes has two dimensions and whole numbers, not {source.ndim} and {source.dtype}; "
                 "for raw values use a frame, a file or a dictionary of columns."
             )
-        self.source = source
+        if isinstance(source, np.ma.MaskedArray):
+            raise Error("a masked array hides some codes; fill them with a code of their own: array.filled(-1).")
+        self.source = np.asarray(source)  # a matrix, for one, would keep two dimensions in each of its columns
 
     def columns(self) -> Mapping[str, str]:
         """Columns of an array have no names; their numbers stand for them."""

@@ -44,7 +44,7 @@ class Source:
         types = [handed_type(kind) for kind in read.kinds]
         for name, kind, given in zip(wanted, read.kinds, types, strict=True):
             if given is None:
-                raise Error(f"column {name!r} holds {kind}, which no rule reads; make texts, numbers or times of it.")
+                raise unread(name, kind)
         return read, types
 
     def attach(self, con: Any, wanted: Sequence[str]) -> tuple[str, dict[str, Column]]:
@@ -84,6 +84,11 @@ class Stream:
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return self.reader().__arrow_c_stream__(requested_schema)
+
+
+def unread(name: str, kind: Any) -> Error:
+    """What to say of a column of a type that no rule reads."""
+    return Error(f"column {name!r} holds {kind}, which no rule reads; make texts, numbers or times of it.")
 
 
 def check_names(wanted: Iterable[str], columns: Sequence[str]) -> None:

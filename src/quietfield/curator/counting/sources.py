@@ -15,7 +15,7 @@ from quietfield.curator.counting import lines
 from quietfield.curator.counting.cleaning import cleaned
 from quietfield.curator.counting.csvfiles import CsvFile, by_name
 from quietfield.curator.counting.kinds import check_dataset, check_kind, is_dataset, origin
-from quietfield.curator.counting.reading import Read, Source, unique
+from quietfield.curator.counting.reading import Read, Source, unique, unread
 from quietfield.curator.counting.statfiles import StatFile, chunks, dictionary, is_statfile
 from quietfield.curator.counting.values import plain, text
 from quietfield.errors import Error, FileError, names
@@ -54,6 +54,8 @@ def declared(data: Any) -> Source | None:
     import pyarrow as pa
 
     if isinstance(data, Mapping):
+        for name, values in data.items():
+            _kind(name, values)
         return _mapping({name: _emptied(values) for name, values in data.items()})
     if origin(data) == ("polars", "DataFrame"):
         return _arrow(data[:0])
@@ -73,6 +75,20 @@ def _emptied(values: Any) -> Any:
         return values.iloc[:0]
     # Of what has no type of its own nothing is looked at, not even the first value.
     return values[:0] if hasattr(values, "dtype") or hasattr(values, "type") else []
+
+
+def _kind(name: str, values: Any) -> Any:
+    """The Arrow type of a column, from its own type; None for what is no column."""
+    if _no_column(values):
+        return None
+    found = None
+    try:
+        found = _column(_emptied(values)).type
+    except Exception:  # noqa: BLE001  # told below, without what Arrow said
+        found = None
+    if found is None:
+        raise unread(name, getattr(values, "dtype", type(values).__name__))
+    return found
 
 
 def _no_column(values: Any) -> bool:
@@ -256,7 +272,7 @@ def _pandas(frame: Any) -> Source:
 
     def read(wanted: Sequence[str]) -> Read:
         series = [frame.iloc[:, columns.index(name)] for name in wanted]
-        kinds = [_column(part.iloc[:0]).type for part in series]
+        kinds = [_kind(name, part) for name, part in zip(wanted, series, strict=True)]
         schema = pa.schema([(f"c{i}", kind) for i, kind in enumerate(kinds)])
 
         def batches() -> Iterator[Any]:

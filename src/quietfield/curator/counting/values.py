@@ -106,7 +106,7 @@ def handed(array: Any) -> Any:
 
     kind = array.type
     if types.is_dictionary(kind):
-        return handed(array.dictionary_decode())
+        return _decoded_dictionary(array)
     if types.is_timestamp(kind) or types.is_date64(kind):
         return array.view(pa.int64())
     if types.is_time(kind):
@@ -114,6 +114,16 @@ def handed(array: Any) -> Any:
     if types.is_float16(kind):
         return array.cast(pa.float32())
     return _utf8(array) if _is_text(kind) else array
+
+
+def _decoded_dictionary(array: Any) -> Any:
+    """The values that codes of a dictionary stand for. Arrow cannot look up texts as polars has them in categories."""
+    import pyarrow as pa
+
+    if not pa.types.is_string_view(array.type.value_type):
+        return handed(array.dictionary_decode())
+    found = pa.DictionaryArray.from_arrays(array.indices, handed(array.dictionary).cast(pa.large_string()))
+    return found.dictionary_decode().cast(pa.string_view())
 
 
 def _is_text(kind: Any) -> bool:
