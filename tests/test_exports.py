@@ -186,5 +186,13 @@ def test_a_table_that_is_asked_for_twice_is_written_once(here):
     assert names("t") == {"table-0001.csv", "table-0002.csv", "dictionary.csv", "privacy.txt", "index.csv"}
 
 
+def test_an_attribute_whose_name_holds_a_comma_has_its_table(here):
+    domain = qf.Domain({"Ort": 2, "Einkommen, netto": 2})
+    qf.Model(domain, {tuple(domain): [[0.0, 1.0], [0.0, 0.0]]}).save("comma.qfm")
+    for number, text in enumerate(("Ort,Einkommen, netto", 'Ort,"Einkommen, netto"')):
+        assert main(["export", "comma.qfm", "--table", text, "--out", f"t{number}"]) == 0
+        assert Path(f"t{number}", "table-0001.csv").read_text().startswith('Ort,"Einkommen, netto",share')
+
+
 def test_what_is_no_export():
     assert exports.earlier(Path("nowhere")) is None

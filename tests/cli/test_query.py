@@ -158,3 +158,59 @@ def test_two_pairs_never_look_alike(pair):
     read = next(csv.reader(io.StringIO(joined), skipinitialspace=True, doublequote=False, escapechar="\\"))
     if not any("\\" in text and quoted(text) == text for text in pair):  # unquoted, a backslash is just that
         assert read == pair
+
+
+COMMAS = qf.Domain(
+    {"Ort": 2, "Einkommen, netto": 2, 'say "hi"': 2, '"Ort"': 2, "a": 2, "b": 2, "a,b": 2, " c": 2, "c": 2}
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("Ort,Einkommen, netto", ["Ort", "Einkommen, netto"]),
+        ("Einkommen, netto , Ort", ["Einkommen, netto", "Ort"]),
+        ('Ort,"Einkommen, netto"', ["Ort", "Einkommen, netto"]),
+        ('"Ort", "Einkommen, netto"', ["Ort", "Einkommen, netto"]),
+        ('say "hi",Ort', ['say "hi"', "Ort"]),
+        ('"""Ort""",a', ['"Ort"', "a"]),
+        ('"a,b"', ["a,b"]),
+        ('"a","b"', ["a", "b"]),
+        ("a, b", ["a", "b"]),
+        ("a, c", ["a", " c"]),  # as it is written, if there is such a name
+        ("a,c", ["a", "c"]),
+    ],
+)
+def test_names_that_hold_commas(text, found):
+    assert attributes([text], COMMAS) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a,b", """'a,b' can be read as "a","b" and as "a,b"; put the names in quotes"""),
+        ("Ort,a,b", """can be read as "Ort","a","b" and as "Ort","a,b";"""),
+        ("Ort,Einkommen", "'Einkommen' is not an attribute; did you mean 'Einkommen, netto'?"),
+        ('Ort,"Einkommen, brutto"', "'Einkommen, brutto' is not an attribute"),
+        ('Ort,"Einkommen', """'"Einkommen' is not an attribute"""),
+        ("Ort,", "'' is not an attribute"),
+        ("", "'' is not an attribute"),
+    ],
+)
+def test_names_that_cannot_be_told_apart(text, said):
+    with pytest.raises(qf.Error) as caught:
+        attributes([text], COMMAS)
+    assert said in str(caught.value)
+
+
+def test_many_commas_are_read_at_once():
+    domain = qf.Domain({"x": 2, ",".join("x" * 40): 2})
+    with pytest.raises(qf.Error, match="named twice"):
+        attributes([",".join("x" * 39)], domain)
+
+
+@given(st.lists(st.text('a", ', min_size=1, max_size=6), min_size=1, max_size=4, unique=True))
+def test_names_in_quotes_are_always_understood(chosen):
+    domain = qf.Domain({**dict.fromkeys(chosen, 2), "a": 2})
+    text = ",".join('"' + name.replace('"', '""') + '"' for name in chosen)
+    assert attributes([text], domain) == chosen

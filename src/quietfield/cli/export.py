@@ -29,7 +29,10 @@ def export(
     ] = "auto",
     table: Annotated[
         list[str] | None,
-        typer.Option(help="From a model: attributes, separated by commas; one option a table. Default: all tables."),
+        typer.Option(
+            help="From a model: attributes, separated by commas (quoted as in CSV where a name holds one); one option "
+            "a table. Default: all tables."
+        ),
     ] = None,
     level: Annotated[
         float | None, typer.Option(help="From a model: the confidence of the margins of error; 0.9 unless said.")

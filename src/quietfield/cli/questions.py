@@ -1,5 +1,6 @@
 """How attributes and what is known of others are written on the command line, and what a mistyped one meant."""
 
+import csv
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
@@ -10,19 +11,58 @@ from quietfield.errors import Error, names
 def attributes(names_: Iterable[str], domain: Domain) -> list[str]:
     """Attributes by name, ``age,smokes`` for two of them; one that is mistyped is told, with the one that was meant.
 
-    >>> attributes(["smoke"], Domain({"smokes": ["no", "yes"]}))
+    Names may hold commas: then the text is split so that every part is an attribute. Where that can be done in several
+    ways, and wherever one likes, names stand in quotes, as in CSV.
+
+    >>> domain = Domain({"smokes": ["no", "yes"], "income, net": 3})
+    >>> attributes(["smokes,income, net"], domain) == attributes(['"income, net"', "smokes"], domain)[::-1]
+    True
+    >>> attributes(["smoke"], domain)
     Traceback (most recent call last):
-    quietfield.errors.Error: 'smoke' is not an attribute; did you mean 'smokes'? Expected one of 'smokes'.
+    quietfield.errors.Error: 'smoke' is not an attribute; did you mean 'smokes'? Expected one of 'smokes', ...
     """
     found: list[str] = []
     for text in names_:
-        parts = [part.strip() for part in text.split(",")]
-        for name in [text] if text in domain or len(parts) == 1 else parts:
+        for name in _listed(text, domain):
             check(name, domain)
             if name in found:
                 raise Error(f"{name!r} is named twice; name each attribute once.")
             found.append(name)
     return found
+
+
+def _listed(text: str, domain: Domain) -> Sequence[str]:
+    """The names in a text, which may not be attributes where no way to read it gives attributes alone."""
+    in_quotes = _unquoted(text) if '"' in text else None
+    if in_quotes is not None and all(name in domain for name in in_quotes):
+        return in_quotes
+    parts = text.split(",")
+    # The ways to read what follows each comma, from the end; two will do to see that there are several.
+    ways: list[list[tuple[str, ...]]] = [[] for _ in parts] + [[()]]
+    for i in reversed(range(len(parts))):
+        for j in range(i + 1, len(parts) + 1):
+            whole = ",".join(parts[i:j])
+            name = whole if whole in domain else whole.strip()
+            if name in domain:
+                ways[i] += [(name, *rest) for rest in ways[j]]
+        ways[i] = ways[i][:2]
+    if len(ways[0]) > 1:
+        one, other = (_in_quotes(way) for way in ways[0])
+        raise Error(f"{text!r} can be read as {one} and as {other}; put the names in quotes, as here.")
+    return ways[0][0] if ways[0] else in_quotes or [part.strip() for part in parts]
+
+
+def _unquoted(text: str) -> list[str] | None:
+    """The fields of a line of CSV, or None if it is none."""
+    try:
+        return next(csv.reader([text], skipinitialspace=True, strict=True), None)
+    except csv.Error:
+        return None
+
+
+def _in_quotes(texts: Iterable[str]) -> str:
+    """Texts as a line of CSV, each in quotes."""
+    return ",".join('"' + text.replace('"', '""') + '"' for text in texts)
 
 
 def evidence(given: Iterable[str], domain: Domain) -> dict[str, Label]:
