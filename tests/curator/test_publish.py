@@ -569,6 +569,7 @@ def kept(said, spent=Fraction(1, 4)):
     """The release that an error says it has kept: it is whole, and the charge is its own."""
     assert said.startswith("Error: ")
     assert "the charge stands, and a second run would be charged again" in said
+    assert "choose another" not in said
     path = said.partition("it is kept in ")[2].partition(":")[0]
     release = qf.Release.load(path)
     book = Ledger("budget.db")

@@ -143,7 +143,8 @@ def _kept(found: "Release", out: Path, signer: "Ed25519PrivateKey | None", force
     try:
         return _written(found, out, signer, force)
     except (Error, OSError) as error:
-        reason = str(error).rstrip(".")
+        said = str(error).rstrip(".")
+        reason = said.rpartition(";")[0] or said  # without its advice: another follows
     stands = (
         "the charge stands, and a second run would be charged again" if paid else "a second run spends as much again"
     )
