@@ -2,6 +2,7 @@
 
 import json
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -105,6 +106,39 @@ def test_columns_that_say_nothing_are_left_out(release, truth):
     whole = qf.compare(release, methods=["map"], models={"truth": truth})
     assert whole.lines()[0].split()[-1] == "converged"
     assert whole.lines()[1].split()[-1] == "-"
+
+
+def test_models_of_another_release_are_named(release, truth):
+    noise = qf.Laplace(20.0)
+    other = qf.Release.from_tables(DOMAIN, {("a", "b"): np.full((2, 3), 50.0)}, noise=noise)
+    ours, release = qf.fit(release), replace(release, id="one")
+    known = {name: replace(ours.report, release=name) for name in ("one", "two")}
+    models = {name: qf.Model(DOMAIN, dict(ours.potentials), report=report) for name, report in known.items()}
+    both = qf.compare(release, models={**models, "truth": truth})
+    assert "for models learned from them, residuals below 1 are usual" in both.notes[0]
+    assert both.notes[1].startswith("'two' was learned from another release: here its log-score and residuals are of")
+    assert len(qf.compare(release, models={"one": models["one"]}).notes) == 1
+    alone = qf.compare(release, models={"two": models["two"], "too": models["two"]}).notes
+    assert len(alone) == 1
+    assert alone[0].startswith("'two', 'too' were learned from another release: here their")
+    assert qf.compare(other, models={"two": models["two"]}).notes[0].startswith("log-score")  # nobody can tell
+
+
+def test_differences_at_what_one_model_never_measured_are_marked():
+    domain = qf.Domain({"a": 2, "b": 3, "one": ["value"]})
+    whole = qf.Model(domain, {("a",): [0.0, 0.1], ("b",): [2.0, 0.0, 0.0], ("one",): [0.0]})
+    part = qf.Model(domain, {("a",): [0.0, 0.2]})
+    for models in ({"whole": whole, "part": part}, {"part": part, "whole": whole}):
+        found = qf.compare(models=models)
+        assert found.rows[1].largest.attributes == ("b",)
+        assert found.lines()[-1].endswith("(in no clique of part: 'b')")
+        assert [note for note in found.notes if note.startswith("no clique of")] == [
+            "no clique of 'part' holds 'b': all values are taken as equally likely there, and its distances and "
+            "differences tell of that too"
+        ]
+    same = qf.compare(models={"whole": whole, "flat": qf.Model(domain, {("a", "b"): np.zeros((2, 3))})})
+    assert "in no clique" not in repr(same)
+    assert same.notes == ()
 
 
 def test_mistakes(release, truth):

@@ -4,8 +4,8 @@ How well a model explains a release is told by its log-score, the mean log-densi
 
     log p(y_i | model),    y_i = n_i + noise,    n_i about normal with mean N m_i and variance N m_i (1 - m_i)
 
-and by its residuals in units of their standard deviation. Both look at tables that the model was learned from: a
-method that follows the noise looks better here than it is. Residuals below 1 are usual: chance is followed too.
+and by its residuals in units of their standard deviation. Where both look at tables that the model was learned from, a
+method that follows the noise looks better than it is, and residuals below 1 are usual: chance is followed too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from quietfield.domain import Clique
 from quietfield.errors import Error, names
 from quietfield.model import Model
 from quietfield.planning import in_words
-from quietfield.release_checks import check_same
+from quietfield.release_checks import check_same, learned_elsewhere
 from quietfield.texts import columns, padded, quoted, shown
 
 if TYPE_CHECKING:
@@ -109,11 +109,21 @@ class Comparison:
             rest = [padded(cell, width) for cell, (width, _, _) in zip(cells[1:], wide[1:], strict=True)]
             said.append("  ".join([first, *rest]))
         said += [
-            shown(f"{row.name} differs most from {self.rows[0].name} at {row.largest.describe()}")
+            shown(f"{row.name} differs most from {self.rows[0].name} at {row.largest.describe()}{self._unheld(row)}")
             for row in self.rows[1:]
             if row.largest is not None and row.largest.size > 0
         ]
         return said
+
+    def _unheld(self, row: Row) -> str:
+        """Which of the two models, if any, has no clique with the attributes at which they differ most."""
+        assert row.largest is not None
+        without = [
+            f"in no clique of {name}: {names(missing)}"
+            for name in (self.rows[0].name, row.name)
+            if (missing := unheld(self.models[name], row.largest.attributes))
+        ]
+        return f" ({'; '.join(without)})" if without else ""
 
     def _shown(self) -> list[tuple[str, list[str]]]:
         """The columns for people: their heads and texts. One without a value says nothing and is left out."""
@@ -206,13 +216,39 @@ def compare(
     cliques = tuple(dict.fromkeys(_tables_of(release, given)))
     rows = tuple(_row(name, model, first, cliques, release) for name, model in given.items())
     kl = {a: {b: _kl(one, other) for b, other in given.items()} for a, one in given.items()}
+    return Comparison(rows, given, kl, tuple(_notes(release, given, cliques)))
+
+
+def _notes(release: "Release | None", models: Mapping[str, Model], cliques: Sequence[Clique]) -> list[str]:
+    """What must be known to read the figures."""
     notes = []
     if release is not None:
-        notes.append(
-            "log-score and residuals are of the tables that models are learned from: residuals below 1 are usual "
-            "there, since a model follows the chance in who was counted"
-        )
-    return Comparison(rows, given, kl, tuple(notes))
+        strangers = [name for name, model in models.items() if learned_elsewhere(model, release)]
+        if len(strangers) < len(models):
+            notes.append(
+                "log-score and residuals are of the tables of this release: for models learned from them, residuals "
+                "below 1 are usual, since a model follows the chance in who was counted"
+            )
+        if strangers:
+            was, its, it_has = ("was", "its", "it has") if len(strangers) == 1 else ("were", "their", "they have")
+            notes.append(
+                f"{names(strangers)} {was} learned from another release: here {its} log-score and residuals are of "
+                f"tables that {it_has} not seen, and are not comparable with those of models that have"
+            )
+    tables = tuple(dict.fromkeys(name for clique in cliques for name in clique))
+    notes += [
+        f"no clique of {name!r} holds {names(missing)}: all values are taken as equally likely there, and its "
+        "distances and differences tell of that too"
+        for name, model in models.items()
+        if (missing := unheld(model, tables))
+    ]
+    return notes
+
+
+def unheld(model: Model, attributes: Sequence[str]) -> list[str]:
+    """Of some attributes, those that no clique of a model holds: nothing was learned of them."""
+    held = {name for clique in model.cliques for name in clique}
+    return [name for name in attributes if name not in held and model.domain.size(name) > 1]
 
 
 def _tables_of(release: "Release | None", models: Mapping[str, Model]) -> list[Clique]:

@@ -141,9 +141,15 @@ def check_same(one: Domain, other: Domain, which: str, more: bool = False) -> No
 
 def check_learned_from(model: "Model", release: "Release") -> None:
     """Refuse to speak of a model in the name of a release that it was not learned from, as far as the two tell."""
-    fitted = "" if model.report is None else model.report.release
-    if fitted and release.id and fitted != release.id:
+    if learned_elsewhere(model, release):
+        assert model.report is not None
         raise Error(
-            f"this model was learned from the release {fitted}, not from this one ({release.id}), whose promise is "
-            "another; give the release that it was learned from, or learn a model from this one."
+            f"this model was learned from the release {model.report.release}, not from this one ({release.id}), "
+            "whose promise is another; give the release that it was learned from, or learn a model from this one."
         )
+
+
+def learned_elsewhere(model: "Model", release: "Release") -> bool:
+    """Whether a model was learned from another release than this, as far as the two tell."""
+    fitted = "" if model.report is None else model.report.release
+    return bool(fitted and release.id and fitted != release.id)
