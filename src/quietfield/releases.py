@@ -279,7 +279,8 @@ class Release:
             facts.append(("total", "not released"))
         else:
             how = "public" if self.total_is_public else f"noisy, {self.total_noise!r}"
-            facts.append(("total", f"{self.total:{',.0f' if abs(self.total) >= 100 else '.4g'}} ({how})"))
+            value = float(self.total_part.value)
+            facts.append(("total", f"{value:{',.0f' if abs(value) >= 100 else '.4g'}} ({how})"))
         if self.claim is not None:
             delta = "" if self.claim.delta is None else f", delta {accounting.shown(self.claim.delta)}"
             facts.append(("promise", f"epsilon {accounting.shown(self.claim.epsilon)}{delta}, {self.claim.neighbours}"))
