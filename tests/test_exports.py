@@ -1,8 +1,14 @@
 """Exports replace exports, whole, and nothing else; what is wrong is told before any work."""
 
+import csv
+import json
 from pathlib import Path
 
+import numpy as np
+import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import quietfield as qf
 from quietfield import exports
@@ -192,6 +198,95 @@ def test_an_attribute_whose_name_holds_a_comma_has_its_table(here):
     for number, text in enumerate(("Ort,Einkommen, netto", 'Ort,"Einkommen, netto"')):
         assert main(["export", "comma.qfm", "--table", text, "--out", f"t{number}"]) == 0
         assert Path(f"t{number}", "table-0001.csv").read_text().startswith('Ort,"Einkommen, netto",share')
+
+
+LIVE = qf.Domain({'=HYPERLINK("x")': ["-5", "@cmd", "'=1", "no"], "b": ["+49 30", "=1", "-2.5e3", "5-9"], "c": [-1, 2]})
+TOLD = "the apostrophe is no part of the text"
+
+
+def cells(path: str) -> list[list[str]]:
+    with open(path, newline="") as file:
+        return list(csv.reader(file))
+
+
+def test_no_text_in_csv_is_a_formula(here, capsys):
+    first, second, third = LIVE
+    qf.Model(LIVE, {(first, second): np.zeros((4, 4)), (third,): [0.0, 0.0]}).save("live.qfm")
+    values = {(first, second): np.full((4, 4), -3.0), (third,): [-1.0, 9.0]}
+    qf.Release.from_tables(LIVE, values, noise=qf.Laplace(2.0), total=9).save("live.qfr")
+    assert main(["export", "live.qfm", "--table", f'"{first.replace(chr(34), chr(34) * 2)}",b', "--out", "m"]) == 0
+    assert main(["export", "live.qfr", "--out", "r"]) == 0
+    assert TOLD in capsys.readouterr().out
+    for path in ("m/table-0001.csv", "r/table-0001.csv"):
+        head, *rows = cells(path)
+        assert head[:2] == ["'" + first, "b"]
+        assert list(dict.fromkeys(row[0] for row in rows)) == ["-5", "'@cmd", "''=1", "no"]
+        assert list(dict.fromkeys(row[1] for row in rows)) == ["'+49 30", "'=1", "-2.5e3", "5-9"]
+    assert {row[2] for row in cells("r/table-0001.csv")[1:]} == {"-3.0"}
+    assert cells("r/table-0002.csv")[1:] == [["-1", "-1.0"], ["2", "9.0"]]
+    assert cells("m/index.csv")[1][1] == f"'{first} × b"
+    dictionary = cells("m/dictionary.csv")
+    assert ["'" + first, "'@cmd", "a value of the attribute"] in dictionary
+    assert TOLD in dictionary[-1][2]
+    assert TOLD in cells("r/index.csv")[-1][-1]
+    every = [row for folder in ("m", "r") for file in Path(folder).glob("*.csv") for row in cells(str(file))]
+    for text in (text for row in every for text in row if text[:1] in ("=", "+", "-", "@", "\t", "\r")):
+        assert float(text) < 0  # else it is no number: ValueError
+    for source in ("live.qfm", "live.qfr"):
+        assert main(["export", source, "--format", "parquet", "--out", source + ".p"]) == 0
+        held = pq.read_table(Path(source + ".p", "table-0001.parquet")).column_names
+        assert held[0] == first
+    for source in ("m.qfm", "r.qfr"):
+        assert main(["export", source, "--out", source + ".csv-tables"]) == 0
+        assert not any(TOLD in path.read_text() for path in Path(source + ".csv-tables").iterdir())
+
+
+@given(st.lists(st.text("'=+-@\t\r5.ea", max_size=5), unique=True))
+def test_texts_stay_apart(texts):
+    found = [exports.inert(text) for text in texts]
+    assert len(set(found)) == len(texts)
+    assert all(one == text or one == "'" + text for one, text in zip(found, texts, strict=True))
+
+
+def test_a_workbook_holds_texts_as_texts(here):
+    openpyxl = pytest.importorskip("openpyxl")
+    first = next(iter(LIVE))
+    qf.people_tables(qf.Model(LIVE, {(first,): np.zeros(4)}), [first]).save("live.xlsx", "xlsx")
+    sheet = openpyxl.load_workbook("live.xlsx")["Table 1"]
+    column = [sheet.cell(row, 1) for row in range(1, 6)]
+    assert [cell.value for cell in column] == [first, *LIVE.labels(first)]
+    assert {cell.data_type for cell in column} <= {"s", "inlineStr"}
+
+
+def test_the_index_of_a_release_can_be_read_by_programs(here):
+    domain = qf.Domain({"a": ["no", "yes"], "b, c": ["no", "yes"], "d": ["no", "yes"]})
+    tied = [("a", "b, c"), ("b, c", "d")]
+    tables = {tied[0]: [[1.0, 2.0], [3.0, 4.0]]}
+    release = qf.Release.from_tables(domain, tables, noise=qf.Laplace(2.0), total=9.5, ties=[tied])
+    release.save("tied.qfr")
+    assert main(["export", "tied.qfr", "--out", "t"]) == 0
+    with open("t/index.csv", newline="") as file:
+        table, total, *remarks = csv.DictReader(file)
+    assert json.loads(table["cliques"]) == [list(clique) for clique in tied]
+    assert (table["file"], table["noise"], float(table["scale"]), table["value"]) == (
+        "table-0001.csv",
+        "laplace",
+        2,
+        "",
+    )
+    assert (total["file"], total["cliques"], total["noise"], float(total["value"])) == ("total", "", "public", 9.5)
+    assert [(row["file"], row["cliques"]) for row in remarks] == [("remark", "")] * 2
+    assert all(row["value"] for row in remarks)
+
+
+def test_an_index_of_the_older_kind_is_known(here):
+    assert main(["export", "r.qfr", "--out", "t"]) == 0
+    rows = cells("t/index.csv")
+    with open("t/index.csv", "w", newline="") as file:
+        csv.writer(file).writerows(row[:-1] for row in rows)
+    assert exports.earlier(Path("t")) == ("table-0001.csv", "table-0002.csv", "index.csv")
+    assert main(["export", "r.qfr", "--out", "t", "--force"]) == 0
+    assert cells("t/index.csv") == rows
 
 
 def test_what_is_no_export():

@@ -23,11 +23,19 @@ from quietfield.files import check_writable, neighbour
 #: What exports are written as; xlsx from a model alone.
 FORMATS = ("csv", "parquet", "xlsx")
 INDEX = "index.csv"
-#: The first line of an index: of the noisy tables of a release, and of tables for people.
-RELEASE_COLUMNS = ("file", "cliques", "noise", "scale", "std", "not_counted")
+#: The first line of an index: of the noisy tables of a release (an older one had no value), and of tables for people.
+RELEASE_COLUMNS = ("file", "cliques", "noise", "scale", "std", "not_counted", "value")
 PEOPLE_COLUMNS = ("file", "attributes", "basis")
+_COLUMNS = (RELEASE_COLUMNS, RELEASE_COLUMNS[:-1], PEOPLE_COLUMNS)
 #: The names that exports write. An index that was edited must not make us remove anything else.
 _OURS = re.compile(r"table-\d{4,}\.(csv|parquet)|dictionary\.csv|privacy\.txt")
+#: What a spreadsheet takes for a formula, or drops before one; after apostrophes, see :func:`inert`.
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+APOSTROPHE = (
+    "in CSV files an apostrophe stands before a text that begins with an equals, plus, minus or at sign, a tab or a "
+    "carriage return, lest a spreadsheet run it as a formula; the apostrophe is no part of the text"
+)
 
 
 def table_file(number: int, format: str) -> str:
@@ -40,7 +48,7 @@ def earlier(folder: Path) -> tuple[str, ...] | None:
     try:
         with open(folder / INDEX, encoding="utf-8", newline="") as file:
             rows = csv.reader(file)
-            if tuple(next(rows, ())) not in (RELEASE_COLUMNS, PEOPLE_COLUMNS):
+            if tuple(next(rows, ())) not in _COLUMNS:
                 return None
             listed = [row[0] for row in rows if row]
     except (OSError, UnicodeDecodeError, csv.Error):
@@ -140,10 +148,26 @@ def free_name(name: str, taken: Clique) -> str:
     return name
 
 
+def inert(value: Any) -> Any:
+    """A cell of a CSV file for people: a text that a spreadsheet would run as a formula gets an apostrophe before it.
+
+    Numbers stay, and texts that read as one. Texts that have such an apostrophe already get another: no two are alike.
+
+    >>> [inert(value) for value in ("=1+1", "-5", "-5-10", "'=1", "'tis", -5)]
+    ["'=1+1", '-5', "'-5-10", "''=1", "'tis", -5]
+    """
+    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value) else value
+
+
+def marked(texts: Iterable[Any]) -> bool:
+    """Whether an apostrophe stands before one of these texts in a CSV file, of which :data:`APOSTROPHE` tells."""
+    return any(inert(text) != text for text in texts)
+
+
 def csv_rows(rows: Iterable[Sequence[Any]]) -> bytes:
-    """Rows as the bytes of a CSV file."""
+    """Rows as the bytes of a CSV file, without formulas."""
     text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    csv.writer(text, lineterminator="\n").writerows([inert(value) for value in row] for row in rows)
     return text.getvalue().encode()
 
 

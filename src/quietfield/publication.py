@@ -85,7 +85,8 @@ class Publication:
         """Write a folder of CSV or Parquet files, or one workbook (``format="xlsx"``, ``out`` is the file).
 
         In a folder: ``table-0001.csv`` and so on, ``index.csv`` (which file holds what), ``dictionary.csv`` and
-        ``privacy.txt``. An earlier export is replaced with ``force`` alone, whole; files of other origin never are.
+        ``privacy.txt``. No text in CSV is a formula: an apostrophe stands before what a spreadsheet would take for one.
+        An earlier export is replaced with ``force`` alone, whole; files of other origin never are.
         """
         if format not in exports.FORMATS:
             raise Error(f"the format is one of {names(exports.FORMATS)}, not {format!r}.")
@@ -102,7 +103,9 @@ class Publication:
             name = exports.table_file(number, format)
             files[name] = exports.encoded(table.columns, format)
             index.append((name, " × ".join(table.attributes), table.note))
-        files["dictionary.csv"] = exports.csv_rows([("column", "value", "meaning"), *self.dictionary])
+        texts = [text for row in self.dictionary for text in row]
+        apostrophe = [("any text", "", exports.APOSTROPHE)] if exports.marked(texts) else []
+        files["dictionary.csv"] = exports.csv_rows([("column", "value", "meaning"), *self.dictionary, *apostrophe])
         files["privacy.txt"] = ("\n\n".join(self.statement) + "\n").encode()
         index += [("dictionary.csv", "", "what each column means"), ("privacy.txt", "", "the statement on privacy")]
         return {**files, exports.INDEX: exports.csv_rows(index)}

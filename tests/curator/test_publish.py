@@ -283,8 +283,8 @@ def test_an_export_says_what_the_release_says(tmp_path, monkeypatch, capsys, cod
     shown = capsys.readouterr().out
     with open("t/index.csv", newline="") as file:
         index = list(csv.DictReader(file))
-    assert [row["not_counted"] for row in index[:2]] == ["(0, 0)"] * 2
-    remarks = [row["cliques"] for row in index if row["file"] == "remark"]
+    assert [row["not_counted"] for row in index[:2]] == ["[0, 0]"] * 2
+    remarks = [row["value"] for row in index if row["file"] == "remark"]
     for text in ("NOT SIGNED", PAPER_NOTE, "noise alone"):
         assert text in shown
         assert any(text in remark for remark in remarks)

@@ -78,16 +78,17 @@ def export(
         file = exports.table_file(number, format)
         files[file] = exports.encoded(_columns(release, part), format)
         noise = part.noise
-        cell = "" if part.excluded is None else repr(_labels(release, part, part.excluded))
-        cliques = " = ".join(repr(c) for c in part.cliques)
-        index.append([file, cliques, noise.kind, repr(noise.scale), repr(noise.std), cell])
+        cell = "" if part.excluded is None else _json(_labels(release, part, part.excluded))
+        index.append([file, _json(part.cliques), noise.kind, repr(noise.scale), repr(noise.std), cell, ""])
     if release.total is not None:
         noise_or_none = release.total_noise
-        index.append(["total", repr(release.total), "public" if noise_or_none is None else noise_or_none.kind,
+        index.append(["total", "", "public" if noise_or_none is None else noise_or_none.kind,
                       "" if noise_or_none is None else repr(noise_or_none.scale),
-                      "" if noise_or_none is None else repr(noise_or_none.std), ""])  # fmt: skip
+                      "" if noise_or_none is None else repr(noise_or_none.std), "", repr(release.total)])  # fmt: skip
     remarks = _remarks(release)
-    index += [["remark", remark, "", "", "", ""] for remark in remarks]
+    if format == "csv" and exports.marked(_texts(release)):
+        remarks.append(exports.APOSTROPHE)
+    index += [["remark", "", "", "", "", "", remark] for remark in remarks]
     exports.write(out, {**files, exports.INDEX: exports.csv_rows(index)}, force)
     typer.echo(f"{many(len(release.parts), 'table')} and index.csv written to {out}")
     for remark in remarks:
@@ -139,6 +140,19 @@ def _remarks(release: "Release") -> list[str]:
     if any(part.excluded is not None for part in release.parts):
         remarks.append("the cell under not_counted holds noise alone: nothing was counted there")
     return remarks
+
+
+def _json(value: Any) -> str:
+    """For people and programs, in the way in which structures are written."""
+    import json
+
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _texts(release: "Release") -> list[Any]:
+    """The names and labels in the tables."""
+    used = dict.fromkeys(name for part in release.parts for name in part.cliques[0])
+    return [text for name in used for text in (name, *release.domain.labels(name))]
 
 
 def _labels(release: "Release", part: "Table", cell: tuple[int, ...]) -> tuple[Any, ...]:
