@@ -129,3 +129,53 @@ def test_unknown_methods_are_refused_before_anything_is_read(here: Path, capsys:
     assert "'foo' is not an inference method" in capsys.readouterr().err
     assert main(["compare", "absent.qfr", "--methods", ","]) == 1
     assert "--methods names methods" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["fit", "r.qfr", "--out", "-"],
+        ["fit", "-", "--out", "new.qfm"],
+        ["sample", "m.qfm", "--rows", "5", "-o", "-"],
+        ["report", "r.qfr", "--out", "-"],
+        ["export", "m.qfm", "--out", "-"],
+        ["compare", "m.qfm", "-"],
+        ["compare", "m.qfm", "truth.qfm", "--svg", "-"],
+        ["query", "-", "sex"],
+        ["schema", "-"],
+        ["schema", "people.csv", "--out", "-"],
+        ["check", "-", "s.json"],
+        [
+            "release",
+            "-",
+            "--schema",
+            "s.json",
+            "--structure",
+            "chain",
+            "--unit",
+            "rows:1",
+            "--epsilon",
+            "1",
+            "--dry-run",
+        ],
+        ["evaluate", "m.qfm", "--records", "-", "--schema", "s.json", "--not-private"],
+        ["key", "create", "-"],
+        ["ledger", "create", "-", "--unit", "rows:1", "--epsilon", "1"],
+        ["ledger", "show", "budget.db", "--against", "r.qfr", "-"],
+        ["verify", "-", "--json"],
+    ],
+    ids=" ".join,
+)
+def test_a_dash_is_no_file(words: list[str], here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    qf.Schema({"sex": ["f", "m"], "visits": [0, 1, 2]}).save("s.json")
+    Path("people.csv").write_text("sex,visits\nf,1\n")
+    before = set(here.iterdir())
+    assert main(words) == 1
+    assert capsys.readouterr().err.startswith("Error: - is not taken for the standard input or output: name a file;")
+    assert set(here.iterdir()) == before
+
+
+def test_a_dash_elsewhere_is_what_it_says(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    qf.Model(qf.Domain({"-": ["-", "+"]}), {("-",): [0, 0]}).save("dash.qfm")
+    assert main(["query", "dash.qfm", "-", "--json"]) == 0
+    assert main(["query", str(here / "dash.qfm"), "-"]) == 0

@@ -19,9 +19,11 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import wraps
 from importlib import import_module
+from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -99,7 +101,33 @@ def load(name: str) -> Any:
     # Completion is the whole command's: `quietfield --install-completion`.
     command.params = [param for param in command.params if param.name not in ("install_completion", "show_completion")]
     _plain(command)
+    _named(command)
     return command
+
+
+def _named(command: Any) -> None:
+    """Have - refused wherever a file is expected, before the command begins."""
+    for part in getattr(command, "commands", {}).values():
+        _named(part)
+    run = command.callback
+    if run is None:
+        return
+    files = [name for name, hint in get_type_hints(run).items() if _holds(hint, Path)]
+
+    @wraps(run)
+    def checked(**values: Any) -> Any:
+        from quietfield.cli.outputs import check_named
+
+        for value in (values.get(name) for name in files):
+            for path in value if isinstance(value, list | tuple) else [value]:
+                check_named(path)
+        return run(**values)
+
+    command.callback = checked
+
+
+def _holds(hint: Any, kind: type) -> bool:
+    return hint is kind or any(_holds(part, kind) for part in get_args(hint))
 
 
 def _plain(command: Any) -> None:

@@ -45,9 +45,11 @@ def records(path: Path | str, values: str = "codes", delimiter: str | None = Non
 
     A delimiter makes it a CSV file, whatever its name; an encoding is for CSV, SPSS, Stata and SAS files.
     """
+    from quietfield.cli.outputs import check_named
     from quietfield.curator.counting.csvfiles import CsvFile
     from quietfield.curator.counting.statfiles import StatFile, is_statfile
 
+    check_named(path)
     if values not in ("codes", "labels"):
         raise Error(f"--values is codes or labels, not {values!r}.")
     if is_statfile(path):

@@ -1,4 +1,7 @@
-"""May I write here? One answer for every command: what is there stays, unless --force is said and it is ours."""
+"""May I write here? One answer for every command: what is there stays, unless --force is said and it is ours.
+
+Files are named: ``-``, which elsewhere is the standard input or output, is refused wherever a file is expected.
+"""
 
 import csv
 import os
@@ -18,6 +21,20 @@ KINDS: dict[str, Callable[[Path], bool]] = {
     "picture": lambda path: path.suffix.lower() == ".svg",
     "file of records": lambda path: path.suffix.lower() in (".csv", ".parquet"),
 }
+
+
+def check_named(path: object) -> None:
+    """Refuse ``-`` for a file.
+
+    >>> check_named(Path("-"))
+    Traceback (most recent call last):
+    quietfield.errors.FileError: - is not taken for the standard input or output: name a file; ...
+    """
+    if isinstance(path, Path | str) and str(path) == "-":
+        raise FileError(
+            "- is not taken for the standard input or output: name a file; what a command prints, as JSON with --json, "
+            "can be redirected."
+        )
 
 
 def check(out: Path, what: str, force: bool, reads: Iterable[Path] = ()) -> None:
