@@ -89,6 +89,12 @@ def test_approximate_models_have_no_divergence(truth):
     assert found.rows[1].distance < 1e-6
 
 
+def test_one_method_may_be_named_alone(release):
+    assert [row.name for row in qf.compare(release, methods="naive").rows] == ["naive"]
+    with pytest.raises(qf.Error, match="'magic' is not a learning method"):
+        qf.compare(release, methods="magic")
+
+
 def test_pictures(found):
     assert ET.fromstring(found.svg()).get("role") == "img"
     shown = found._repr_html_()
@@ -147,7 +153,7 @@ def test_mistakes(release, truth):
         ({}, "nothing to compare"),
         ({"models": {"x": truth}}, "'x' is one model alone, with nothing to compare it with"),
         ({"methods": ["map"]}, "learn from a release"),
-        ({"models": {"x": 3}}, "'x' is a int"),
+        ({"models": {"x": 3}}, "'x' is an int"),
         ({"models": {"x": truth, "y": other}}, "'y' and the first one differ in 'a'"),
         ({"release": release, "models": {"y": other}}, "the release and the models differ in 'a'"),
         ({"release": release, "methods": ["map", "map"]}, "two models"),

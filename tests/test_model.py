@@ -160,7 +160,7 @@ def test_log_prob_takes_records_of_any_kind(small):
             "'age' holds a value that is not",
         ),
         ({"age": ["Smith"], "sex": ["f"], "pregnant": ["no"], "job": ["none"], "spare": [0]}, "whole numbers"),
-        (7, "not a int"),
+        (7, "not an int"),
     ],
 )
 def test_bad_records_are_refused_without_quoting_them(small, records, message):

@@ -77,6 +77,35 @@ def test_bad_epsilons_are_refused(value):
         accounting.rational(value, "epsilon")
 
 
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("1e-400", "epsilon is too small: 1e-400; expected a number from 1e-300 to 1e300."),
+        (Decimal("1e-999999999"), "epsilon is too small"),
+        ("1e400", "epsilon is too large: 1e400; expected"),
+        ("1e99999999", "epsilon is too large"),
+        ("-1e-400", "positive finite number"),
+        ("0e-999999999", "positive finite number"),
+        ("1e400/3", "positive finite number"),
+        ("inf", "positive finite number"),
+        (float("nan"), "positive finite number"),
+        ("sNaN", "positive finite number"),
+        ("much", "positive finite number"),
+        ("-1", "must be greater than 0, not -1"),
+        ("0", "must be greater than 0, not 0"),
+    ],
+)
+def test_what_is_wrong_with_a_number_is_told(value, said):
+    with pytest.raises(Error) as caught:
+        accounting.rational(value, "epsilon")
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["1e-300", "9.9e300", Decimal("1e-300")])
+def test_numbers_up_to_the_ends_are_taken(value):
+    assert accounting.rational(value, "epsilon") == Fraction(value)
+
+
 @pytest.mark.parametrize("value", [0, 1, 1.5, -0.1, math.nan, "1"])
 def test_bad_deltas_are_refused(value):
     with pytest.raises(Error, match="delta"):

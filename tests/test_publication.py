@@ -279,6 +279,12 @@ def test_mistakes(asked, message):
         people_tables(qf.Model(DOMAIN, POTENTIALS), **asked)
 
 
+def test_one_attribute_may_be_named_alone(model):
+    assert [table.attributes for table in people_tables(model, "smokes").tables] == [("smokes",)]
+    with pytest.raises(qf.Error, match="'smoke' is not an attribute"):
+        people_tables(model, "smoke")
+
+
 def test_astronomical_tables_are_refused():
     domain = qf.Domain({f"x{i}": 10 for i in range(8)})
     with pytest.raises(qf.Error, match="name fewer attributes"):

@@ -8,7 +8,6 @@ import re
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, InvalidOperation, localcontext
 from fractions import Fraction
-from math import isfinite
 
 from quietfield.errors import Error, FileError
 
@@ -34,8 +33,8 @@ def rational(value: Number, what: str) -> Fraction:
         if not isinstance(value, int | str | Fraction | Decimal):
             value = repr(float(value))  # the shortest decimal that gives this float, which is what a person typed
         if isinstance(value, str | Decimal) and not isinstance(value, Fraction):
-            if "/" not in str(value) and (not isfinite(float(value)) or abs(Decimal(value).adjusted()) > 300):
-                raise ValueError
+            if "/" not in str(value):
+                _check_size(Decimal(value), value, what)
         result = Fraction(value)
     except (TypeError, ValueError, OverflowError, ZeroDivisionError, InvalidOperation):
         raise Error(
@@ -46,6 +45,18 @@ def rational(value: Number, what: str) -> Fraction:
     if max(result.numerator, result.denominator) > LARGEST:
         raise Error(f"{what} is too large, too small or written with too many digits.")
     return result
+
+
+def _check_size(number: Decimal, value: Number, what: str) -> None:
+    """Refuse a number that is none, or whose exact rational would be huge, before it is computed."""
+    beyond = number.is_finite() and abs(number.adjusted()) > 300
+    if beyond and number > 0:
+        raise Error(
+            f"{what} is too {'large' if number > 1 else 'small'}: {str(value)[:60]}; expected a number from 1e-300 to "
+            "1e300."
+        )
+    if beyond or not number.is_finite():
+        raise ValueError
 
 
 def written(text: object, what: str) -> Fraction:

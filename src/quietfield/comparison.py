@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from quietfield.charts import bars_svg
 from quietfield.domain import Clique
-from quietfield.errors import Error, names
+from quietfield.errors import Error, a_type, names
 from quietfield.model import Model
 from quietfield.planning import in_words
 from quietfield.release_checks import check_same, learned_elsewhere
@@ -167,15 +167,15 @@ class Comparison:
 def compare(
     release: "Release | None" = None,
     *,
-    methods: Sequence[str] | None = None,
+    methods: str | Sequence[str] | None = None,
     models: Mapping[str, Model] | None = None,
     inference: str = "exact",
     progress: bool = False,
 ) -> Comparison:
     """Compare methods on one release, models with it, or models with each other.
 
-    Models that are given come first, then one is learned from the release by each of ``methods`` ("map" and "naive"
-    where neither is said). The first of all is what the others are compared with.
+    Models that are given come first, then one is learned from the release by each of ``methods``, one name or several
+    ("map" and "naive" where neither is said). The first of all is what the others are compared with.
 
     >>> import quietfield as qf
     >>> domain = qf.Domain({"a": 2, "b": 2})
@@ -187,10 +187,11 @@ def compare(
     """
     from quietfield.learning import check_methods, fit
 
+    methods = [methods] if isinstance(methods, str) else methods
     given = dict(models or {})
     strange = next((name for name, model in given.items() if not isinstance(model, Model)), None)
     if strange is not None:
-        raise Error(f"models map names to Models; {strange!r} is a {type(given[strange]).__name__}.")
+        raise Error(f"models map names to Models; {strange!r} is {a_type(given[strange])}.")
     if release is None and methods:
         raise Error("methods learn from a release; give one, or give models alone.")
     wanted = tuple(methods) if methods is not None else () if given or release is None else DEFAULT_METHODS

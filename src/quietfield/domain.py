@@ -13,7 +13,7 @@ from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quietfield.errors import Error, FileError, names
+from quietfield.errors import Error, FileError, a_type, names
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,7 +57,7 @@ class Domain:
             attributes = {a: attributes.labels(a) for a in attributes}
         if not isinstance(attributes, Mapping):
             raise Error(
-                f"a Domain is made from a mapping of names to sizes or labels, not from a {type(attributes).__name__}; "
+                f"a Domain is made from a mapping of names to sizes or labels, not from {a_type(attributes)}; "
                 'write for instance Domain({"age": 5, "sex": ["f", "m"]}).'
             )
         for name in attributes:

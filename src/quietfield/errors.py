@@ -33,6 +33,16 @@ def many(count: int, one: str, several: str = "") -> str:
     return f"{count:,} {one if count == 1 else several or one + 's'}"
 
 
+def a_type(value: object) -> str:
+    """What sort of thing a value is, with its article, for use in messages: never the value itself.
+
+    >>> a_type(3), a_type("x"), a_type(None)
+    ('an int', 'a str', 'None')
+    """
+    name = type(value).__name__
+    return "None" if value is None else f"{'an' if name[:1].lower() in 'aeio' else 'a'} {name}"
+
+
 def names(items: Iterable[object], most: int = 8) -> str:
     """Public names, quoted and cut to a readable length, for use in messages."""
     listed = [repr(item) for item in items]

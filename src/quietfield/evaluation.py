@@ -20,7 +20,7 @@ from math import prod, sqrt
 from typing import TYPE_CHECKING
 
 from quietfield.domain import Clique
-from quietfield.errors import CannotLearn, Error
+from quietfield.errors import CannotLearn, Error, a_type
 from quietfield.noise import Laplace, Noise
 from quietfield.releases import Release, Table
 from quietfield.sampling import whole
@@ -82,9 +82,9 @@ def goodness_of_fit(
     from quietfield.model import Model
 
     if not isinstance(release, Release):
-        raise Error(f"goodness of fit is of a Release and a model, not of a {type(release).__name__}.")
+        raise Error(f"goodness of fit is of a Release and a model, not of {a_type(release)}.")
     if not isinstance(model, Model):
-        raise Error(f"goodness of fit is of a release and a Model, not of a {type(model).__name__}.")
+        raise Error(f"goodness of fit is of a release and a Model, not of {a_type(model)}.")
     if not release.parts:
         raise Error("this release has no tables; there is nothing to compare with.")
     if {a: release.domain.labels(a) for a in release.domain} != {a: model.domain.labels(a) for a in model.domain}:

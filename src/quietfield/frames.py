@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quietfield.domain import Domain
-from quietfield.errors import Error, FileError, many, names
+from quietfield.errors import Error, FileError, a_type, many, names
 
 if TYPE_CHECKING:
     import pandas
@@ -165,7 +165,7 @@ def _columns(records: Any) -> Mapping[str, Any]:
     except TypeError:
         frame = None
     if frame is None:
-        raise Error(f"records are an integer array, a mapping of columns or a frame, not a {type(records).__name__}.")
+        raise Error(f"records are an integer array, a mapping of columns or a frame, not {a_type(records)}.")
     return {name: frame[name].to_arrow() for name in frame.columns}
 
 

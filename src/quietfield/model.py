@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from quietfield import inference
 from quietfield.domain import Clique, Domain, Label
-from quietfield.errors import Error, FileError, many, names
+from quietfield.errors import Error, FileError, a_type, many, names
 from quietfield.structures import Structure
 
 if TYPE_CHECKING:
@@ -57,9 +57,9 @@ class Model:
         from quietfield.inference.layout import check_values, plain
 
         if not isinstance(domain, Domain):
-            raise Error(f"a Model's first argument is a Domain, not a {type(domain).__name__}.")
+            raise Error(f"a Model's first argument is a Domain, not {a_type(domain)}.")
         if not isinstance(potentials, Mapping):
-            raise Error(f"potentials map cliques to tables; expected a mapping, not a {type(potentials).__name__}.")
+            raise Error(f"potentials map cliques to tables; expected a mapping, not {a_type(potentials)}.")
         self.domain = domain
         self.structure = Structure.of(potentials, domain)
         self.method = method
@@ -198,7 +198,7 @@ class Model:
         Infinite where the other model rules out what this one allows.
         """
         if not isinstance(other, Model):
-            raise Error(f"a divergence is from a Model, not from a {type(other).__name__}.")
+            raise Error(f"a divergence is from a Model, not from {a_type(other)}.")
         mine, theirs = self.domain, other.domain
         if {a: mine.labels(a) for a in mine} != {a: theirs.labels(a) for a in theirs}:
             raise Error(

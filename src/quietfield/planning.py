@@ -40,11 +40,11 @@ def checked_budget(
     budget = accounting.rational(epsilon, "epsilon")
     if noise == "laplace":
         if delta is not None:
-            raise Error("Laplace noise is pure: leave delta out, or choose noise='gaussian'.")
+            raise Error("Laplace noise is pure: leave delta out, or choose gaussian noise.")
         return budget, None
     if noise == "gaussian":
         if delta is None:
-            raise Error("Gaussian noise needs a delta, for instance delta=1e-6; Laplace noise needs none.")
+            raise Error("Gaussian noise needs a delta, for instance 1e-6; Laplace noise needs none.")
         if budget > LARGEST_GAUSSIAN_EPSILON:
             raise Error(
                 f"epsilon {accounting.shown(budget)} is beyond the {LARGEST_GAUSSIAN_EPSILON:,} that Gaussian noise is "

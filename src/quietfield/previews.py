@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from quietfield import accounting, planning
 from quietfield.charts import Series, crossing, curves_svg, curves_text
 from quietfield.domain import Domain
-from quietfield.errors import Error, TooLarge, many, names
+from quietfield.errors import Error, TooLarge, a_type, many, names
 from quietfield.inference.memory import readable_bytes
 from quietfield.inference.plan import Plan, plan_for
 from quietfield.planning import TableNoise, in_words
@@ -285,7 +285,7 @@ def preview(
 
     started = time.perf_counter()
     if not isinstance(schema, Schema | Domain):
-        raise Error(f"a preview needs a Schema or a Domain, not a {type(schema).__name__}.")
+        raise Error(f"a preview needs a Schema or a Domain, not {a_type(schema)}.")
     domain = schema.domain if isinstance(schema, Schema) else schema
     structure = Structure.of(cliques, domain)
     records, repeats = planning.guessed_records(records), whole("repeats", repeats, 1)

@@ -125,7 +125,7 @@ class Publication:
 
 def people_tables(
     model: "Model",
-    tables: "Iterable[str | Sequence[str]] | None" = None,
+    tables: "str | Iterable[str | Sequence[str]] | None" = None,
     *,
     level: float = 0.9,
     total: float | None = None,
@@ -133,7 +133,8 @@ def people_tables(
 ) -> Publication:
     """Tables of any attributes from a model, for people.
 
-    ``tables`` names attributes, one name or several for each table; without it, every attribute and every clique.
+    ``tables`` names attributes, one name or several for each table (one name alone is one table); without it, every
+    attribute and every clique.
     ``level`` is the confidence of the margins of error. ``total`` is the number of records that counts add up to; by
     default that of the model's fit, and without either there are shares alone. A ``release`` lets the statement on
     privacy say what was promised.
@@ -172,11 +173,11 @@ def people_tables(
     return Publication(model.domain, tuple(made), tuple(said), level, total is not None)
 
 
-def _wanted(model: "Model", tables: "Iterable[str | Sequence[str]] | None") -> list[Clique]:
+def _wanted(model: "Model", tables: "str | Iterable[str | Sequence[str]] | None") -> list[Clique]:
     if tables is None:
         singles: list[Clique] = [(name,) for name in model.domain]
         return singles + [clique for clique in model.cliques if len(clique) > 1]
-    found = [model.domain.clique(table) for table in tables]
+    found = [model.domain.clique(table) for table in ([tables] if isinstance(tables, str) else tables)]
     if not found or not all(found):
         raise Error("name at least one attribute for each table.")
     return found

@@ -103,7 +103,7 @@ class Labels(Attribute):
             if isinstance(value, str) and ("\x00" in value or any("\ud800" <= letter <= "\udfff" for letter in value)):
                 raise Error(f"the label {value!r} has a character that no text of a record has; rename it.")
         if "" in self.values:
-            raise Error("an empty text is a null, so it cannot be a label; say what a null becomes with null=.")
+            raise Error("an empty text is a null, so it cannot be a label; the rule's null says what becomes of it.")
         for word in (DROP, FILL_IN):
             if word in self.values:
                 raise Error(f"the label {word!r} has a meaning of its own here; rename it.")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from quietfield import accounting, structures
 from quietfield.domain import Clique, Domain
-from quietfield.errors import Error, many, names
+from quietfield.errors import Error, a_type, many, names
 from quietfield.model import Model
 from quietfield.noise import Gaussian, Laplace, Noise
 from quietfield.releases import Release
@@ -83,7 +83,7 @@ def simulate(
             structure, attributes=attributes, states=states, potentials=potentials, strength=strength, seed=origin
         )
     elif not isinstance(model, Model):
-        raise Error(f"model is a Model to draw people from, not a {type(model).__name__}.")
+        raise Error(f"model is a Model to draw people from, not {a_type(model)}.")
     elif structure != "chain" or model_seed is not None:
         raise Error("a model of your own brings its structure; leave structure and model_seed out.")
     return Simulation(model, records, epsilon, delta, seed)

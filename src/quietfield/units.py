@@ -98,7 +98,7 @@ class Person:
         if self.rows is not None:
             _positive(self.rows)
         if self.null is not None and not self.normalise:
-            raise Error("null= says which label is left out of K, so it goes with normalise=True only.")
+            raise Error("null says which label is left out of K, so it goes with normalise only.")
         if any(kind not in (None, "integer") for kind in self.kinds) or len(self.kinds) != len(self.columns):
             raise Error(
                 f"the kind of a person's column is 'integer' or None, one for all or one for each of {self.columns}, "

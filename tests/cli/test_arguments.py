@@ -25,7 +25,7 @@ def test_every_name_that_help_lists_is_a_structure(text: str) -> None:
         ("nope.json", "there is no file nope.json; --structure is chain, chain:2, "),
         ("no/structure", "there is no file no/structure; "),
         (".", ". is a folder; "),
-        ("chain:0", "--structure chain:0: a whole number of 1 or more was expected, not '0'."),
+        ("chain:0", "--structure chain:0: a whole number from 1 to 999,999,999 was expected, not '0'."),
         ("complete:x", "--structure complete:x: a whole number"),
         ("grid:-1", "--structure grid:-1: a whole number"),
         ("grid", "needs its number of columns, for instance grid:4"),
@@ -58,7 +58,8 @@ def test_records_are_no_schema(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("rows:0", "--unit rows:0: a whole number of 1 or more"),
+        ("rows:0", "--unit rows:0: a whole number from 1 to 999,999,999"),
+        ("rows:1000000000000", "a whole number from 1 to 999,999,999 was expected, not '1000000000000'."),
         ("person:id:many", "--unit person:id:many: a whole number"),
         ("people", "the unit 'people' is not understood; write rows:1"),
     ],

@@ -55,6 +55,7 @@ def mistaken(words: list[str], capsys: pytest.CaptureFixture[str], code: int = 1
     debugged = capsys.readouterr().err
     assert "Traceback (most recent call last)" in debugged
     assert debugged.endswith(shown.err)
+    assert sum(line.endswith(shown.err.removeprefix("Error").rstrip()) for line in debugged.splitlines()) == 1
     return shown.err.removeprefix("Error: ").strip()
 
 

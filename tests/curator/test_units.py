@@ -156,7 +156,7 @@ def test_units_survive_json_and_describe_themselves(unit: Any) -> None:
         (lambda: Person("who", rows=2, normalise=True), "exactly one of rows=k"),
         (lambda: Person((), rows=1), "name of a column"),
         (lambda: Person(("a", "a"), rows=1), "repeat"),
-        (lambda: Person("who", rows=1, null=0), "normalise=True only"),
+        (lambda: Person("who", rows=1, null=0), "goes with normalise only"),
         (lambda: Person("who", rows=1, kind="number"), "'integer' or None"),  # type: ignore[arg-type]
         (lambda: Person("who", rows=1, kind=("integer", None)), "one for each of"),
         (lambda: from_json({**Person("who", rows=1).to_json(), "kinds": 7}), "JSON"),

@@ -157,9 +157,10 @@ def test_an_error_in_a_function_names_its_file_and_line(tmp_path: Path) -> None:
     ("result", "batched", "told"),
     [
         ({}, False, "'mine' returned a dict; an estimator returns a qf.Model"),
+        (3, False, "'mine' returned an int; an estimator returns a qf.Model"),
         (None, False, "'mine' returned nothing; an estimator returns a qf.Model"),
         ([None], True, "'mine' returned nothing; an estimator returns a qf.Model"),
-        (None, True, "returned NoneType; with batched=True it returns a list of models"),
+        (None, True, "returned nothing; with batched=True it returns a list of models"),
         (
             qf.Model(qf.Domain({"a": 2}), {("a",): [0.0, 1.0]}),
             False,
@@ -171,6 +172,13 @@ def test_a_result_of_another_kind_is_told(result: object, batched: bool, told: s
     estimator("mine", batched=batched)(lambda _: result)
     with pytest.raises(EstimatorError, match=told):
         get("mine").call([Request(TRIAL, simulation_of(TRIAL))])
+
+
+def test_an_estimator_without_a_name_is_told_how_it_gets_one() -> None:
+    with pytest.raises(qf.Error, match=r"an estimator needs a name: write @estimator\('mine'\) above the function"):
+
+        @estimator  # type: ignore[arg-type]
+        def mine(release: object) -> None: ...
 
 
 def test_a_package_that_cannot_be_loaded_is_told_and_does_not_stop_the_others(

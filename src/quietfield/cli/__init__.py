@@ -325,7 +325,8 @@ def debug_text(error: BaseException) -> str:
     for one in reversed(chain):
         frames = "".join(traceback.format_tb(one.__traceback__))
         message = str(one) if isinstance(one, Error) or not private else "(message withheld: it may quote a record)"
-        shown.append(f"Traceback (most recent call last):\n{frames}{type(one).__name__}: {message}")
+        told = "" if one is error and isinstance(one, Error) else f": {message}"  # the sentence follows, once
+        shown.append(f"Traceback (most recent call last):\n{frames}{type(one).__name__}{told}")
     return "\n\nThen, while handling that:\n\n".join(shown)
 
 

@@ -188,5 +188,5 @@ def same_file(one: Path, other: Path) -> bool:
 
 def _whole(text: str, option: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text[:9]) < 1 or len(text) > 9:
-        raise Error(f"{option}: a whole number of 1 or more was expected, not {text!r}.")
+        raise Error(f"{option}: a whole number from 1 to 999,999,999 was expected, not {text[:40]!r}.")
     return int(text)

@@ -169,7 +169,7 @@ class Ledger:
         if self.accounting == "pure":
             if rho is not None:
                 raise Error(
-                    "this ledger counts pure epsilon and cannot pay for Gaussian noise; use noise='laplace', "
+                    "this ledger counts pure epsilon and cannot pay for Gaussian noise; use laplace noise, "
                     "or a ledger with zcdp accounting from the start."
                 )
             return asked

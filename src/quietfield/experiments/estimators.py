@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from quietfield.errors import Error, many, names
+from quietfield.errors import Error, a_type, many, names
 from quietfield.experiments.faults import EstimatorError, checked, guarded, loading
 
 if TYPE_CHECKING:
@@ -84,6 +84,8 @@ def estimator(
     'two rounds'
     >>> del ESTIMATORS["doctest"]
     """
+    if callable(name):
+        raise Error("an estimator needs a name: write @estimator('mine') above the function, and not @estimator alone.")
     if not isinstance(name, str) or not name or name.strip() != name or "," in name:
         raise Error(f"an estimator's name is a word without commas, not {name!r}.")
 
@@ -93,9 +95,10 @@ def estimator(
                 return [checked(name, guarded(name, function, release), release) for release in releases]
             found = guarded(name, function, list(releases))
             if not isinstance(found, Sequence):
+                what = "nothing" if found is None else a_type(found)
                 raise EstimatorError(
-                    f"your estimator {name!r} returned {type(found).__name__}; with batched=True it returns a list of "
-                    "models, one a release."
+                    f"your estimator {name!r} returned {what}; with batched=True it returns a list of models, one a "
+                    "release."
                 )
             if len(found) != len(releases):
                 raise EstimatorError(

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from quietfield.errors import CannotLearn, Error
+from quietfield.errors import CannotLearn, Error, a_type
 from quietfield.release_checks import check_same
 
 #: The most characters of somebody else's message that are shown.
@@ -45,8 +45,8 @@ def checked(name: str, found: Any, release: Any) -> Any:
     from quietfield.model import Model
 
     if not isinstance(found, Model):
-        kind = "nothing" if found is None else f"a {type(found).__name__}"
-        raise EstimatorError(f"your estimator {name!r} returned {kind}; an estimator returns a qf.Model.")
+        what = "nothing" if found is None else a_type(found)
+        raise EstimatorError(f"your estimator {name!r} returned {what}; an estimator returns a qf.Model.")
     try:
         check_same(release.domain, found.domain, f"the release and the model that your estimator {name!r} returned")
     except Error as error:

@@ -71,9 +71,9 @@ def check(schema: Schema, statistics: Statistics, unit: Unit) -> None:
         dropping = [name for name in statistics.attributes if name in schema.drops]
         if dropping:
             raise Error(
-                "with neighbours='replace' the number of records is public, so none may be dropped, but "
-                f"{names(dropping)} would drop some; give both null= and unknown= a label for them, or use "
-                "neighbours='add_remove'."
+                "with replace neighbours the number of records is public, so none may be dropped, but "
+                f"{names(dropping)} would drop some; give both null and unknown a label for them, or use "
+                "add_remove neighbours."
             )
 
 

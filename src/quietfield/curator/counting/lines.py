@@ -67,8 +67,8 @@ def check_neighbours(source: Any, statistics: Statistics) -> None:
     """Refuse to take a public number of records from a file of lines: whether a line is a record is private."""
     if statistics.neighbours == "replace" and statistics.known_total and is_lines(source):
         raise Error(
-            "with neighbours='replace' the number of records is public, so none may be dropped, but lines that are not "
-            "well formed would be; give the records as Parquet, or use neighbours='add_remove'."
+            "with replace neighbours the number of records is public, so none may be dropped, but lines that are not "
+            "well formed would be; give the records as Parquet, or use add_remove neighbours."
         )
 
 
