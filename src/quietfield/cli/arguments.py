@@ -135,7 +135,7 @@ def structure(text: str, domain: Domain) -> Structure:
 
 def _no_structure(text: str, kind: str) -> Error:
     """What to say of a structure that is neither a name nor a file."""
-    expected = f"--structure is {STRUCTURES}, or a JSON file of cliques"
+    expected = f'--structure is {STRUCTURES}, or cliques as JSON, in a file or as \'[["a", "b"]]\''
     if Path(text).is_dir():
         return FileError(f"{text} is a folder; {expected}.")
     if Path(text).suffix or len(Path(text).parts) > 1:

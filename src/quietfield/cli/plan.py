@@ -22,7 +22,8 @@ def plan(
     structure: Annotated[
         str,
         typer.Option(
-            help="chain, chain:2, homogeneous, star, star:CENTRE, complete, complete:3, grid:4, or a JSON file."
+            help="chain, chain:2, homogeneous, star, star:CENTRE, complete, complete:3, grid:4, or cliques as JSON: a "
+            """file, or '[["a", "b"]]' itself."""
         ),
     ],
     epsilon: Annotated[

@@ -17,7 +17,8 @@ def preview(
     structure: Annotated[
         str,
         typer.Option(
-            help="chain, chain:2, homogeneous, star, star:CENTRE, complete, complete:3, grid:4, or a JSON file."
+            help="chain, chain:2, homogeneous, star, star:CENTRE, complete, complete:3, grid:4, or cliques as JSON: a "
+            """file, or '[["a", "b"]]' itself."""
         ),
     ],
     records: Annotated[int, typer.Option(help="A guess of the number of records. Guess: do not count them for this.")],

@@ -33,7 +33,8 @@ def release(
     structure: Annotated[
         str,
         typer.Option(
-            help="chain, chain:2, homogeneous, star, star:CENTRE, complete, complete:3, grid:4, or a JSON file."
+            help="chain, chain:2, homogeneous, star, star:CENTRE, complete, complete:3, grid:4, or cliques as JSON: a "
+            """file, or '[["a", "b"]]' itself."""
         ),
     ],
     epsilon: Annotated[str, typer.Option(help="The privacy loss, such as 1 or 0.1 or 1/3; taken exactly as written.")],
