@@ -244,6 +244,19 @@ def test_no_text_makes_a_count_fail(ending: str, tmp_path: Path) -> None:
     assert look(file, schema)[0].unknown == 1
 
 
+@pytest.mark.parametrize("ending", [".sav", ".dta"])
+def test_no_label_of_a_value_makes_a_count_fail(ending: str, tmp_path: Path) -> None:
+    """Labels may have been written from records: Stata's ``encode`` lists every text that occurs."""
+    frame = pd.DataFrame({"Größe": [1.0, 2.0, 2.0]})
+    file = write(frame, tmp_path / f"p{ending}", variable_value_labels={"Größe": {1: "klein", 2: "QQQQ"}})
+    schema = qf.Schema({"Größe": [1, 2]})
+    assert counted(file, schema) == [3, 1, 2]
+    file.write_bytes(file.read_bytes().replace(b"QQQQ", b"Z\xff\xfe\xff"))
+    assert counted(file, schema) == [3, 1, 2]
+    words = qf.Schema({"Größe": qf.Labels(["klein"], unknown="other")})
+    assert counted(StatFile(file, values="labels"), words) == [3, 1, 2]
+
+
 def test_names_and_texts_of_old_and_new_encodings(tmp_path: Path) -> None:
     frame = pd.DataFrame({"Größe": ["süß", "groß", "süß"]})
     schema = qf.Schema({"Größe": ["groß", "süß"]})
@@ -258,8 +271,8 @@ def test_names_and_texts_of_old_and_new_encodings(tmp_path: Path) -> None:
     write(pd.DataFrame({"g": ["sXYZ", "gros"]}), spoken)
     spoken.write_bytes(spoken.read_bytes().replace(b"sXYZ", "süßt".encode("cp1252")))
     assert counted(StatFile(spoken, encoding="cp1252"), qf.Schema({"g": ["gros", "süßt"]})) == [2, 1, 1]
-    with pytest.raises(qf.Error, match="no encoding that Python knows"):
-        StatFile(spoken, encoding="ebcdic-xy")
+    with pytest.raises(qf.Error, match="there is no encoding 'hex'"):
+        StatFile(spoken, encoding="hex")
 
 
 def test_the_command_line_reads_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

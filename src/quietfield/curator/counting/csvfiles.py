@@ -138,18 +138,30 @@ class Coding:
             return FOREIGN
 
 
+def known_encoding(encoding: str) -> str:
+    """The name by which Python knows an encoding of texts.
+
+    >>> known_encoding("Latin-1")
+    'iso8859-1'
+    """
+    try:
+        found = codecs.lookup(encoding)
+    except (LookupError, TypeError, ValueError):
+        found = None
+    if found is None or not found._is_text_encoding:  # such as hex, which makes bytes of bytes
+        raise Error(
+            f"there is no encoding {encoding!r}; write one such as utf-8, utf-16, latin-1, cp1252 or shift_jis."
+        )
+    return found.name
+
+
 def coding(encoding: str) -> Coding:
     """The coding of a name; those with a memory, and those that are not like ASCII, are refused.
 
     >>> coding("Latin-1").kind, coding("cp1252").kind, coding("UTF16").kind
     ('single', 'single', 'pairs')
     """
-    try:
-        name = codecs.lookup(encoding).name
-    except (LookupError, TypeError, ValueError):
-        raise Error(
-            f"there is no encoding {encoding!r}; write one such as utf-8, utf-16, latin-1, cp1252 or shift_jis."
-        ) from None
+    name = known_encoding(encoding)
     if name in ("utf-8", "utf-8-sig", "ascii"):
         return Coding("utf-8", "plain")
     if name.startswith("utf-16"):

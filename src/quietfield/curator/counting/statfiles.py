@@ -9,7 +9,6 @@ of that record. Therefore it is asked to read bytes (as Latin-1, which has a cha
 decoded here on its own: what cannot be is a text that no schema knows.
 """
 
-import codecs
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from quietfield.curator.counting.csvfiles import known_encoding
 from quietfield.curator.counting.values import text
 from quietfield.errors import Error, FileError
 
@@ -41,6 +41,8 @@ _FAR = 9e15
 
 _SPSS_DAYS = {"DATE", "ADATE", "EDATE", "JDATE", "SDATE", "MOYR", "QYR", "WKYR"}
 _SPSS_TIMES = {"DATETIME", "YMDHMS"}
+#: The record of an SPSS dictionary that names its encoding, up to the length of the name; in either order of bytes.
+_SPSS_ENCODING = re.compile(rb"(?:\x07\0\0\0\x14\0\0\0\x01\0\0\0|\0\0\0\x07\0\0\0\x14\0\0\0\x01)(.{4})", re.DOTALL)
 _SAS_DAYS = re.compile(
     r"DATE|WEEKDA|WORDDAT|DDMMYY|MMDDYY|YYMMDD|YYMM|MMYY|MONYY|YYMON|YYQ|JULIAN|YEAR|(E8601|B8601|IS8601)DA|NLDATE$"
 )
@@ -70,10 +72,8 @@ class StatFile:
             raise Error(f"{str(self.path)!r} is no file of SPSS, Stata or SAS; its name ends in one of {_endings()}.")
         if self.values == "labels" and Path(self.path).suffix.lower() in (".sas7bdat", ".xpt"):
             raise Error("SAS keeps labels of values in a catalogue of its own and not in the data; read its codes.")
-        try:
-            codecs.lookup(self.encoding or "utf-8")
-        except LookupError:
-            raise Error(f"{self.encoding!r} is no encoding that Python knows; 'cp1252' is one.") from None
+        if self.encoding is not None:
+            known_encoding(self.encoding)
 
 
 def is_statfile(path: str | Path) -> bool:
@@ -122,19 +122,15 @@ class Kind:
 def dictionary(file: StatFile, path: str) -> dict[str, Kind]:
     """The columns of a file, from its dictionary alone."""
     ending = Path(path).suffix.lower()
-    as_bytes = file.encoding is not None and ending != ".por"
-    _, found = _read(path, as_bytes=as_bytes, metadataonly=True)
-    codec = _codec(file, path, found.file_encoding)
-
-    def decoded(value: Any) -> Any:
-        return _decoded(value, codec) if as_bytes else value
-
-    columns = {name: decoded(name) for name in found.column_names}
+    codec = _codec(file, path)
+    _, found = _read(path, as_bytes=codec is not None, metadataonly=True)
+    columns = {name: _decoded(name, codec) for name in found.column_names}
     if len(set(columns.values())) < len(found.column_names):
         raise FileError(f"{path} has several columns of one name; give each column its own name.")
     kinds = {}
     for name, shown in columns.items():
-        labels = {decoded(value): decoded(label) for value, label in found.variable_value_labels.get(name, {}).items()}
+        listed = found.variable_value_labels.get(name, {})
+        labels = {_decoded(value, codec): _decoded(label, codec) for value, label in listed.items()}
         form = found.original_variable_types.get(name) or ""
         kind = _kind(ending, found.readstat_variable_types[name], form, labels, file.values)
         kinds[shown] = replace(kind, codec=codec)
@@ -195,22 +191,40 @@ def _decoded(value: Any, codec: str | None) -> Any:
     return value if codec is None or not isinstance(value, str) else value.encode("latin-1").decode(codec, "replace")
 
 
-def _codec(file: StatFile, path: str, told: str | None) -> str | None:
-    """The encoding of a file's texts: as it was named, as the file says, or as its kind has it."""
+def _codec(file: StatFile, path: str) -> str | None:
+    """The encoding of a file's texts: as it was named, as the file says, or as its kind has it.
+
+    None for .por, which has a table of characters of its own, in which every byte is one.
+    """
     if Path(path).suffix.lower() == ".por":
-        return None  # has a table of characters of its own, in which every byte is one
-    if told is None and Path(path).suffix.lower() == ".dta":
-        with open(path, "rb") as beginning:
-            release = re.match(rb"<stata_dta><header><release>(\d+)", beginning.read(64))
-        told = "utf-8" if release and int(release[1]) >= 118 else "cp1252"
-    name = file.encoding or told or "utf-8"
+        return None
+    name = file.encoding or _declared(path) or "utf-8"
     try:
-        return codecs.lookup(name).name
-    except LookupError:
+        return known_encoding(name)
+    except Error:
         raise FileError(
             f"{path} says that its texts are in {name!r}, an encoding that Python does not know; name the one that it "
             "is: StatFile(path, encoding='cp1252')."
         ) from None
+
+
+def _declared(path: str) -> str | None:
+    """The encoding that a file declares, whatever bytes its texts hold."""
+    ending = Path(path).suffix.lower()
+    with open(path, "rb") as file:
+        beginning = file.read(64 if ending == ".dta" else 2**22)
+    if ending == ".dta":
+        release = re.match(rb"<stata_dta><header><release>(\d+)", beginning)
+        return "utf-8" if release and int(release[1]) >= 118 else "cp1252"
+    record = _SPSS_ENCODING.search(beginning) if ending in (".sav", ".zsav") else None
+    if record is not None:
+        size = int.from_bytes(record[1], "big" if record[1][0] == 0 else "little")
+        return beginning[record.end() : record.end() + size].decode("ascii", "replace").strip()
+    try:
+        told = _read(path, metadataonly=True)[1].file_encoding
+    except FileError:  # of its labels, some hold other bytes
+        return None
+    return None if told is None else str(told)
 
 
 def _read(path: str, as_bytes: bool = False, **asked: Any) -> Any:
