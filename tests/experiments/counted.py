@@ -2,9 +2,11 @@
 
 import os
 import signal
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from quietfield.errors import TooLarge
 from quietfield.experiments.storage import Store
 from quietfield.experiments.trials import Row, Trial
 
@@ -22,4 +24,8 @@ def write_and_gather(folder: str, process: int, times: int) -> None:
 def run(trials: Sequence[Trial]) -> list[Row]:
     if os.environ.get("COUNTED_INTERRUPTS"):
         os.kill(os.getpid(), signal.SIGINT)
+    if wrong := os.environ.get("COUNTED_RAISES"):
+        if trials[0].method == "naive":
+            raise TooLarge("a table is too large.") if wrong == "TooLarge" else RuntimeError("a mistake")
+        time.sleep(0.5)  # so that it ends after the one that raised
     return [Row(trial, "kl", float(trial.population), 0.1) for trial in trials]

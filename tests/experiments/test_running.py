@@ -97,6 +97,49 @@ def test_several_processes_give_the_same(store: Store, tmp_path: Path) -> None:
     assert sorted(store.read()) == sorted(alone.read())
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_an_error_of_ours_ends_its_method_and_the_others_go_on(
+    store: Store, jobs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trials = PLAN.trials("counted")
+    monkeypatch.setenv("COUNTED_RAISES", "TooLarge")
+    outcome = run(store, trials, MODULE, jobs=jobs, batch=12, show=False)
+    assert [str(fault) for fault in outcome.faults] == ["the method 'naive' ended on 'chain': a table is too large."]
+    assert (outcome.finished, outcome.left, outcome.broken, outcome.stopped) == (24, 24, 24, "")
+    assert {row.trial.method for row in store.read()} == {"map"}
+    assert not store.parts.exists()
+
+
+@pytest.mark.parametrize(("jobs", "kept"), [(1, 24), (2, 12)])
+def test_any_other_error_ends_the_run_and_what_was_at_work_is_kept(
+    store: Store, jobs: int, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one process the trials before it; with two, the group beside it, which ends later, and no other is begun."""
+    trials = PLAN.chosen(methods=("map", "naive")).trials("counted")
+    if jobs == 2:
+        trials = [t for t in trials if t.method == "map" and t.records == 100] + [
+            t for t in trials if t.method == "naive"
+        ]
+    monkeypatch.setenv("COUNTED_RAISES", "RuntimeError")
+    with pytest.raises(RuntimeError, match="a mistake"):
+        run(store, trials, MODULE, jobs=jobs, batch=12, show=False)
+    assert len(store.read()) == kept
+    assert not store.parts.exists()
+
+
+def test_a_method_that_ends_is_told_by_name_and_the_command_ends_with_1(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figure = Figure("counted", "Counted", {"tiny": PLAN}, lambda p: p.trials("counted"), *3 * (lambda *_: [],), MODULE)
+    monkeypatch.setattr("quietfield.experiments.registry.figure", lambda _: figure)
+    monkeypatch.setenv("COUNTED_RAISES", "TooLarge")
+    assert main(["reproduce", "counted", "--tiny", "--out", str(tmp_path), "--no-figures"]) == 1
+    said = capsys.readouterr()
+    assert "24 trials run in " in said.out
+    assert " s, 24 left\n" in said.out
+    assert "the method 'naive' ended on 'chain': a table is too large." in said.err
+
+
 def test_parts_left_behind_are_read_and_gathered_once(store: Store) -> None:
     rows = [Row(trial, "kl", 1.0, 0.5) for trial in PLAN.trials("counted")]
     store.add(rows[:3])

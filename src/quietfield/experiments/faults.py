@@ -1,4 +1,4 @@
-"""What goes wrong in an estimator that someone added: told as theirs, with the file and the line.
+"""What goes wrong in a method: of an estimator that someone added it is told as theirs, with the file and the line.
 
 A :class:`~quietfield.errors.CannotLearn` that such a function raises is something else: a release that it could not
 learn from. That trial counts as failed, and the others go on.
@@ -8,17 +8,18 @@ import os
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from quietfield.errors import CannotLearn, Error, a_type
 from quietfield.release_checks import check_same
 
 #: The most characters of somebody else's message that are shown.
 MOST = 500
+T = TypeVar("T")
 
 
 class EstimatorError(Error):
-    """An error in an estimator that was added, or a result of another kind than it should have."""
+    """An error in an estimator that was added, a result of another kind than it should have, or what ends a method."""
 
 
 def guarded(name: str, function: Callable[[Any], Any], argument: Any) -> Any:
@@ -38,6 +39,24 @@ def guarded(name: str, function: Callable[[Any], Any], argument: Any) -> Any:
         raise EstimatorError(
             f"your estimator {name!r}{_in(error, getattr(code, 'co_filename', None))} raised {told(error)}"
         ) from error
+
+
+def in_method(method: str, structure: str, work: Callable[[], T]) -> T:
+    """What work for a method gives. An error of ours, such as too large a table, is told with the method's name.
+
+    >>> def work():
+    ...     raise Error("10^12 cells do not fit.")
+    >>> in_method("map", "chain", work)
+    Traceback (most recent call last):
+        ...
+    quietfield.experiments.faults.EstimatorError: the method 'map' ended on 'chain': 10^12 cells do not fit.
+    """
+    try:
+        return work()
+    except EstimatorError:
+        raise
+    except Error as error:
+        raise EstimatorError(f"the method {method!r} ended on {structure!r}: {error}") from error
 
 
 def checked(name: str, found: Any, release: Any) -> Any:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from math import isfinite
 from multiprocessing import get_context
@@ -20,7 +21,7 @@ from typing import Any
 
 from quietfield.errors import CannotLearn, Error
 from quietfield.experiments.estimators import Request, find, get, load_module
-from quietfield.experiments.faults import EstimatorError
+from quietfield.experiments.faults import EstimatorError, in_method
 from quietfield.experiments.storage import Store
 from quietfield.experiments.trials import Row, Trial, simulation_of
 
@@ -35,7 +36,7 @@ class Outcome:
     left: int
     seconds: float
     stopped: str = ""  # why it ended early: "interrupted" or "time limit"
-    #: Errors in estimators that were added, by method, and how many of the trials left are those of such methods.
+    #: What ended a method, one error each, and how many of the trials left are those of such methods.
     faults: tuple[EstimatorError, ...] = ()
     broken: int = 0
 
@@ -80,7 +81,7 @@ def learned(trials: Sequence[Trial]) -> Iterator[tuple[Trial, Any, Any, float]]:
 def called(call: Callable[[Sequence[Any]], Sequence[Any]], requests: Sequence[Any], label: str) -> Sequence[Any]:
     """The models of all requests; where one cannot be learned from, one by one, with the error in its place.
 
-    Any other error is a mistake, in an estimator or a setting: it is raised, and no trial counts as failed for it.
+    Any other error is no matter of one release: it is raised, and ends the method. No trial counts as failed for it.
     """
     try:
         return call(requests)
@@ -133,7 +134,8 @@ def run(
 ) -> Outcome:
     """Run the trials that the store does not hold yet; ``module`` has the function ``run(trials) -> rows``.
 
-    A method whose estimator was added and has a mistake in it is given up; the others go on.
+    A method that raises one of our errors is given up, and the others go on. Whatever else ends the run, what was
+    finished is kept.
     """
     done = store.done()
     missing = [trial for trial in trials if trial not in done]
@@ -142,32 +144,34 @@ def run(
     deadline = None if time_limit is None else started + time_limit
     finished: set[Trial] = set()
     faults: dict[str, EstimatorError] = {}
-    with _Interrupts() as interrupts, _Bar(show, module.rsplit(".", 1)[-1], len(missing)) as bar:
+    try:
+        with _Interrupts() as interrupts, _Bar(show, module.rsplit(".", 1)[-1], len(missing)) as bar:
 
-        def going() -> bool:
-            return not interrupts.count and (deadline is None or time.monotonic() < deadline)
+            def going() -> bool:
+                return not interrupts.count and (deadline is None or time.monotonic() < deadline)
 
-        def keep(rows: list[Row], group: list[Trial]) -> None:
-            store.add(rows)
-            finished.update(group)
-            bar(len(group))
+            def keep(rows: list[Row], group: list[Trial]) -> None:
+                store.add(rows)
+                finished.update(group)
+                bar(len(group))
 
-        waiting = (group for group in groups if group[0].method not in faults)
-        if jobs <= 1:
-            for group in waiting:
-                if not going():
-                    break
-                try:
-                    rows = _work(module, group)
-                except EstimatorError as error:
-                    faults[group[0].method] = error
-                    continue
-                if interrupts.count > 1:  # a fit that is interrupted returns its best so far: not a result
-                    break
-                keep(rows, group)
-        else:
-            _run_pool(module, waiting, jobs, extra, going, keep, faults, interrupts)
-    store.gather()
+            waiting = (group for group in groups if group[0].method not in faults)
+            if jobs <= 1:
+                for group in waiting:
+                    if not going():
+                        break
+                    try:
+                        rows = _work(module, group)
+                    except EstimatorError as error:
+                        faults[group[0].method] = error
+                        continue
+                    if interrupts.count > 1:  # a fit that is interrupted returns its best so far: not a result
+                        break
+                    keep(rows, group)
+            else:
+                _run_pool(module, waiting, jobs, extra, going, keep, faults, interrupts)
+    finally:
+        store.gather()
     left = [trial for trial in missing if trial not in finished]
     broken = sum(trial.method in faults for trial in left)
     stopped = "interrupted" if interrupts.count else "time limit" if len(left) > broken else ""
@@ -186,9 +190,10 @@ def _run_pool(
 ) -> None:
     pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_prepare, initargs=(tuple(extra),))
     running = dict[Any, list[Trial]]()
+    end: Exception | None = None  # what ends the run; groups that are at work are waited for all the same, and kept
     try:
         while True:
-            while len(running) < jobs and going() and (group := next(waiting, None)) is not None:
+            while end is None and len(running) < jobs and going() and (group := next(waiting, None)) is not None:
                 running[pool.submit(_work, module, group)] = group
             if not running:
                 break
@@ -199,11 +204,15 @@ def _run_pool(
                     keep(future.result(), group)
                 except EstimatorError as error:
                     faults.setdefault(group[0].method, error)
-                except BrokenProcessPool:
-                    raise Error(
-                        "a worker process ended all at once, most often because memory ran out; what was finished is "
-                        "kept. Run the same command again with fewer --jobs or a smaller --batch."
-                    ) from None
+                except Exception as error:  # noqa: BLE001  # raised below, once the other groups are kept
+                    end = end or error
+        if end is not None:
+            raise end
+    except BrokenProcessPool:
+        raise Error(
+            "a worker process ended all at once, most often because memory ran out; what was finished is kept. Run the "
+            "same command again with fewer --jobs or a smaller --batch."
+        ) from None
     finally:
         if interrupts.count > 1:
             for process in list((pool._processes or {}).values()):
@@ -218,8 +227,7 @@ def _prepare(extra: Sequence[str]) -> None:
 
 
 def _work(module: str, group: list[Trial]) -> list[Row]:
-    rows: list[Row] = import_module(module).run(group)
-    return rows
+    return in_method(group[0].method, group[0].structure, partial(import_module(module).run, group))
 
 
 class _Interrupts:
