@@ -16,6 +16,10 @@ class TooLarge(Error):
     exit_code = 4
 
 
+class Unreadable(Error):
+    """An engine failed while it read records; what it said is withheld, since it may quote them."""
+
+
 class CannotLearn(Error):
     """A release whose numbers allow no model, such as one with more noise than data; another might do."""
 

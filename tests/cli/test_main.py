@@ -14,6 +14,7 @@ import typer
 
 from quietfield import Error, __version__, cli
 from quietfield.cli import main
+from quietfield.errors import Unreadable
 
 
 def every_command() -> Iterator[tuple[str, Any]]:
@@ -189,7 +190,7 @@ def test_an_interrupt_that_an_engine_made_an_error_of(
         try:
             signal.raise_signal(signal.SIGINT)
         except KeyboardInterrupt:
-            raise Error("the data could not be read.") from None
+            raise Unreadable("the data could not be read.") from None
 
     left: list[int] = []
     plant(body)

@@ -30,7 +30,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command as built
 
 from quietfield import __version__
-from quietfield.errors import Error
+from quietfield.errors import Error, Unreadable
 from quietfield.files import remove_temporary
 
 #: command: (module in this folder, what it does in 60 characters). A module whose app has a command of that name gives
@@ -215,10 +215,10 @@ def _run(said: list[str], options: list[str], as_json: bool, interrupted: Callab
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        _silence()
+        silence()
         return FAILED
     except Exception as error:  # noqa: BLE001  # the last line of defence: whatever it is, it is told in one sentence
-        if interrupted():  # in a callback of an engine, which made an error of its own of it
+        if isinstance(error, Unreadable) and interrupted():  # in a callback of an engine, which made an error of it
             return INTERRUPTED
         if settings.debug:
             print(debug_text(error), file=sys.stderr)
@@ -233,14 +233,14 @@ def _show_json(message: str, code: int) -> None:
     try:
         print(json.dumps({"error": message, "exit_code": code}, ensure_ascii=False), flush=True)
     except OSError:  # nobody reads it, or there is no room for it: the sentence and the exit code tell as much
-        _silence()
+        silence()
 
 
 def _ended(end: SystemExit) -> int:
     try:
         _flush()
     except BrokenPipeError:
-        _silence()
+        silence()
         return FAILED
     except Error as error:
         print(f"Error: {error}", file=sys.stderr)
@@ -274,13 +274,13 @@ def _flush() -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
-        _silence()
+        silence()
         raise Error(
             f"cannot write to the standard output: {error.strerror}. What was asked for is done, but not all is shown."
         ) from None
 
 
-def _silence() -> None:
+def silence() -> None:
     """After a reader such as ``head`` went away: whatever is still buffered goes nowhere."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())

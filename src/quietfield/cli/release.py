@@ -1,6 +1,7 @@
 """``quietfield release``: from records to a file that may be published."""
 
 import json
+import sys
 from glob import glob
 from math import prod
 from pathlib import Path
@@ -73,7 +74,7 @@ def release(
     as_json: Annotated[bool, typer.Option("--json", help="Write the summary as JSON.")] = False,
 ) -> None:
     """Count, pay, add noise, and write a file that may be published."""
-    from quietfield.cli import arguments, outputs, summaries
+    from quietfield.cli import arguments, outputs, silence, summaries
     from quietfield.curator import publish
     from quietfield.curator.counting import lines
     from quietfield.curator.counting.checks import check_there
@@ -119,13 +120,23 @@ def release(
         return
     if out is None:
         raise Error("say where the release goes: --out FILE.")
-    found = publish.carried_out(records, prepared, book, progress=progress)
+    before = None if book is None else book.spent
+    try:
+        found = publish.carried_out(records, prepared, book, progress=progress)
+    except KeyboardInterrupt:
+        if book is not None and book.spent != before:
+            typer.echo(publish.STANDS, err=True)
+        raise
     loaded = _kept(found, out, signer, force, paid=book is not None)
-    if as_json:
-        _show(summaries.of_release(loaded, out, prepared.warnings), as_json)
-        return
     facts = [(name, text) for name, text in loaded._facts() if name != "note"]
-    _show({"written": str(out), **dict(facts), "notes": "; ".join(loaded.notes)}, as_json)
+    told = {"written": str(out), **dict(facts), "notes": "; ".join(loaded.notes)}
+    try:
+        _show(summaries.of_release(loaded, out, prepared.warnings) if as_json else told, as_json)
+        if sys.stdout is not None:  # it may be closed
+            sys.stdout.flush()
+    except OSError as error:  # a reader that went away, a full disk: no reason to think that the release failed
+        silence()
+        typer.echo(f"{out} is written; the standard output is not: {error.strerror}.", err=True)
 
 
 def _said(context: typer.Context, name: str) -> bool:
@@ -146,6 +157,8 @@ def _kept(found: "Release", out: Path, signer: "Ed25519PrivateKey | None", force
     except (Error, OSError) as error:
         said = str(error).rstrip(".")
         reason = said.rpartition(";")[0] or said  # without its advice: another follows
+    except BaseException as error:  # noqa: BLE001  # out of memory, or an interrupt: once more, under another name
+        reason = "Interrupted" if isinstance(error, KeyboardInterrupt) else f"writing {out} failed"
     stands = (
         "the charge stands, and a second run would be charged again" if paid else "a second run spends as much again"
     )
@@ -153,7 +166,7 @@ def _kept(found: "Release", out: Path, signer: "Ed25519PrivateKey | None", force
     for other in (out.parent / name, Path(name)):
         try:
             _written(found, other, signer, force=False)
-        except (Error, OSError):
+        except (Error, OSError, MemoryError):
             continue
         raise FileError(
             f"{reason}. The release is made and {stands}; it is kept in {other}: move it where you want it."

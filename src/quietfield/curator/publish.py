@@ -26,6 +26,8 @@ from quietfield.releases import PAPER_NOTE, Claim, Payment, Release, Table, Tota
 from quietfield.schema import Attribute, Labels, Schema
 from quietfield.structures import Structure
 
+STANDS = "It was charged before the data were read, and the charge stands."
+
 
 @dataclass(frozen=True)
 class Prepared:
@@ -150,7 +152,13 @@ def carried_out(source: Any, prepared: Prepared, book: Ledger | None, *, progres
         what = f"{many(len(counted.tables), 'table')}, {plan.kind} noise"
         charge = book.charge(name, **price, what=what, time=started)
         paid = Payment(book.id, charge.number, charge.digest)
-    counts = count(source, prepared.schema, counted, unit, progress=progress)
+    try:
+        counts = count(source, prepared.schema, counted, unit, progress=progress)
+    except Error as error:
+        if paid is None:
+            raise
+        failure = type(error)(f"{error} {STANDS}")
+        raise failure from None
     return _noised(prepared, counts.tables, counts.total, name, started, paid, notes)
 
 

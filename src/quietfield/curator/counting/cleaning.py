@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from quietfield.errors import Error
+from quietfield.errors import Error, Unreadable
 
 Result = TypeVar("Result")
 
@@ -20,5 +20,5 @@ def cleaned(work: Callable[[], Result], message: str) -> Result:
     except Error as error:
         failure = type(error)(*error.args)
     except Exception:  # noqa: BLE001  # whatever it is, it may quote a record
-        failure = Error(message)
+        failure = Unreadable(message)
     raise failure
