@@ -55,27 +55,28 @@ def checked_budget(
 
 
 def warning(epsilon: accounting.Number, delta: accounting.Number | None = None) -> str | None:
-    """A sentence about an epsilon or a delta that promises next to nothing, or None.
+    """What there is to say about an epsilon or a delta that promises next to nothing, or None.
 
     >>> warning(1, "1e-6") is None
     True
     >>> warning(1, 0.5)[:47]
     'delta 0.5 promises next to nothing: with such a'
     """
+    found = []
     value = accounting.rational(epsilon, "epsilon")
+    if value > HUGE_EPSILON:
+        said = accounting.shown(value)
+        found.append(
+            f"epsilon {said} promises next to nothing: what is published may be e^{said} times as likely with a person "
+            "as without. Usual choices lie between 0.1 and 10."
+        )
     chance = None if delta is None else accounting.probability(delta)
     if chance is not None and chance > HUGE_DELTA:
-        return (
+        found.append(
             f"delta {accounting.shown(chance)} promises next to nothing: with such a probability the promise may fail "
             "altogether, for anyone. It should be far below one in the number of people, such as 1e-6 or less."
         )
-    if value <= HUGE_EPSILON:
-        return None
-    said = accounting.shown(value)
-    return (
-        f"epsilon {said} promises next to nothing: what is published may be e^{said} times as likely with a person as "
-        "without. Usual choices lie between 0.1 and 10."
-    )
+    return " ".join(found) or None
 
 
 def uncovered(domain: Domain, structure: Structure) -> str | None:
