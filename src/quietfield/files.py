@@ -67,34 +67,51 @@ def neighbour(path: Path) -> Iterator[Path]:
 
 
 def put(made: Path, path: str | Path, *, replace: bool) -> None:
-    """Give a finished archive its name. Unless it may ``replace`` another archive, whatever has that name stays.
-
-    Between a look whether a name is free and the writing others may take it, so the system is asked for both at once.
-    """
+    """Give a finished archive its name. Unless it may ``replace`` another of its kind, whatever has that name stays."""
     path = Path(path)
     try:
         if replace:
-            check_replaceable(path)
+            check_replaceable(path, archive_kind(made))
             os.replace(made, path)
-            return
-        try:
-            os.link(made, path)
-        except FileExistsError:
-            raise
-        except OSError:  # some file systems have no links: there the name is claimed by an empty file first
-            with open(path, "xb"):
-                pass
-            os.replace(made, path)
+        else:
+            take(made, path)
     except FileExistsError:
         raise FileError(f"{path} is there already, and it is not replaced; choose another path.") from None
     except OSError as error:
         raise FileError(f"cannot write {path}: {error.strerror}; choose a path that you may write to.") from None
 
 
-def check_replaceable(path: Path) -> None:
-    """Refuse a path at which a file is that is no archive of ours."""
-    if path.exists() and not path.is_dir() and archive_kind(path) is None:
-        raise FileError(f"{path} exists and is not a quietfield file, so it is not replaced; choose another path.")
+def take(made: Path, path: Path) -> None:
+    """Give a finished file a name that is free. Where something has it, FileExistsError is raised, and that stays.
+
+    Between a look whether a name is free and the writing others may take it, so the system is asked for both at once.
+    """
+    try:
+        os.link(made, path)
+        return
+    except FileExistsError:
+        raise
+    except OSError:  # some file systems have no links: there the name is claimed by an empty file first
+        claimed = False
+    try:
+        with open(path, "xb"):
+            claimed = True
+        os.replace(made, path)
+    except BaseException:
+        if claimed and os.path.lexists(made):  # no more than the claim: once it is renamed, what is there is the file
+            with suppress(OSError):  # what went wrong before is told
+                path.unlink()
+        raise
+
+
+def check_replaceable(path: Path, kind: str | None = None) -> None:
+    """Refuse a path at which a file is that is no archive of ours, or of another kind than the one that is wanted."""
+    if not path.exists() or path.is_dir():
+        return
+    found = archive_kind(path)
+    if found is None or kind not in (None, found):
+        what = f"a quietfield {kind}" if kind else "a quietfield file"
+        raise FileError(f"{path} exists and is not {what}, so it is not replaced; choose another path.")
 
 
 @contextmanager

@@ -78,8 +78,12 @@ def test_a_ledger_that_is_damaged_is_still_told_as_such(capsys: pytest.CaptureFi
     connection = sqlite3.connect("other.db")
     connection.execute("CREATE TABLE t (a)")
     connection.close()
-    assert main(["ledger", "show", "other.db"]) == 1
-    assert "other.db is not a quietfield ledger; nothing was charged" in capsys.readouterr().err
+    Path("empty.db").touch()  # what a full disk leaves
+    for path in ("other.db", "empty.db"):
+        assert main(["ledger", "show", path]) == 1
+        said = capsys.readouterr().err
+        assert f"{path} is not a ledger. A ledger is a file that" in said
+        assert "restore it from a copy, and count what was released since as spent" in said
 
 
 def test_a_release_that_this_ledger_did_not_pay_for_ends_with_1(capsys: pytest.CaptureFixture[str]) -> None:

@@ -236,7 +236,7 @@ def test_missing_foreign_and_damaged_files_are_refused(tmp_path, ledger):
                 other.execute("CREATE TABLE charges (a)")
         else:
             path.write_bytes(content)
-        with pytest.raises(FileError, match=r"is not a (quietfield )?ledger"):
+        with pytest.raises(FileError, match=r"is not a ledger\. .*should be a ledger, restore it from a copy"):
             Ledger(path)
     whole = ledger.path.read_bytes()
     for length in range(0, len(whole), 257):

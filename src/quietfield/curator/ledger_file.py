@@ -1,7 +1,6 @@
 """The file behind a ledger: its tables, the triggers that keep it append-only, how it is made and opened."""
 
 import hashlib
-import os
 import secrets
 import sqlite3
 from collections.abc import Iterator, Mapping
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from quietfield.errors import FileError, many
-from quietfield.files import archive_kind, beginning, canonical_json, neighbour
+from quietfield.files import archive_kind, beginning, canonical_json, neighbour, take
 
 APPLICATION, VERSION = 0x51464C44, 1
 WAIT_SECONDS = 60.0
@@ -88,7 +87,7 @@ def connected(path: Path) -> Iterator[sqlite3.Connection]:
         if found[0] != APPLICATION and whole(connection):  # all of it is there but its mark
             raise damaged(path)
         if found[0] != APPLICATION:
-            raise FileError(f"{path} is not a quietfield ledger; nothing was charged.")
+            raise not_a_ledger(path)
         if found[1] != VERSION:
             raise FileError(f"{path} is a ledger of version {found[1]}; this quietfield reads version {VERSION}.")
         pages, page = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
@@ -120,13 +119,15 @@ def damaged(path: Path) -> FileError:
 
 
 def not_a_ledger(path: Path) -> FileError:
-    """What to say of a file that is no database: calmly where it never was a ledger, since nothing happened to one.
+    """What to say of a file without the mark of a ledger: calmly where it never was one, since nothing happened to it.
 
     For such files alone: to open a ledger and close it would drop the locks that other threads of this process hold.
     """
     start = beginning(path)
-    # Zeros are what a disk leaves of a file; the mark of a ledger and its triggers stand in the first page.
-    traces = (not start.strip(b"\0"), start[68:72] == APPLICATION.to_bytes(4, "big"), b"TRIGGER charges_" in start)
+    # Zeros are what a disk leaves of a file; the mark of a ledger and its triggers stand in the first page. A file with
+    # nothing in it may be what a full disk left, or new: the advice below is for both.
+    zeros = bool(start) and not start.strip(b"\0")
+    traces = (zeros, start[68:72] == APPLICATION.to_bytes(4, "big"), b"TRIGGER charges_" in start)
     if any(traces):
         return damaged(path)
     kind = archive_kind(path)
@@ -172,9 +173,7 @@ def create_file(target: Path, row: dict[str, Any]) -> None:
                 connection.execute("COMMIT")
             finally:
                 connection.close()
-            with open(target, "xb"):  # claims the name, and fails where a file is; an empty file is no ledger
-                pass
-            os.replace(temporary, target)
+            take(temporary, target)
         except FileExistsError:
             raise FileError(f"{target} exists, and a ledger is never overwritten; choose another name.") from None
         except OSError as error:
