@@ -7,7 +7,7 @@ import pytest
 
 from quietfield.cli import main
 from quietfield.errors import Error
-from quietfield.experiments import page, registry, storage
+from quietfield.experiments import drive, page, registry, storage
 from quietfield.experiments.claims import Claim
 from quietfield.experiments.propositions import CHECKS
 from quietfield.experiments.trials import Row, Trial
@@ -240,11 +240,45 @@ def test_an_estimator_of_ones_own_is_in_the_figure(tmp_path: Path) -> None:
     [
         (["--epsilons", "0"], "--epsilons takes positive numbers"),
         (["--epsilons", "1,nan"], "--epsilons takes positive numbers"),
-        (["--structures", "pyramid"], "there is no structure 'pyramid' to simulate"),
-        (["--structures", "chain-odd"], "there is no structure 'chain-odd' to simulate"),
+        (["--structures", "pyramid"], "fig1b cannot be run with 'pyramid'; it takes 'chain', "),
+        (["--structures", "chain-odd"], "fig1b cannot be run with 'chain-odd'; it takes 'chain', "),
+        (["--structures", "chain-4,building-tiny"], "fig1b cannot be run with 'building-tiny'; it takes 'chain', "),
+        (["--structures", "stirling"], "fig1b cannot be run with 'stirling'; it takes 'chain', "),
     ],
 )
 def test_what_cannot_be_run_is_refused_before_anything_is_written(said, told, tmp_path, capsys):
     assert main(["reproduce", "fig1b", "--tiny", *said, "--out", str(tmp_path / "results")]) == 1
     assert told in capsys.readouterr().err
     assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("figure", "structure", "takes"),
+    [
+        ("fig3b", "chain-4", "'building', 'building-small', 'building-tiny', 'msnbc', 'geolife'."),
+        ("timing", "msnbc", "other potentials), and 'building', 'building-small', 'building-tiny'."),
+        ("propositions", "building", "other potentials), and 'post-processing', "),
+        ("all", "building-tiny", "'chain', 'random', "),
+        ("all", "chain-4", "'building', "),
+    ],
+)
+def test_each_figure_says_what_it_takes(figure, structure, takes, tmp_path, capsys):
+    words = ["reproduce", figure, "--tiny", "--structures", structure, "--out", str(tmp_path / "results")]
+    assert main(words) == 1
+    said = capsys.readouterr()
+    name = {"all": "fig3b" if structure == "chain-4" else "fig1a"}.get(figure, figure)
+    assert f"{name} cannot be run with {structure!r}; it takes " in said.err
+    assert takes in said.err
+    assert "trial" not in said.out  # nothing was begun
+    assert not (tmp_path / "results").exists()
+
+
+def test_every_figure_takes_what_its_plans_name():
+    for name in registry.FIGURES:
+        one = registry.figure(name)
+        for size in one.plans:
+            assert drive.planned(one, size, {}).structures == one.plans[size].structures
+        if one.simulates:
+            assert drive.planned(one, "tiny", {"structures": ("grid-9-gaussian",)}).structures == ("grid-9-gaussian",)
+        for named in one.named:
+            assert drive.planned(one, "tiny", {"structures": (named,)}).structures == (named,)

@@ -86,6 +86,8 @@ def reproduce(
     settings = drive.Settings(folder, jobs, batch, time_limit, tuple(with_ or ()), figures, command, data)
     started = time.monotonic()
     wanted = registry.FIGURES if what == "all" else (what,)
+    for name in wanted:  # refused now, and not when its turn comes
+        drive.planned(registry.figure(name), size, choices)
     faults: list[Error] = []
     with drive.compilations(jobs):
         for at, name in enumerate(wanted):

@@ -13,7 +13,7 @@ from typing import Any
 from quietfield.errors import Error, many
 from quietfield.experiments import running, storage
 from quietfield.experiments.registry import Figure, Size
-from quietfield.experiments.trials import check_structure
+from quietfield.experiments.trials import Plan, check_structure
 
 DATA_VARIABLE = "QUIETFIELD_DATA"
 
@@ -32,23 +32,32 @@ class Settings:
     data: Path | None = None
 
 
-def reproduce(
-    figure: Figure, size: Size, choices: Mapping[str, Any], settings: Settings, say: Callable[[str], object] = print
-) -> running.Outcome:
-    """Run what is missing of a figure, draw it and say what was found."""
+def planned(figure: Figure, size: Size, choices: Mapping[str, Any]) -> Plan:
+    """What a figure varies, with some of it chosen and methods that were added; what it cannot be run with is refused.
+
+    >>> from quietfield.experiments.registry import figure
+    >>> planned(figure("fig3b"), "tiny", {"epsilons": (0.1,)}).epsilons
+    (0.1,)
+    """
     from quietfield.experiments.estimators import added
 
-    if settings.data is not None:
-        os.environ[DATA_VARIABLE] = str(settings.data)  # so that worker processes find it too
-    folder = storage.check_folder(settings.folder)
     plan = figure.plans[size]
     if choices.get("methods") is None and added():
         plan = plan.chosen(methods=(*plan.methods, *(m for m in added() if m not in plan.methods)))
     plan = plan.chosen(**choices)
     for structure in plan.structures:
-        if structure not in figure.plans[size].structures:
-            check_structure(structure)
-    trials = figure.trials(plan)
+        check_structure(structure, figure.name, figure.named, figure.simulates)
+    return plan
+
+
+def reproduce(
+    figure: Figure, size: Size, choices: Mapping[str, Any], settings: Settings, say: Callable[[str], object] = print
+) -> running.Outcome:
+    """Run what is missing of a figure, draw it and say what was found."""
+    if settings.data is not None:
+        os.environ[DATA_VARIABLE] = str(settings.data)  # so that worker processes find it too
+    folder = storage.check_folder(settings.folder)
+    trials = figure.trials(planned(figure, size, choices))
     store = storage.Store(folder, figure.name)
     say(f"{figure.name}: {figure.title} ({many(len(trials), 'trial')}, results in {folder})")
     jobs = 1 if figure.alone else settings.jobs

@@ -25,6 +25,8 @@ from quietfield.learning import fit
 from quietfield.model import Model
 
 TITLE = "Holdout log-likelihood of a chain of places against epsilon"
+NAMED = (*mobility.BUILDINGS, *mobility.FILES)
+SIMULATES = False  # data sets alone
 _FULL = Plan(
     structures=("building", "msnbc", "geolife"),
     states=(0,),  # the data's own

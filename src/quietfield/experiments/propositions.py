@@ -28,6 +28,7 @@ CHECKS: dict[str, Callable[[Trial], dict[str, float]]] = {
     "zeros": checks.zeros,
     "output-perturbation": checks.output_perturbation,
 }
+NAMED = tuple(CHECKS)
 #: Other sizes, structures and potentials: "results are similar".
 OTHERS = ("chain-6", "tree", "grid-9", "chain-gaussian", "chain-peaked", "random-7-gaussian")
 _FULL = Plan(

@@ -28,6 +28,8 @@ class Figure:
     claims: Callable[[list[Row]], list[Any]]
     module: str
     alone: bool = False  # in one process, whatever was asked for
+    named: tuple[str, ...] = ()  # what it has besides structures to simulate: data sets, checks
+    simulates: bool = True  # whether it takes structures to simulate
 
 
 def figure(name: str) -> Figure:
@@ -37,5 +39,16 @@ def figure(name: str) -> Figure:
     path = f"quietfield.experiments.{name}"
     module = import_module(path)
     trials = getattr(module, "trials", None) or (lambda plan: plan.trials(name))
-    alone = getattr(module, "ALONE", False)
-    return Figure(name, module.TITLE, module.PLANS, trials, module.run, module.draw, module.claims, path, alone)
+    return Figure(
+        name,
+        module.TITLE,
+        module.PLANS,
+        trials,
+        module.run,
+        module.draw,
+        module.claims,
+        path,
+        alone=getattr(module, "ALONE", False),
+        named=getattr(module, "NAMED", ()),
+        simulates=getattr(module, "SIMULATES", True),
+    )

@@ -20,6 +20,7 @@ from quietfield.learning import fit
 
 TITLE = "Seconds to learn, and their ratios"
 ALONE = True  # one process
+NAMED = tuple(mobility.BUILDINGS)
 ENOUGH = 10.0  # seconds of timing, after which no other run is begun
 _FULL = Plan(
     structures=("chain", "random", "building"),

@@ -5,7 +5,7 @@ population. A *trial* names one of them and a method; its seeds follow from its 
 releases, and a trial that is run again gives the same numbers.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from math import inf, isfinite, sqrt
@@ -106,19 +106,21 @@ def _population(structure: str, states: int, records: int, model: int, populatio
     return simulate(model=truth, records=max(records, 1), seed=seed)
 
 
-def check_structure(structure: str) -> None:
-    """Refuse a name that is neither a structure (see :func:`true_model`) nor a data set of figure 3b."""
-    from quietfield.experiments import mobility
+def check_structure(structure: str, figure: str, named: Collection[str] = (), simulates: bool = True) -> None:
+    """Refuse a name that a figure cannot be run with: it takes names of its own, structures to simulate, or both.
 
+    >>> check_structure("chain-6", "fig1b")
+    >>> check_structure("chain-6", "fig3b", ["building"], simulates=False)
+    Traceback (most recent call last):
+    quietfield.errors.Error: fig3b cannot be run with 'chain-6'; it takes 'building'.
+    """
     name, *more = structure.split("-")
-    if structure in (*mobility.BUILDINGS, *mobility.FILES):
+    known = name in STRUCTURES and all(word.isdigit() or word in get_args(Potentials) for word in more)
+    if structure in named or (simulates and known):
         return
-    if name not in STRUCTURES or not all(word.isdigit() or word in get_args(Potentials) for word in more):
-        raise Error(
-            f"there is no structure {structure!r} to simulate, nor a data set of that name; there are "
-            f"{names(STRUCTURES)} (chain-6 has six attributes, chain-gaussian other potentials), and "
-            f"{names([*mobility.BUILDINGS, *mobility.FILES])}."
-        )
+    takes = [f"{names(STRUCTURES)} (chain-6 has six attributes, chain-gaussian other potentials)"] * simulates
+    takes += [names(named, 20)] * bool(named)
+    raise Error(f"{figure} cannot be run with {structure!r}; it takes {', and '.join(takes)}.")
 
 
 @lru_cache(maxsize=32)
