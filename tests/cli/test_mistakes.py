@@ -82,9 +82,9 @@ def test_1_a_missing_file(here: Path, capsys: pytest.CaptureFixture[str]) -> Non
 def test_2_a_missing_column(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     qf.Schema({**SCHEMA, "income": qf.Cuts([1000])}).save("wider.json")
     said = mistaken([*PAID, "--schema", "wider.json", "--epsilon", "1"], capsys)
-    assert "does not name 'income'" in said
+    assert "has no column 'income'" in said
     assert qf.Ledger("budget.db").spent == 0
-    assert "does not name 'income'" in mistaken(["check", "people.csv", "wider.json"], capsys)
+    assert "has no column 'income'" in mistaken(["check", "people.csv", "wider.json"], capsys)
 
 
 def test_3_a_label_or_attribute_that_does_not_exist(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -168,11 +168,11 @@ def test_the_ledger_pays_first_and_mistakes_cost_nothing(files, people):
     (files / "short.csv").write_text("a,b\nx,0\n")
     asked = {"epsilon": "0.4", "unit": qf.Rows(1), "ledger": ledger}
     for source, more, message in (
-        (files / "short.csv", {}, "does not name 'c'"),
+        (files / "short.csv", {}, "has no column 'c'"),
         (people.codes, {"clip": (0, 1)}, "clip is an interval"),
         (people.codes, {"unit": qf.Person("a", rows=1)}, "no column that names persons"),
         (files / "people.csv", {"unit": qf.Person("a", normalise=True)}, r"Person\('a', rows=k\)"),
-        (files / "people.csv", {"unit": qf.Person("who", rows=1)}, "does not name 'who'"),
+        (files / "people.csv", {"unit": qf.Person("who", rows=1)}, "has no column 'who'"),
         (files / "people.csv", {"unit": "rows:1"}, "a unit is Rows"),
         (people.codes, {"epsilon": 0}, "greater than 0"),
         (people.codes, {"noise": "gaussian"}, "needs a delta"),

@@ -91,7 +91,7 @@ def test_failures_after_the_charge_are_not_paid_back_and_public_mistakes_cost_no
 ):
     (tmp_path / "d.csv").write_text("a,b\n0,1\n")
     for source in (tmp_path / "d.csv", tmp_path / "none.csv"):
-        with pytest.raises(Error, match=r"does not name 'c'|none"):
+        with pytest.raises(Error, match=r"has no column 'c'|none"):
             qf.release(source, SCHEMA, PAIRS, epsilon=0.5, unit=qf.Rows(1), ledger=ledger)
     book = Ledger.create(tmp_path / "r.db", epsilon=2, unit=qf.Rows(1), neighbours="replace")
     with pytest.raises(Error, match="drop"):
@@ -509,7 +509,7 @@ def test_data_that_are_not_there_or_lack_a_column_cost_nothing(tmp_path, ledger)
     (tmp_path / "log.csv").write_text("user,place\n1,hall\n")
     lacking = {"user": ["1"], "place": ["hall"]}
     for log in (tmp_path / "gone.csv", tmp_path / "log.csv", lacking, pd.DataFrame(lacking)):
-        with pytest.raises(Error, match=r"no file|no column 'seen'|does not name 'seen'"):
+        with pytest.raises(Error, match=r"no file|no column 'seen'"):
             qf.release(visits.log(log), visits.schema, visits.structure, epsilon=1, unit=visits.unit, ledger=person)
     with pytest.raises(Error, match="these sequences are made for"):
         qf.release(visits.log(lacking), visits.schema, visits.structure, epsilon=1, unit=qf.Rows(1), ledger=ledger)

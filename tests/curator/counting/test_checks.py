@@ -110,8 +110,8 @@ def test_datasets_with_types_of_their_own_are_counted(tmp_path: Path, ledger: qf
 @pytest.mark.parametrize(
     ("second", "why"),
     [
-        ("a,c\n0,1\n", "2.csv does not name 'b'"),
-        ("a;b\n0;1\n", "2.csv does not name 'a', 'b'.*delimiter"),
+        ("a,c\n0,1\n", "2.csv has no column 'b'"),
+        ("a;b\n0;1\n", "2.csv has no column 'a', 'b'.*delimiter"),
         ("", "2.csv is empty"),
         ("a,a,b\n", "2.csv names a column more than once"),
     ],
@@ -151,7 +151,7 @@ def nested(folder: Path) -> dict[str, Any]:
         "a list column in a dataset": (ds.dataset(folder / "list.parquet"), "column 'a' holds list"),
         "a list column in polars": (pl.DataFrame({"a": [[0]], "b": [1]}), "column 'a' holds (large_)?list"),
         "a list column in a dictionary": ({"a": pa.array([[0]]), "b": [1]}, "column 'a' holds list"),
-        "a list column in DuckDB": (duckdb.sql("SELECT [0] AS a, 1 AS b"), r"column 'a' holds INTEGER\[\]"),
+        "a list column in DuckDB": (duckdb.sql("SELECT [0] AS a, 1 AS b"), "column 'a' holds list"),
         "complex numbers": ({"a": np.array([0j]), "b": [1]}, "column 'a' holds complex128"),
         "complex numbers in pandas": (pd.DataFrame({"a": [0j], "b": [1]}), "column 'a' holds complex128"),
         "a masked array": (np.ma.array(np.zeros((3, 2), int)), "masked"),

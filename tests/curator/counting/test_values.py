@@ -253,7 +253,7 @@ def test_files_of_different_types_are_always_refused(second: str, tmp_path: Path
     pq.write_table(pa.table({"a": [1], "b": [1]}), tmp_path / "1.parquet")
     pq.write_table(pa.table({"b": [1], "a": [second]}), tmp_path / "2.parquet")
     for source in (str(tmp_path / "*.parquet"), ds.dataset([str(tmp_path / f"{i}.parquet") for i in (1, 2)])):
-        with pytest.raises(Error, match=r"2.parquet holds column 'a' as string"):
+        with pytest.raises(Error, match=r"holds column 'a' as string"):
             counted(source, {"a": [1]})
         assert counted(source, {"b": [1]}) == [[2]]
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from quietfield.curator.counting import lines
 from quietfield.curator.counting.cleaning import cleaned as cleaned
+from quietfield.curator.counting.kinds import is_a
 from quietfield.curator.counting.tally import Counts as Counts
 from quietfield.curator.counting.tally import check_size
 from quietfield.curator.units import Person, Rows, Statistics, Unit
@@ -54,7 +55,7 @@ def in_database(source: Any) -> bool:
     """Whether a database keeps these records."""
     from quietfield.curator.sequences import Log
 
-    return type(source.data if isinstance(source, Log) else source).__module__.partition(".")[0] == "ibis"
+    return is_a(source.data if isinstance(source, Log) else source, "ibis")
 
 
 def columns(source: Any) -> Mapping[str, str]:

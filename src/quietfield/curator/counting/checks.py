@@ -8,20 +8,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from quietfield.curator.counting import in_database, lines
+from quietfield.curator.counting import lines
 from quietfield.curator.counting.cleaning import cleaned
 from quietfield.curator.counting.csvfiles import CsvFile
-from quietfield.curator.counting.kinds import check_kind, origin
-from quietfield.curator.counting.reading import check_names, unique, unread
+from quietfield.curator.counting.kinds import check_kind
 from quietfield.curator.counting.sources import UNREADABLE, declared
 from quietfield.curator.counting.statfiles import StatFile
 from quietfield.curator.sequences import Log
-
-#: What lists its columns without being opened, but not in the types of Arrow.
-LISTING = {("ibis", "Table"), ("_duckdb", "DuckDBPyRelation"), ("duckdb", "DuckDBPyRelation")}  # by older versions too
-
-#: Types of DuckDB that hold several values in one.
-NESTED = {"list", "array", "struct", "map", "union"}
 
 
 def check_there(source: Any) -> None:
@@ -41,24 +34,9 @@ def check_columns(source: Any, wanted: Iterable[str]) -> frozenset[str]:
     """
     data = source.data if isinstance(source, Log) else source
     asked = list(dict.fromkeys(wanted))
-    if not in_database(data):
-        check_kind(data)
-    if origin(data) in LISTING:
-        check_names(asked, unique(data.columns))
-        _check_nested(data, asked)
-        return frozenset()
+    check_kind(data)
     found = cleaned(lambda: declared(data), UNREADABLE)
     if found is None:
         return frozenset()
     cleaned(lambda: found.typed(asked), UNREADABLE)
     return found.coded
-
-
-def _check_nested(data: Any, asked: Iterable[str]) -> None:
-    """Refuse columns of a DuckDB relation that hold several values in one, as it declares them."""
-    if origin(data)[1] != "DuckDBPyRelation":
-        return
-    kinds = dict(zip(data.columns, data.types, strict=True))
-    for name in asked:
-        if kinds[name].id in NESTED:
-            raise unread(name, kinds[name])

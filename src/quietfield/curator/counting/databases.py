@@ -12,6 +12,7 @@ import ibis
 
 from quietfield.curator import sequences
 from quietfield.curator.counting.cleaning import cleaned
+from quietfield.curator.counting.kinds import check_kind
 from quietfield.curator.counting.mapping import (
     FIRST,
     INTEGER,
@@ -24,10 +25,11 @@ from quietfield.curator.counting.mapping import (
     WHOLE,
     reads_numbers,
 )
+from quietfield.curator.counting.reading import Read, Source, check_names, unread
 from quietfield.curator.counting.tally import Counts, Tally
 from quietfield.curator.counting.waiting import waiting
 from quietfield.curator.units import GRID, ROWS_KEY, Person, Statistics, Unit
-from quietfield.errors import Error, names
+from quietfield.errors import Error
 from quietfield.schema import SECONDS, Attribute, Cuts, Dates, Labels, Schema
 
 FAILED = (
@@ -47,6 +49,7 @@ class IbisEngine:
     def __init__(self, data: Any) -> None:
         self.log = data.sequences if isinstance(data, sequences.Log) else None
         self.table = data.data if isinstance(data, sequences.Log) else data
+        check_kind(self.table)
 
     def columns(self) -> Mapping[str, str]:
         """Names and kinds of columns, as the database declares them."""
@@ -79,8 +82,7 @@ class IbisEngine:
         return tally.counts()
 
     def _column(self, name: str) -> Any:
-        if name not in self.table.columns:
-            raise Error(f"the table has no column {names([name])}; its columns are {names(self.table.columns, 30)}.")
+        check_names([name], self.table.columns)
         return self.table[name]
 
     def _records(self, schema: Schema, attributes: Sequence[str], unit: Unit) -> Any:
@@ -145,6 +147,27 @@ def _of_units(coded: Any, statistics: Statistics, unit: Unit) -> Any:
     made = made.filter(made.e > 0)
     shared = made.mutate(total=made.e.sum().over(ibis.window(group_by=persons)).cast("int64"))
     return shared.mutate(w=_divided(ibis.literal(GRID, "int64"), shared.total))
+
+
+def declared_table(table: Any) -> Source:
+    """The columns of an Ibis table in the types of Arrow, as the database declares them; no record is asked for."""
+    schema = table.schema()
+
+    def kind(name: str) -> Any:
+        import pyarrow as pa
+
+        if schema[name].is_decimal():  # of any width: here it is the database that reads them
+            return pa.decimal128(38)
+        found = None
+        try:
+            found = schema[name].to_pyarrow()
+        except Exception:  # noqa: BLE001  # told below: Arrow may not know the type
+            found = None
+        if found is None:
+            raise unread(name, schema[name])
+        return found
+
+    return Source(tuple(schema.names), lambda wanted: Read([kind(name) for name in wanted], list))
 
 
 def kind_of(kind: Any) -> str:

@@ -6,30 +6,51 @@ from typing import Any
 
 from quietfield.curator.counting.csvfiles import CsvFile
 from quietfield.curator.counting.statfiles import StatFile
-from quietfield.errors import Error
+from quietfield.errors import Error, a_type
 
+#: Frames, which are read by the types of their own columns: Arrow would guess some of these from values.
+FRAMES = ("pandas.DataFrame", "polars.DataFrame", "polars.LazyFrame")
+RELATION = ("_duckdb.DuckDBPyRelation", "duckdb.DuckDBPyRelation")  # by older versions too
 #: One column, which is no table of records, although some of these can be read as one.
-SINGLE = {("pandas", "Series"), ("polars", "Series"), ("pyarrow", "ChunkedArray")}
+SINGLE = ("pandas.Series", "polars.Series", "pyarrow.ChunkedArray")
 GUESSED = (
     "the types of these columns were guessed from the values of records, so that one record can change how others are "
     "read; give the path of the CSV files instead, or write JSON to Parquet with types that you name."
 )
 
 
-def origin(data: Any) -> tuple[str, str]:
-    """The package that some data is of, and the name of its type."""
-    return type(data).__module__.partition(".")[0], type(data).__name__
+def is_a(data: Any, *kinds: str) -> bool:
+    """Whether some data is of one of these kinds, or of a kind that others derived from one; nothing is imported.
+
+    A kind is a package and the name of a type, or a package alone for all of its types.
+
+    >>> is_a(Path("visits.csv"), "pathlib.PurePath"), is_a(Path("visits.csv"), "pandas", "polars.DataFrame")
+    (True, False)
+    """
+    for base in type(data).__mro__:
+        package = base.__module__.partition(".")[0]
+        if package in kinds or f"{package}.{base.__name__}" in kinds:
+            return True
+    return False
 
 
 def check_kind(data: Any) -> None:
     """Refuse what is no kind of data that records can be counted in, by its type alone."""
-    kind, where = type(data), origin(data)  # asked itself, a lazy frame would be opened
-    frame = where[0] in ("pandas", "polars") and hasattr(kind, "columns")
-    if isinstance(data, str | Path | StatFile | CsvFile | Mapping) or frame:
+    kind = type(data)  # asked itself, a lazy frame would be opened
+    if is_a(data, "ibis"):
+        if not is_a(data, "ibis.Table"):
+            raise Error(f"{a_type(data)} of Ibis is no table of records; give the table that it is made from.")
         return
-    if where in SINGLE:
-        raise Error(f"a {kind.__name__} is a single column; give a frame or a table, which names its columns.")
-    if where[0] == "pyarrow" and where[1] in ("CSVStreamingReader", "JSONStreamingReader"):
+    if isinstance(data, str | Path | StatFile | CsvFile | Mapping) or is_a(data, *FRAMES):
+        return
+    if is_a(data, *SINGLE):
+        raise Error(f"{a_type(data)} is a single column; give a frame or a table, which names its columns.")
+    if is_a(data, "narwhals"):
+        raise Error(
+            f"{a_type(data)} of narwhals hides the frame that it is made from, of which Arrow may guess types from "
+            "values; give that frame: frame.to_native()."
+        )
+    if is_a(data, "pyarrow.CSVStreamingReader", "pyarrow.JSONStreamingReader"):
         raise Error(GUESSED)
     if is_dataset(data):
         check_dataset(data)
@@ -43,11 +64,7 @@ def check_kind(data: Any) -> None:
 
 def is_dataset(data: Any) -> bool:
     """Whether some data is a dataset of Arrow, or of a kind that others derived from it."""
-    if not any(base.__module__.partition(".")[0] == "pyarrow" for base in type(data).__mro__):
-        return False
-    import pyarrow.dataset as ds
-
-    return isinstance(data, ds.Dataset)
+    return is_a(data, "pyarrow.Dataset")
 
 
 def check_dataset(data: Any) -> None:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from quietfield.curator.counting import reading
 from quietfield.curator.counting.csvfiles import (
     COMPRESSED,
     SEPARATORS,
@@ -32,7 +33,7 @@ from quietfield.curator.counting.csvfiles import (
 )
 from quietfield.curator.sequences import Log
 from quietfield.curator.units import Statistics
-from quietfield.errors import Error, FileError, names
+from quietfield.errors import Error, FileError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -140,13 +141,12 @@ def one_column(source: str | Path | CsvFile) -> str | None:
 
 def check_names(path: str, fields: Sequence[str], wanted: Sequence[str], how: CsvFile | None = None) -> None:
     """Refuse a file whose first line does not name all columns that are wanted, without showing that line."""
-    missing = [name for name in wanted if name not in fields]
-    if missing:
-        raise FileError(
-            f"the first line of {path} does not name {names(missing)}; check the spelling (capital letters and spaces "
-            "count), and that the file begins with a line of names. What that line says is not shown, since it may be "
-            f"a record.{other_separator(path, how, wanted)}"
+    if not set(wanted) <= set(fields):
+        advice = (
+            "Columns are named by the first line of a file; what that line says is not shown, since it may be a record."
+            f"{other_separator(path, how, wanted)}"
         )
+        reading.check_names(wanted, fields, path, advice)
 
 
 def reader(

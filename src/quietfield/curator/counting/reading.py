@@ -91,13 +91,17 @@ def unread(name: str, kind: Any) -> Error:
     return Error(f"column {name!r} holds {kind}, which no rule reads; make texts, numbers or times of it.")
 
 
-def check_names(wanted: Iterable[str], columns: Sequence[str]) -> None:
-    """Refuse columns that are not there; those that are can be listed, since names are public."""
+def check_names(wanted: Iterable[str], columns: Iterable[str], where: str = "the data", advice: str = "") -> None:
+    """Refuse columns that are not there, and say what to do.
+
+    Without other advice those that are there are listed, since names are public.
+    """
+    columns = list(columns)
     missing = [name for name in wanted if name not in columns]
     if missing:
         raise Error(
-            f"the data has no column {names(missing)}; check the schema and the unit (capital letters and spaces "
-            f"count). Its columns are {names(columns, 30)}."
+            f"{where} has no column {names(missing)}; check the schema and the unit (capital letters and spaces "
+            f"count). {advice or f'Its columns are {names(columns, 30)}.'}"
         )
 
 

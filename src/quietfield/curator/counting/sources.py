@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from quietfield.curator.counting import lines
+from quietfield.curator.counting import lines, relations
 from quietfield.curator.counting.cleaning import cleaned
 from quietfield.curator.counting.csvfiles import CsvFile, by_name
-from quietfield.curator.counting.kinds import check_dataset, check_kind, is_dataset, origin
-from quietfield.curator.counting.reading import Read, Source, unique, unread
+from quietfield.curator.counting.kinds import RELATION, check_dataset, check_kind, is_a, is_dataset
+from quietfield.curator.counting.reading import Read, Source, check_names, unique, unread
 from quietfield.curator.counting.statfiles import StatFile, chunks, dictionary, is_statfile
 from quietfield.curator.counting.values import plain, text
 from quietfield.errors import Error, FileError, names
@@ -25,6 +25,11 @@ UNREADABLE = (
     "the file is whole and of the kind that its name says, and that there is room in memory and on disk."
 )
 CHUNK = 2**17
+SAME_COLUMNS = "All files have the same columns."
+IN_EVERY_PART = (
+    "Every part holds all columns that are counted: the type of one that only names of folders tell was guessed from "
+    "values of records. Write it into the files."
+)
 
 
 def source(data: Any) -> Source:
@@ -37,11 +42,12 @@ def source(data: Any) -> Source:
         return _csv(lines.files(data.path), data)
     if isinstance(data, Mapping):
         return _mapping(data)
-    module = type(data).__module__.partition(".")[0]
-    if module == "pandas" and hasattr(data, "columns"):
+    if is_a(data, "pandas.DataFrame"):
         return _pandas(data)
-    if module == "polars" and hasattr(data, "collect"):
+    if is_a(data, "polars.LazyFrame"):
         return _arrow(cleaned(data.collect, UNREADABLE))
+    if is_a(data, *RELATION):
+        return relations.opened(data)
     check_kind(data)
     return _arrow(data)
 
@@ -57,12 +63,18 @@ def declared(data: Any) -> Source | None:
         for name, values in data.items():
             _kind(name, values)
         return _mapping({name: _emptied(values) for name, values in data.items()})
-    if origin(data) == ("polars", "DataFrame"):
+    if is_a(data, "polars.DataFrame"):
         return _arrow(data[:0])
+    if is_a(data, *RELATION):
+        return relations.declared(data)
+    if is_a(data, "ibis.Table"):
+        from quietfield.curator.counting.databases import declared_table
+
+        return declared_table(data)
     if isinstance(data, pa.RecordBatch):
         return _arrow(data.slice(0, 0))
     known = (str, Path, StatFile, CsvFile, pa.Table, pa.RecordBatchReader)
-    if isinstance(data, known) or origin(data) == ("pandas", "DataFrame") or is_dataset(data):
+    if isinstance(data, known) or is_a(data, "pandas.DataFrame") or is_dataset(data):
         return source(data)
     return None
 
@@ -125,9 +137,7 @@ def _statfiles(data: StatFile) -> Source:
 
     def read(wanted: Sequence[str]) -> Read:
         for path, kinds in found.items():
-            absent = [name for name in wanted if name not in kinds]
-            if absent:
-                raise Error(f"{path} has no column {names(absent)}; all files have the same columns.")
+            check_names(wanted, kinds, path, SAME_COLUMNS)
             other = [name for name in wanted if kinds[name].type != first[name].type]
             if other:
                 raise Error(f"{path} and {paths[0]} hold {names(other)} as different types; count them one at a time.")
@@ -171,13 +181,11 @@ def _read_parquet(paths: Sequence[str], every: Sequence[str], wanted: Sequence[s
     return f"(SELECT {chosen} FROM {table} AS files({', '.join(f'q{i}' for i in range(len(every)))}))"
 
 
-def _same_types(schemas: Iterable[tuple[Any, Any]], kinds: Mapping[str, Any]) -> list[Any]:
+def _same_types(schemas: Iterable[tuple[str, Any]], kinds: Mapping[str, Any], advice: str = SAME_COLUMNS) -> list[Any]:
     """Refuse parts that do not have the same columns with the same types."""
     for part, schema in schemas:
         found = dict(zip(unique(schema.names), schema.types, strict=True))
-        absent = [name for name in kinds if name not in found]
-        if absent:
-            raise Error(f"{part} has no column {names(absent)}; all files have the same columns.")
+        check_names(kinds, found, part, advice)
         for name, kind in kinds.items():
             if plain(found[name]) != plain(kind):
                 raise Error(
@@ -239,12 +247,10 @@ def _arrow(data: Any) -> Source:
 
 def _dataset(data: Any, wanted: Sequence[str]) -> Read:
     check_dataset(data)
-    parts = ((getattr(part, "path", "a part of the dataset"), part.physical_schema) for part in data.get_fragments())
     kinds = {name: data.schema.field(name).type for name in wanted}
-    # What is missing from a part comes from the names of its folders.
-    inside = ((part, schema, [name for name in wanted if name in schema.names]) for part, schema in parts)
-    for part, schema, held in inside:
-        _same_types([(part, schema)], {name: kinds[name] for name in held})
+    # Parts are not called by their paths, in which folders are named by values of records.
+    schemas = (("a part of the dataset", part.physical_schema) for part in data.get_fragments())
+    _same_types(schemas, kinds, IN_EVERY_PART)
     return Read(list(kinds.values()), lambda: data.scanner(columns=list(wanted), batch_size=CHUNK).to_batches())
 
 
