@@ -241,8 +241,10 @@ def test_persons_are_protected(people: pd.DataFrame) -> None:
 
 
 def test_one_rule_for_all_columns(people: pd.DataFrame) -> None:
-    fitted = field(3, qf.structures.chain).fit(pd.DataFrame({"a": [0, 1, 2], "b": [2, 1, 0]}))
-    assert fitted.schema_.domain.attributes == ("a", "b")
+    derived = type("Derived", (pd.DataFrame,), {})  # as GeoDataFrame is
+    for kind in (pd.DataFrame, derived, pl.DataFrame):
+        fitted = field(3, qf.structures.chain).fit(kind({"a": [0, 1, 2], "b": [2, 1, 0]}))
+        assert fitted.schema_.domain.attributes == ("a", "b")
     with pytest.raises(qf.Error, match="one rule for all columns"):
         field(3, qf.structures.chain).fit({"a": [0, 1, 2]})
     for wrong in (None, {"a": 2}, "ab"):

@@ -16,6 +16,7 @@ from warnings import warn
 import numpy as np
 
 from quietfield.accounting import Number
+from quietfield.curator.counting.kinds import FRAMES, is_a
 from quietfield.curator.ledger import Ledger
 from quietfield.curator.units import Neighbours, Person, Unit
 from quietfield.errors import Error, names
@@ -185,7 +186,7 @@ class PrivateMarkovRandomField(DensityMixin, BaseEstimator):
                 raise Error("the frame was drawn from a model with other attributes or labels than the schema's.")
             validate_data(self, X.codes, reset=reset, skip_check_array=True)
             return schema, X.codes
-        if type(X).__module__.partition(".")[0] in ("pandas", "polars"):
+        if is_a(X, *FRAMES):
             validate_data(self, X, reset=reset, skip_check_array=True)
             return self._schema([str(name) for name in X.columns if name not in persons], reset), X
         if not _is_array(X):

@@ -71,6 +71,11 @@ def test_no_message_tells_the_name_of_a_folder(tmp_path: Path, ledger: qf.Ledger
     said = refused(source, ledger, "a part of the dataset holds column 'a' as string, and not as int64")
     assert "Jones" not in said
     assert "Smith" not in said
+    said = refused(tmp_path / "h" / "*" / "a.parquet", ledger, "name=.../a.parquet holds column 'a' as int64")
+    assert "Smith" not in said
+    (tmp_path / "h" / "name=Jones" / "a.parquet").write_text("a,b")
+    said = refused(tmp_path / "h" / "*" / "a.parquet", ledger, "name=.../a.parquet cannot be read as Parquet")
+    assert "Jones" not in said
 
 
 def test_a_part_that_lacks_a_column_is_not_taken_for_nulls(tmp_path: Path, ledger: qf.Ledger) -> None:
@@ -203,6 +208,18 @@ def test_what_is_no_table_of_ibis_costs_nothing(table: Any, ledger: qf.Ledger) -
         refused(source, ledger, "of Ibis is no table")
         with pytest.raises(Error, match="of Ibis is no table"):
             counted(source, {"a": [0, 1]})
+
+
+def test_types_that_ibis_guessed_from_objects_are_refused(table: Any, ledger: qf.Ledger) -> None:
+    """It takes objects for whole numbers, until one of them is a text."""
+    for more in ([], ["x"]):
+        frame = pd.DataFrame({"a": pd.Series([0, 1, *more], dtype=object), "b": 1})
+        made = ibis.memtable(frame)
+        for source in (made, made.mutate(c=made.b + 1), made.filter(made.b == 1)):
+            refused(source, ledger, "guessed their types")
+        assert counted(frame, {"a": [0, 1]}) == [1, 1]
+    for typed in (pd.DataFrame({"a": [0, 1]}), pa.table({"a": [0, 1]}), pl.DataFrame({"a": [0, 1]})):
+        assert counted(ibis.memtable(typed), {"a": [0, 1]}) == [1, 1]
 
 
 # One wording

@@ -38,8 +38,7 @@ def check_kind(data: Any) -> None:
     """Refuse what is no kind of data that records can be counted in, by its type alone."""
     kind = type(data)  # asked itself, a lazy frame would be opened
     if is_a(data, "ibis"):
-        if not is_a(data, "ibis.Table"):
-            raise Error(f"{a_type(data)} of Ibis is no table of records; give the table that it is made from.")
+        _check_ibis(data)
         return
     if isinstance(data, str | Path | StatFile | CsvFile | Mapping) or is_a(data, *FRAMES):
         return
@@ -59,6 +58,20 @@ def check_kind(data: Any) -> None:
             f"records cannot be counted in a {kind.__name__}; expected a path to CSV, TSV, Parquet, SPSS, Stata or SAS "
             "files, a pandas or polars frame, Arrow data, a DuckDB relation, an Ibis table, or a two-dimensional array "
             "of integer codes."
+        )
+
+
+def _check_ibis(data: Any) -> None:
+    if not is_a(data, "ibis.Table"):
+        raise Error(f"{a_type(data)} of Ibis is no table of records; give the table that it is made from.")
+    from ibis.expr import operations as ops
+
+    held: list[Any] = [getattr(part.data, "obj", None) for part in data.op().find(ops.InMemoryTable)]
+    frames = [frame for frame in held if is_a(frame, "pandas.DataFrame")]
+    if any(str(kind) == "object" for frame in frames for kind in frame.dtypes):
+        raise Error(
+            "this Ibis table is made from a pandas frame with columns of objects, and Ibis guessed their types from "
+            "the values of records; give the frame itself, or its columns types of their own."
         )
 
 

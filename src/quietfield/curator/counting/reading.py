@@ -1,5 +1,6 @@
 """What is read of a source: columns by name and type, and the batches that bring them before DuckDB."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -103,6 +104,15 @@ def check_names(wanted: Iterable[str], columns: Iterable[str], where: str = "the
             f"{where} has no column {names(missing)}; check the schema and the unit (capital letters and spaces "
             f"count). {advice or f'Its columns are {names(columns, 30)}.'}"
         )
+
+
+def shown(path: str) -> str:
+    """A path as messages may call it: folders that a pattern found may be named by values of records.
+
+    >>> shown("visits/name=Jones/day=3/1.parquet")
+    'visits/name=.../day=.../1.parquet'
+    """
+    return re.sub(r"=[^/\\]*(?=[/\\])", "=...", path)
 
 
 def unique(columns: Iterable[Any]) -> tuple[str, ...]:

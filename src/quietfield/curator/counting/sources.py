@@ -15,7 +15,7 @@ from quietfield.curator.counting import lines, relations
 from quietfield.curator.counting.cleaning import cleaned
 from quietfield.curator.counting.csvfiles import CsvFile, by_name
 from quietfield.curator.counting.kinds import RELATION, check_dataset, check_kind, is_a, is_dataset
-from quietfield.curator.counting.reading import Read, Source, check_names, unique, unread
+from quietfield.curator.counting.reading import Read, Source, check_names, shown, unique, unread
 from quietfield.curator.counting.statfiles import StatFile, chunks, dictionary, is_statfile
 from quietfield.curator.counting.values import plain, text
 from quietfield.errors import Error, FileError, names
@@ -157,7 +157,8 @@ def _parquet(paths: Sequence[str], wanted: Sequence[str]) -> Read:
     import pyarrow.parquet as pq
 
     schemas = [_parquet_schema(path) for path in paths]
-    kinds = _same_types(zip(paths, schemas, strict=True), {name: schemas[0].field(name).type for name in wanted})
+    called = [shown(path) for path in paths]
+    kinds = _same_types(zip(called, schemas, strict=True), {name: schemas[0].field(name).type for name in wanted})
 
     def batches() -> Iterator[Any]:
         for path in paths:
@@ -204,11 +205,11 @@ def _parquet_schema(path: str) -> Any:
     except Exception:  # noqa: BLE001  # told below, without what the reader said
         found = None
     if found is None and Path(path).suffix.lower() in (".parquet", ".pq"):
-        raise FileError(f"{path} cannot be read as Parquet; check that it is whole.")
+        raise FileError(f"{shown(path)} cannot be read as Parquet; check that it is whole.")
     if found is None:
         raise FileError(
-            f"{path} is not a Parquet file. If it is CSV, call it .csv, .tsv, .csv.gz or .csv.zst, or read it with "
-            "CsvFile(path, delimiter=',') or --delimiter ','. Databases and spreadsheets are read from Python, as "
+            f"{shown(path)} is not a Parquet file. If it is CSV, call it .csv, .tsv, .csv.gz or .csv.zst, or read it "
+            "with CsvFile(path, delimiter=',') or --delimiter ','. Databases and spreadsheets are read from Python, as "
             "tables or frames."
         )
     return found
