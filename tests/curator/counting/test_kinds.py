@@ -245,3 +245,16 @@ def test_a_missing_column_is_told_in_the_same_words(tmp_path: Path, table: Any) 
             check_columns(source, ["a"])
         with pytest.raises(Error, match=words):
             counted(source, {"a": [0, 1]})
+
+
+@pytest.mark.parametrize("ending", [".csv", ".sav"])
+def test_folders_found_by_a_pattern_are_not_told(ending: str, tmp_path: Path) -> None:
+    """A folder may be called by the value of a record, and a message must not tell it."""
+    folder = tmp_path / "name=Jones"
+    folder.mkdir()
+    (folder / f"broken{ending}").write_bytes(b"")
+    schema = qf.Schema({"a": [1, 2]})
+    with pytest.raises(qf.Error) as told:
+        qf.release(f"{tmp_path}/*/*{ending}", schema, ["a"], epsilon=1, unit=qf.Rows(1), ledger=None)
+    assert "Jones" not in str(told.value)
+    assert "name=..." in str(told.value)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from quietfield.curator.counting import reading
 from quietfield.errors import Error, FileError
 
 SUFFIXES = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
@@ -182,7 +183,8 @@ def by_mark(how: Coding, start: bytes, path: str) -> Coding:
         return how
     if start[:2] not in PAIRS:
         raise FileError(
-            f"{path} does not begin with a byte order mark; say which UTF-16 it is: encoding utf-16-le or utf-16-be."
+            f"{reading.shown(path)} does not begin with a byte order mark; say which UTF-16 it is: encoding "
+            "utf-16-le or utf-16-be."
         )
     return Coding(PAIRS[start[:2]], "pairs")
 

@@ -79,12 +79,15 @@ def header(path: str, how: CsvFile | None = None) -> list[str]:
     line, separator = _first_line(path, how), how.separator(path)
     if not _quotes_match(line, separator.encode()):
         raise FileError(
-            f"the first line of {path} does not name the columns: check that its quotes match and that no name holds a "
+            f"the first line of {reading.shown(path)} does not name the columns: check that its quotes match and "
+            "that no name holds a "
             f"line break.{other_separator(path, how)}"
         )
     fields = _fields(line.decode(), separator)
     if len(set(fields)) < len(fields):
-        raise FileError(f"the first line of {path} names a column more than once; give each column its own name.")
+        raise FileError(
+            f"the first line of {reading.shown(path)} names a column more than once; give each column its own name."
+        )
     return fields
 
 
@@ -101,20 +104,24 @@ def _first_line(path: str, how: CsvFile) -> bytes:
     names_alone, ended = using.before_return(raw)
     line = using.utf8(names_alone, LONGEST).removesuffix(b"\n").removeprefix(b"\xef\xbb\xbf")
     if not line:
-        raise FileError(f"the first line of {path} is empty; it must name the columns.")
+        raise FileError(f"the first line of {reading.shown(path)} is empty; it must name the columns.")
     if len(line) > LONGEST or not _is_text(line):
         named = "UTF-8" if using.kind == "plain" else how.encoding
         hint = wrong_encoding(names_alone) if using.kind == "plain" else "Check that the encoding is the right one."
         raise FileError(
-            f"the first line of {path} is not {named} text with the names of the columns, ended by a line feed. {hint}"
+            f"the first line of {reading.shown(path)} is not {named} text with the names of the columns, ended by a "
+            f"line feed. {hint}"
         )
     if not ended:
         raise FileError(
-            f"lines of {path} do not end with a line feed (some old programs end them with a carriage return alone); "
+            f"lines of {reading.shown(path)} do not end with a line feed (some old programs end them with a carriage "
+            "return alone); "
             "write the file anew with line feeds."
         )
     if EXCEL.fullmatch(line):
-        raise FileError(f"the first line of {path} is a note to Excel and not the names of the columns; take it out.")
+        raise FileError(
+            f"the first line of {reading.shown(path)} is a note to Excel and not the names of the columns; take it out."
+        )
     return line
 
 
@@ -136,7 +143,7 @@ def one_column(source: str | Path | CsvFile) -> str | None:
     how = source if isinstance(source, CsvFile) else CsvFile(source)
     path = files(how.path)[0]
     hint = other_separator(path, how) if len(header(path, how)) == 1 else ""
-    return f"the first line of {path} is one name.{hint}" if hint else None
+    return f"the first line of {reading.shown(path)} is one name.{hint}" if hint else None
 
 
 def check_names(path: str, fields: Sequence[str], wanted: Sequence[str], how: CsvFile | None = None) -> None:
@@ -198,7 +205,9 @@ def _open(path: str) -> Any:
     except (OSError, pa.ArrowException):
         stream = None
     if stream is None:
-        raise FileError(f"cannot read {path}; check that it is there, that you may read it and that it is whole.")
+        raise FileError(
+            f"cannot read {reading.shown(path)}; check that it is there, that you may read it and that it is whole."
+        )
     return stream
 
 
@@ -209,7 +218,9 @@ def _read(stream: Any, size: int, path: str) -> bytes:
     except (OSError, ValueError):  # Arrow's errors are of these kinds
         found = None
     if found is None:
-        raise FileError(f"cannot read {path}; check that it is whole and compressed as its name says, if at all.")
+        raise FileError(
+            f"cannot read {reading.shown(path)}; check that it is whole and compressed as its name says, if at all."
+        )
     return found
 
 

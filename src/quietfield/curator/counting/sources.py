@@ -140,7 +140,10 @@ def _statfiles(data: StatFile) -> Source:
             check_names(wanted, kinds, path, SAME_COLUMNS)
             other = [name for name in wanted if kinds[name].type != first[name].type]
             if other:
-                raise Error(f"{path} and {paths[0]} hold {names(other)} as different types; count them one at a time.")
+                raise Error(
+                    f"{shown(path)} and {shown(paths[0])} hold {names(other)} as different types; count them one at "
+                    "a time."
+                )
 
         def batches() -> Iterator[Any]:
             for path, kinds in found.items():

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from quietfield.curator.counting import reading
 from quietfield.curator.counting.csvfiles import known_encoding
 from quietfield.curator.counting.values import text
 from quietfield.errors import Error, FileError
@@ -126,7 +127,7 @@ def dictionary(file: StatFile, path: str) -> dict[str, Kind]:
     _, found = _read(path, as_bytes=codec is not None, metadataonly=True)
     columns = {name: _decoded(name, codec) for name in found.column_names}
     if len(set(columns.values())) < len(found.column_names):
-        raise FileError(f"{path} has several columns of one name; give each column its own name.")
+        raise FileError(f"{reading.shown(path)} has several columns of one name; give each column its own name.")
     kinds = {}
     for name, shown in columns.items():
         listed = found.variable_value_labels.get(name, {})
@@ -203,7 +204,8 @@ def _codec(file: StatFile, path: str) -> str | None:
         return known_encoding(name)
     except Error:
         raise FileError(
-            f"{path} says that its texts are in {name!r}, an encoding that Python does not know; name the one that it "
+            f"{reading.shown(path)} says that its texts are in {name!r}, an encoding that Python does not know; name "
+            "the one that it "
             "is: StatFile(path, encoding='cp1252')."
         ) from None
 
@@ -241,7 +243,8 @@ def _read(path: str, as_bytes: bool = False, **asked: Any) -> Any:
         found = None
     if found is None:
         raise FileError(
-            f"{path} cannot be read; check that it is whole and of the kind that its name says, or name the encoding "
+            f"{reading.shown(path)} cannot be read; check that it is whole and of the kind that its name says, or "
+            "name the encoding "
             "of its texts: StatFile(path, encoding='latin1'). What the reader said is not shown: it may quote records."
         )
     return found
