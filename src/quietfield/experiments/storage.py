@@ -89,7 +89,11 @@ class Store:
 
     def _files(self) -> list[Path]:
         """Parts from new to old, then what they are gathered into; the first of a row that is in several comes last."""
-        parts = sorted(path for kind in ("parquet", "csv") for path in self.parts.glob(f"*.{kind}"))
+        try:
+            names = os.listdir(self.parts)
+        except FileNotFoundError:  # none yet, or another process has just gathered them
+            names = []
+        parts = sorted(self.parts / name for name in names if name.endswith((".parquet", ".csv")) and name[0] != ".")
         return [*reversed(parts), *(self.folder / f"{self.figure}.{kind}" for kind in ("csv", "parquet"))]
 
 
