@@ -134,6 +134,7 @@ def test_a_release_refuses_floats_for_its_promise(monkeypatch):
         runs(WITH, 1)
 
 
+@pytest.mark.heavy
 def test_low_order_bits_of_releases_say_nothing():
     """No number of a release has bits below its grid, and no pattern of bits on the grid proves the claimed epsilon."""
     times = 3_000
