@@ -133,7 +133,9 @@ def test_a_method_that_ends_is_told_by_name_and_the_command_ends_with_1(
     figure = Figure("counted", "Counted", {"tiny": PLAN}, lambda p: p.trials("counted"), *3 * (lambda *_: [],), MODULE)
     monkeypatch.setattr("quietfield.experiments.registry.figure", lambda _: figure)
     monkeypatch.setenv("COUNTED_RAISES", "TooLarge")
-    assert main(["reproduce", "counted", "--tiny", "--out", str(tmp_path), "--no-figures"]) == 1
+    methods = ",".join(PLAN.methods)  # and none that another test added
+    said_so = ["reproduce", "counted", "--tiny", "--methods", methods, "--out", str(tmp_path), "--no-figures"]
+    assert main(said_so) == 1
     said = capsys.readouterr()
     assert "24 trials run in " in said.out
     assert " s, 24 left\n" in said.out
