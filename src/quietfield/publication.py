@@ -251,13 +251,17 @@ def _statement(
     said = ["About these tables"]
     if release is not None and release.claim is not None:
         from quietfield.accounting import shown
-        from quietfield.report.words import meaning, sentence, warnings
+        from quietfield.report.words import meaning, warnings
 
         delta = "" if release.claim.delta is None else f" and delta = {shown(release.claim.delta)}"
-        said += [f"WARNING: {text}" for text in warnings(release)]
+        found = warnings(release)
+        said += [f"WARNING: {text}" for text in found]
+        epsilon, whom = f"epsilon = {shown(release.claim.epsilon)}{delta}", release.claim.protects
         said.append(
-            f"These tables were made with differential privacy, with epsilon = {shown(release.claim.epsilon)}{delta}. "
-            f"Protected is {release.claim.protects}. {sentence(meaning(release))}."
+            f"The release behind these tables states {epsilon} for {whom}. {meaning(release)}"
+            if found
+            else f"These tables were made with differential privacy, with {epsilon}. Protected is {whom}. "
+            f"{meaning(release)}"
         )
         signed = f"signed by the key {release.signer}" if release.signed else "not signed"
         said.append(f"They come from the release {release.id}, {signed}; whoever has its file can check all this.")
