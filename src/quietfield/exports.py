@@ -18,7 +18,7 @@ from typing import Any
 
 from quietfield.domain import Clique
 from quietfield.errors import Error, FileError, many, names
-from quietfield.files import check_writable, neighbour
+from quietfield.files import check_writable, create, neighbour, set_time
 
 #: What exports are written as; xlsx from a model alone.
 FORMATS = ("csv", "parquet", "xlsx")
@@ -87,11 +87,11 @@ def check(out: Path, format: str, force: bool) -> None:
         )
 
 
-def write(out: Path, files: Mapping[str, bytes], force: bool) -> list[Path]:
+def write(out: Path, files: Mapping[str, bytes], force: bool, *, time: str = "") -> list[Path]:
     """Write the files of an export into a folder, the index last: it says that the rest is there.
 
     With ``force``, they replace an earlier export. As long as something can fail for want of room or of permission, the
-    earlier one is untouched. Files of others are never replaced.
+    earlier one is untouched. Files of others are never replaced. With a ``time``, all of them bear that one.
     """
     check(out, "csv", force)
     old = earlier(out) or ()
@@ -101,9 +101,10 @@ def write(out: Path, files: Mapping[str, bytes], force: bool) -> list[Path]:
             out.mkdir(parents=True, exist_ok=True)
             new = {name: stack.enter_context(neighbour(out / name)) for name in ordered}
             for name, temporary in new.items():
-                with open(temporary, "xb") as file:
+                with create(temporary) as file:
                     file.write(files[name])
                     file.flush()
+                    set_time(temporary, time)
                     os.fsync(file.fileno())
             (out / INDEX).unlink(missing_ok=True)
             for name, temporary in new.items():

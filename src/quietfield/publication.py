@@ -53,6 +53,7 @@ class Publication:
     statement: tuple[str, ...]
     level: float
     counts: bool
+    created: str = ""  # when the release was, where there is one: files bear that time
 
     @property
     def margins(self) -> bool:
@@ -93,9 +94,9 @@ class Publication:
         out = Path(out)
         exports.check(out, format, force)
         if format == "xlsx":
-            write_atomically(out, workbook(self._sheets()))
+            write_atomically(out, workbook(self._sheets()), time=self.created)
             return [out]
-        return exports.write(out, self._files(format), force)
+        return exports.write(out, self._files(format), force, time=self.created)
 
     def _files(self, format: str) -> dict[str, bytes]:
         files, index = {}, [exports.PEOPLE_COLUMNS]
@@ -170,7 +171,8 @@ def people_tables(
         columns = _columns(model, attributes, ends, total, note)
         made.append(PeopleTable(attributes, inferred, ends is not None, columns, note))
     said = _statement(release, made, level, missing or unmeasured, model.report is not None)
-    return Publication(model.domain, tuple(made), tuple(said), level, total is not None)
+    created = "" if release is None else release.created
+    return Publication(model.domain, tuple(made), tuple(said), level, total is not None, created)
 
 
 def _wanted(model: "Model", tables: "str | Iterable[str | Sequence[str]] | None") -> list[Clique]:

@@ -89,7 +89,7 @@ def export(
     if format == "csv" and exports.marked(_texts(release)):
         remarks.append(exports.APOSTROPHE)
     index += [["remark", "", "", "", "", "", remark] for remark in remarks]
-    exports.write(out, {**files, exports.INDEX: exports.csv_rows(index)}, force)
+    exports.write(out, {**files, exports.INDEX: exports.csv_rows(index)}, force, time=release.created)
     typer.echo(f"{many(len(release.parts), 'table')} and index.csv written to {out}")
     for remark in remarks:
         typer.echo(remark)

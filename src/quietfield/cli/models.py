@@ -29,6 +29,7 @@ def fit(
 
     from quietfield import learning
     from quietfield.cli import outputs
+    from quietfield.files import set_time
     from quietfield.releases import Release
 
     outputs.check(out, "model", force, [release])  # before the work, not after it
@@ -36,6 +37,7 @@ def fit(
     loaded = Release.load(release) if trust is None else Release.load(release, trust=trust)
     model = learning.fit(loaded, method, inference=inference, progress=sys.stderr.isatty())
     model.save(out)
+    set_time(out, loaded.created)  # else a script that counts and then learns would tell how long the count took
     report = model.report
     if report is None:
         return

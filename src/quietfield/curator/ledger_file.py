@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from quietfield.errors import FileError
-from quietfield.files import archive_kind, beginning, canonical_json, neighbour, take
+from quietfield.files import TIME_FORMAT, archive_kind, beginning, canonical_json, create, neighbour, take
 
 APPLICATION, VERSION = 0x51464C44, 1
 WAIT_SECONDS = 60.0
@@ -38,7 +38,7 @@ CREATE TRIGGER account_one BEFORE INSERT ON account BEGIN SELECT RAISE(ABORT, 'a
 
 def now() -> str:
     """The time of day in UTC, to the second."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.now(UTC).strftime(TIME_FORMAT)
 
 
 def protected(unit: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def create_file(target: Path, row: dict[str, Any]) -> None:
     row["digest"] = digest("", row)
     with neighbour(target) as temporary:
         try:
-            with open(temporary, "xb"):
+            with create(temporary, confidential=True):  # it holds the salt
                 pass
             connection = sqlite3.connect(temporary, isolation_level=None)
             try:
