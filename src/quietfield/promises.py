@@ -42,8 +42,8 @@ def describe_promise(
     Returns:
         Sentences in which "one of them" is the unit: name it beside them.
 
-    >>> describe_promise(Fraction(1), None, None, "add_remove").split(". ")[0][-71:]
-    'any two possible values of one of them by at most a factor of 7.39'
+    >>> describe_promise(Fraction(1), None, None, "add_remove").split(" and ")[1].split(". ")[0]
+    'the odds between any two possible values of one of them by at most a factor of 7.39'
     """
     if neighbours == "paper":
         return NO_PROMISE

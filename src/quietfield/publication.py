@@ -17,7 +17,7 @@ from quietfield.errors import Error, names
 from quietfield.files import write_atomically
 from quietfield.release_checks import check_learned_from, check_same
 from quietfield.spreadsheets import Sheet, workbook
-from quietfield.texts import confidence
+from quietfield.texts import APOSTROPHE, confidence, has_formulas
 
 if TYPE_CHECKING:
     import numpy as np
@@ -82,11 +82,14 @@ class Publication:
         )
         return found
 
-    def save(self, out: str | Path, format: str = "csv", *, force: bool = False) -> list[Path]:
+    def save(
+        self, out: str | Path, format: str = "csv", *, force: bool = False, for_programs: bool = False
+    ) -> list[Path]:
         """Write a folder of CSV or Parquet files, or one workbook (``format="xlsx"``, ``out`` is the file).
 
         In a folder: ``table-0001.csv`` and so on, ``index.csv`` (which file holds what), ``dictionary.csv`` and
         ``privacy.txt``. No text in CSV is a formula: an apostrophe stands before what a spreadsheet would take for one.
+        Programs that read CSV want texts as they are: say ``for_programs=True``. Parquet has them so anyway.
         An earlier export is replaced with ``force`` alone, whole; files of other origin never are.
         """
         if format not in exports.FORMATS:
@@ -96,20 +99,21 @@ class Publication:
         if format == "xlsx":
             write_atomically(out, workbook(self._sheets()), time=self.created)
             return [out]
-        return exports.write(out, self._files(format), force, time=self.created)
+        return exports.write(out, self._files(format, for_programs), force, time=self.created)
 
-    def _files(self, format: str) -> dict[str, bytes]:
+    def _files(self, format: str, for_programs: bool) -> dict[str, bytes]:
         files, index = {}, [exports.PEOPLE_COLUMNS]
         for number, table in enumerate(self.tables, 1):
             name = exports.table_file(number, format)
-            files[name] = exports.encoded(table.columns, format)
+            files[name] = exports.encoded(table.columns, format, for_programs=for_programs)
             index.append((name, " × ".join(table.attributes), table.note))
         texts = [text for row in self.dictionary for text in row]
-        apostrophe = [("any text", "", exports.APOSTROPHE)] if exports.marked(texts) else []
-        files["dictionary.csv"] = exports.csv_rows([("column", "value", "meaning"), *self.dictionary, *apostrophe])
+        apostrophe = [("any text", "", APOSTROPHE)] if has_formulas(texts) and not for_programs else []
+        rows = [("column", "value", "meaning"), *self.dictionary, *apostrophe]
+        files["dictionary.csv"] = exports.csv_rows(rows, for_programs=for_programs)
         files["privacy.txt"] = ("\n\n".join(self.statement) + "\n").encode()
         index += [("dictionary.csv", "", "what each column means"), ("privacy.txt", "", "the statement on privacy")]
-        return {**files, exports.INDEX: exports.csv_rows(index)}
+        return {**files, exports.INDEX: exports.csv_rows(index, for_programs=for_programs)}
 
     def _sheets(self) -> list[Sheet]:
         contents = [(f"Table {i}", " × ".join(t.attributes), t.note) for i, t in enumerate(self.tables, 1)]
