@@ -22,8 +22,8 @@ _CELLS = re.compile("([,;|\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029])")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 APOSTROPHE = (
     "in CSV files an apostrophe stands before what a spreadsheet could run as a formula: a text, or a part of one "
-    "after a separator, that begins with an equals, plus, minus or at sign, a tab or a line break; the apostrophe is no "
-    "part of the text (--for-programs, in Python for_programs=True, leaves texts as they are)"
+    "after a separator, that begins with an equals, plus, minus or at sign, a tab or a line break; the apostrophe is "
+    "no part of the text (--for-programs, in Python for_programs=True, leaves texts as they are)"
 )
 
 
