@@ -2,9 +2,14 @@
 
 import csv
 import json
+import sys
+import unicodedata
+import warnings
+from itertools import product
 from pathlib import Path
 
 import numpy as np
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -13,6 +18,7 @@ from hypothesis import strategies as st
 import quietfield as qf
 from quietfield import exports
 from quietfield.cli import main
+from quietfield.texts import defuse_formulas
 
 DOMAIN = qf.Domain({"a": ["no", "yes"], "b": 3, "c": 2})
 TABLES = {("a", "b"): [[30.0, 15.0, 4.0], [21.0, 19.0, 10.0]], ("b", "c"): [[26.0, 25.0], [20.0, 14.0], [4.0, 10.0]]}
@@ -241,11 +247,118 @@ def test_no_text_in_csv_is_a_formula(here, capsys):
         assert not any(TOLD in path.read_text() for path in Path(source + ".csv-tables").iterdir())
 
 
-@given(st.lists(st.text("'=+-@\t\r5.ea", max_size=5), unique=True))
+#: Texts that a spreadsheet could run, however it takes the file apart, and what people get.
+DEFUSED = {
+    "=1+1": "'=1+1",
+    "x;=1+1": "x;'=1+1",
+    "x,=1+1": "x,'=1+1",
+    "x|@SUM(1)": "x|'@SUM(1)",
+    "x\t-1-1": "x\t'-1-1",
+    "\n=1": "'\n'=1",
+    "\r=1": "'\r'=1",
+    "\tx": "'\tx",
+    "\0x": "'\0x",
+    "x\n=1": "x\n'=1",
+    " =1": "' =1",
+    "\xa0=1": "'\xa0=1",
+    "\ufeff=1": "'\ufeff=1",
+    '"=1': "'\"=1",
+    'x";"=1': 'x";\'"=1',
+    "\uff1d1": "'\uff1d1",
+    "x;\uff0b1": "x;'\uff0b1",
+    "\ufe631": "'\ufe631",
+    "'=1": "''=1",
+    "x;'=1": "x;''=1",
+    "+49 30": "'+49 30",
+}
+#: Texts that are as they are.
+HARMLESS = ("", "-5", "-2.5e3", " -5", "1;-5", "5-9", "a=b", "a, b", "it's", "'tis", "x;y", "65+", "a -b", "日本語")
+
+
+@pytest.mark.parametrize("text", [*DEFUSED, *HARMLESS], ids=repr)
+def test_formulas_are_defused_wherever_a_cell_may_begin(text):
+    assert defuse_formulas(text) == DEFUSED.get(text, text)
+    for separator in ",;|\t\n":  # as a spreadsheet would take it apart: no cell begins a formula, but for numbers
+        for cell in defuse_formulas(text).split(separator):
+            start = unicodedata.normalize("NFKC", cell.strip(' \t\r\n\0\xa0\ufeff"'))
+            assert start[:1] not in ("=", "+", "-", "@") or float(start) < 0
+
+
+def test_signs_of_every_width_and_size_are_known():
+    signs = [chr(i) for i in range(sys.maxunicode + 1) if unicodedata.normalize("NFKC", chr(i)) in ("=", "+", "-", "@")]
+    assert len(signs) == 17
+    assert [sign for sign in signs if defuse_formulas(f"{sign}A1") != f"'{sign}A1"] == []
+
+
+@given(st.lists(st.text("'\"=+-@＝\t\r\n;, 5.ea", max_size=6), unique=True))
 def test_texts_stay_apart(texts):
-    found = [exports.inert(text) for text in texts]
-    assert len(set(found)) == len(texts)
-    assert all(one == text or one == "'" + text for one, text in zip(found, texts, strict=True))
+    assert len({defuse_formulas(text) for text in texts}) == len(texts)
+    for text in texts:
+        left = iter(defuse_formulas(text))
+        assert all(c in left for c in text)  # apostrophes come in, and nothing is lost or moved
+        assert len(defuse_formulas(text).replace("'", "")) == len(text.replace("'", ""))
+
+
+ODD = qf.Domain({"x;=1": [*DEFUSED, "no"], '"@': ["\r", "a\rb", 'a"b', "a,b", "a;b", "-5-10"], "n": [-1, 2]})
+
+
+@pytest.fixture
+def odd(here):
+    """A model and a release of attributes with odd names and labels."""
+    qf.Model(ODD, {tuple(ODD): np.zeros(ODD.shape)}).save("odd.qfm")
+    values = {tuple(ODD): np.full(ODD.shape, -3.0)}
+    qf.Release.from_tables(ODD, values, noise=qf.Laplace(2.0), total=9).save("odd.qfr")
+    return here
+
+
+@pytest.mark.parametrize("source", ["odd.qfm", "odd.qfr"])
+def test_programs_get_every_text_as_it_is(odd, source, capsys):
+    asked = ["--table", ",".join('"' + name.replace('"', '""') + '"' for name in ODD)] if source == "odd.qfm" else []
+    for form, options in (("people", []), ("programs", ["--for-programs"])):
+        assert main(["export", source, *asked, "--out", form, *options]) == 0
+        assert (TOLD in capsys.readouterr().out) == (form == "people" and source == "odd.qfr")
+        change = defuse_formulas if form == "people" else str
+        head, *rows = cells(f"{form}/table-0001.csv")
+        assert head[:3] == [change(name) for name in ODD]
+        expected = [tuple(str(change(label)) for label in labels) for labels in product(*map(ODD.labels, ODD))]
+        assert [tuple(row[:3]) for row in rows] == expected
+        told = "".join(path.read_text() for path in Path(form).iterdir())
+        assert (TOLD in told) == (form == "people")
+
+
+def test_records_are_for_people_unless_programs_are_named(odd, capsys):
+    asked = ["sample", "odd.qfm", "--rows", "4000", "--seed", "1", "--out"]
+    assert main([*asked, "people.csv"]) == 0
+    assert TOLD in capsys.readouterr().out
+    assert main([*asked, "people.csv", "--force"]) == 0  # it knows its own columns again
+    assert main([*asked, "programs.csv", "--for-programs"]) == 0
+    assert main([*asked, "people.csv", "--for-programs", "--force"]) == 0
+    assert main([*asked, "people.csv", "--force"]) == 0
+    capsys.readouterr()
+    assert main([*asked, "records.parquet"]) == 0
+    assert TOLD not in capsys.readouterr().out
+    head, *rows = cells("people.csv")
+    assert head == [defuse_formulas(name) for name in ODD]
+    for i, name in enumerate(ODD):
+        assert {row[i] for row in rows} == {str(defuse_formulas(label)) for label in ODD.labels(name)}
+    head, *plain = cells("programs.csv")
+    assert head == list(ODD)
+    assert [[str(defuse_formulas(text)) for text in row] for row in plain] == rows
+    table = pq.read_table("records.parquet")
+    assert [list(map(str, row.values())) for row in table.to_pylist()] == plain
+    read = pyarrow.csv.read_csv("programs.csv", parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True))
+    assert qf.load("odd.qfm").log_prob(read) == pytest.approx(qf.load("odd.qfm").log_prob(table))
+
+
+def test_python_is_told_when_texts_are_changed(here):
+    frame = qf.Model(ODD, {(name,): np.zeros(len(ODD.labels(name))) for name in ODD}).sample(20, seed=0)
+    with pytest.warns(UserWarning, match=TOLD) as told:
+        frame.save("odd.csv")
+    assert told[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        frame.save("odd.csv", for_programs=True)
+        frame.save("odd.parquet")
 
 
 def test_a_workbook_holds_texts_as_texts(here):
@@ -256,6 +369,9 @@ def test_a_workbook_holds_texts_as_texts(here):
     column = [sheet.cell(row, 1) for row in range(1, 6)]
     assert [cell.value for cell in column] == [first, *LIVE.labels(first)]
     assert {cell.data_type for cell in column} <= {"s", "inlineStr"}
+    # Whoever edits such a cell, or types Enter in it, would make it a formula if it were not marked as a text.
+    assert [cell.quotePrefix for cell in column] == [True, False, True, True, False]
+    assert [cell.font.bold for cell in column] == [True, False, False, False, False]
 
 
 def test_the_index_of_a_release_can_be_read_by_programs(here):

@@ -1,12 +1,23 @@
 """Files take their names whole or not at all, and replace nothing but their own kind."""
 
+import builtins
+import io
 import os
+import sqlite3
+import stat
+import zipfile
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import quietfield as qf
 from quietfield import files
+from quietfield.cli import main
 from quietfield.cli import release as command
 from quietfield.errors import FileError
 from quietfield.files import put, take
@@ -124,3 +135,124 @@ def test_a_model_that_appears_during_the_count_stays_and_the_release_is_kept(tmp
     (other,) = (path for path in tmp_path.iterdir() if path != out)
     assert str(other) in str(caught.value)
     assert qf.Release.load(other).total == 3
+
+
+@pytest.fixture
+def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, set[int]]]:
+    """The modes that the files of a folder were seen with, looked at after every call that makes or renames one.
+
+    New files get every permission that is asked for: the umask, which usually takes some away, is 0.
+    """
+    modes: dict[str, set[int]] = {}
+
+    def watch(module: Any, name: str) -> None:
+        call = getattr(module, name)
+
+        def watched_call(*arguments: Any, **options: Any) -> Any:
+            result = call(*arguments, **options)
+            for file in tmp_path.iterdir():
+                modes.setdefault(file.name, set()).add(stat.S_IMODE(file.stat().st_mode))
+            return result
+
+        monkeypatch.setattr(module, name, watched_call)
+
+    for module, name in ((builtins, "open"), (io, "open"), (sqlite3, "connect")):
+        watch(module, name)
+    for name in ("open", "link", "replace", "fsync"):
+        watch(os, name)
+    before = os.umask(0)
+    yield modes
+    os.umask(before)
+
+
+def test_what_must_not_leave_the_room_is_its_owners_from_the_start(
+    watched: dict[str, set[int]], tmp_path: Path
+) -> None:
+    from quietfield.curator.ledger_file import connected
+    from quietfield.keys import create_keys
+
+    schema, data = qf.Schema({"a": 2}), np.array([[0], [1], [1]])
+    book = qf.Ledger.create(tmp_path / "budget.db", epsilon=9, unit=qf.Rows(1))
+    made = qf.release(data, schema, [("a",)], epsilon=1, unit=qf.Rows(1), ledger=book)
+    qf.write_private_report(tmp_path / "private.html", data, schema, made, model())
+    create_keys(tmp_path / "key.pem")
+    with connected(book.path) as connection:  # while a charge is written, SQLite keeps a journal beside the ledger
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute(
+            "INSERT INTO charges SELECT number + 1, 'x', time, epsilon, delta, cost, what, digest FROM charges"
+        )
+        open(os.devnull).close()
+        connection.execute("ROLLBACK")
+    for name in ("budget.db", "budget.db-journal", "private.html", "key.pem"):
+        assert name in watched
+    for name in (".budget.db.", ".private.html."):
+        assert any(file.startswith(name) for file in watched)
+    assert watched.pop("key.pub.pem") == {0o644}
+    assert watched == {name: {0o600} for name in watched}
+
+
+@pytest.mark.usefixtures("without_links")
+def test_a_name_is_claimed_for_its_owner_alone(watched: dict[str, set[int]], tmp_path: Path) -> None:
+    qf.Ledger.create(tmp_path / "budget.db", epsilon=9, unit=qf.Rows(1))
+    assert watched["budget.db"] == {0o600}
+
+
+def seconds(created: str) -> float:
+    return datetime.fromisoformat(created).timestamp()
+
+
+def test_no_file_tells_how_long_a_count_took(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A count that lasts an hour by the clock of the files: nothing that may be published bears a later time."""
+    from quietfield.curator import publish
+
+    monkeypatch.chdir(tmp_path)
+    schema = qf.Schema({"a": 2})
+    schema.save("schema.json")
+    Path("people.csv").write_text("a\n0\n1\n1\n")
+    begun = "2024-05-01T12:00:00Z"  # far from the time at which the files are made
+    monkeypatch.setattr(publish, "now", lambda: begun)
+    assert main(["ledger", "create", "b.db", "--epsilon", "9", "--unit", "rows:1"]) == 0
+    asked = ["--schema", "schema.json", "--structure", '[["a"]]', "--epsilon", "1", "--unit", "rows:1"]
+    assert main(["release", "people.csv", *asked, "--ledger", "b.db", "--out", "r.qfr"]) == 0
+    loaded = qf.Release.load("r.qfr")
+    loaded.save("again.qfr")
+    assert main(["release", "people.csv", *asked, "--no-ledger", "--out", "again.qfr", "--force"]) == 0
+    assert main(["fit", "r.qfr", "--out", "m.qfm"]) == 0
+    assert main(["export", "r.qfr", "--out", "noisy"]) == 0
+    assert main(["export", "m.qfm", "--release", "r.qfr", "--out", "people"]) == 0
+    assert main(["export", "m.qfm", "--release", "r.qfr", "--format", "xlsx", "--out", "people.xlsx"]) == 0
+    assert main(["report", "r.qfr", "--model", "m.qfm", "--out", "report.html"]) == 0
+    written = [Path(name) for name in ("again.qfr", "r.qfr", "m.qfm", "people.xlsx", "report.html")]
+    written += [file for folder in ("noisy", "people") for file in Path(folder).iterdir()]
+    assert len(written) == 11
+    assert {file.name: file.stat().st_mtime for file in written} == {file.name: seconds(begun) for file in written}
+    # Reading a file moves the time of its last access, if the system keeps one; these were not read since.
+    assert {Path(name).stat().st_atime for name in ("again.qfr", "report.html", "people.xlsx")} == {seconds(begun)}
+    for name in ("r.qfr", "m.qfm", "people.xlsx"):
+        with zipfile.ZipFile(name) as archive:
+            assert {info.date_time for info in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+
+
+def test_a_ledger_is_not_touched_after_the_charge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its time tells when the charge was made, as its line does, and nothing of the count that follows."""
+    from quietfield.curator import counting
+
+    book = qf.Ledger.create(tmp_path / "b.db", epsilon=9, unit=qf.Rows(1))
+    count, found = counting.count, []
+
+    def watched_count(*arguments: Any, **options: Any) -> Any:
+        found.append(book.path.stat().st_mtime_ns)
+        return count(*arguments, **options)
+
+    monkeypatch.setattr(counting, "count", watched_count)
+    qf.release(np.array([[0], [1]]), qf.Schema({"a": 2}), [("a",)], epsilon=1, unit=qf.Rows(1), ledger=book)
+    assert found == [book.path.stat().st_mtime_ns]
+    assert [file.name for file in tmp_path.iterdir()] == ["b.db"]
+    assert qf.Ledger(book.path).spent == 1
+    assert found == [book.path.stat().st_mtime_ns]
+
+
+@pytest.mark.parametrize("created", ["yesterday", "2024-05-01", "2024-05-01T12:00:00+02:00"])
+def test_a_release_of_no_time_is_refused(created: str) -> None:
+    with pytest.raises(FileError, match="the time of a release is written as"):
+        replace(release([1.0, 2.0]), created=created)

@@ -17,6 +17,8 @@ Number = int | float | str | Decimal | Fraction
 DIGITS = 40
 #: No number that a person writes is larger, or has a larger denominator; squares of it still fit into a file.
 LARGEST = 10**400
+#: Beyond this exponent a sum of powers of e is not worked out, and a delta that it multiplies is taken as 1.
+LARGEST_EXPONENT = 1000
 #: How files hold rationals. Anything looser (exponents) lets a short text ask for a huge number.
 _WRITTEN = re.compile(r"[0-9]{1,1000}(/[1-9][0-9]{0,999})?")
 
@@ -84,6 +86,55 @@ def shown(value: Fraction | None, digits: int = 6) -> str:
         return "none"
     small = -300 < len(str(value.numerator)) - len(str(value.denominator)) < 300  # within a float's reach
     return f"{float(value):.{digits}g}" if small else f"{_decimal(value):.{digits - 1}e}"
+
+
+def shown_above(value: Fraction, digits: int = 6) -> str:
+    """A bound for people: a short decimal that is never below the value.
+
+    >>> shown_above(Fraction("869.4872")), shown_above(Fraction(1, 3), 2), shown_above(Fraction(84))
+    ('869.488', '0.34', '84')
+    """
+    with localcontext(Context(prec=digits, rounding=ROUND_CEILING)):
+        return shown(Fraction(_decimal(value)), digits)
+
+
+def exp_above(value: Fraction) -> Fraction:
+    """e^value, rounded up."""
+    with localcontext(Context(prec=DIGITS + 20)):
+        return _outward(_decimal(value).exp().next_plus(), ROUND_CEILING)
+
+
+def group_loss(
+    units: int, epsilon: Fraction, delta: Fraction | None, rho: Fraction | None
+) -> tuple[Fraction, Fraction | None]:
+    """The epsilon and delta of data sets that are some steps apart, where those one step apart have these.
+
+    Pure epsilons add up. In zCDP, k steps cost k^2 rho (Bun and Steinke 2016, proposition 1.9), which gives an epsilon
+    at the same delta. Without a rho, delta becomes delta (1 + e^epsilon + ... + e^((k-1) epsilon)).
+
+    Args:
+        units: How many steps: how many units come or go.
+        epsilon: The epsilon of one step.
+        delta: The delta of one step, or None if it is pure.
+        rho: The zCDP parameter of one step, where it is known.
+
+    Returns:
+        Epsilon and delta, rounded up; delta is None if it was.
+
+    >>> group_loss(21, Fraction(4), None, None)
+    (Fraction(84, 1), None)
+    >>> found, _ = group_loss(2, Fraction(1), Fraction(1, 10**6), zcdp_rho(Fraction(1), Fraction(1, 10**6)))
+    >>> 2 < found < 3
+    True
+    """
+    if units == 1 or delta is None:
+        return units * epsilon, delta
+    if rho is not None:
+        return zcdp_epsilon(units * units * rho, delta), delta
+    if units * epsilon > LARGEST_EXPONENT:
+        return units * epsilon, Fraction(1)
+    steps = sum((exp_above(i * epsilon) for i in range(units)), Fraction(0))
+    return units * epsilon, min(Fraction(1), delta * steps)
 
 
 def worst_case(

@@ -18,7 +18,8 @@ from typing import Any
 
 from quietfield.domain import Clique
 from quietfield.errors import Error, FileError, many, names
-from quietfield.files import check_writable, neighbour
+from quietfield.files import check_writable, create, neighbour, set_time
+from quietfield.texts import defuse_formulas
 
 #: What exports are written as; xlsx from a model alone.
 FORMATS = ("csv", "parquet", "xlsx")
@@ -29,13 +30,8 @@ PEOPLE_COLUMNS = ("file", "attributes", "basis")
 _COLUMNS = (RELEASE_COLUMNS, RELEASE_COLUMNS[:-1], PEOPLE_COLUMNS)
 #: The names that exports write. An index that was edited must not make us remove anything else.
 _OURS = re.compile(r"table-\d{4,}\.(csv|parquet)|dictionary\.csv|privacy\.txt")
-#: What a spreadsheet takes for a formula, or drops before one; after apostrophes, see :func:`inert`.
-_FORMULA = re.compile(r"'*[=+\-@\t\r]")
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-APOSTROPHE = (
-    "in CSV files an apostrophe stands before a text that begins with an equals, plus, minus or at sign, a tab or a "
-    "carriage return, lest a spreadsheet run it as a formula; the apostrophe is no part of the text"
-)
+#: What has to stand in quotes in a CSV file (RFC 4180), also if it is opened with another separator.
+_QUOTED = re.compile(r'[",;|\t\r\n]')
 
 
 def table_file(number: int, format: str) -> str:
@@ -87,11 +83,11 @@ def check(out: Path, format: str, force: bool) -> None:
         )
 
 
-def write(out: Path, files: Mapping[str, bytes], force: bool) -> list[Path]:
+def write(out: Path, files: Mapping[str, bytes], force: bool, *, time: str = "") -> list[Path]:
     """Write the files of an export into a folder, the index last: it says that the rest is there.
 
     With ``force``, they replace an earlier export. As long as something can fail for want of room or of permission, the
-    earlier one is untouched. Files of others are never replaced.
+    earlier one is untouched. Files of others are never replaced. With a ``time``, all of them bear that one.
     """
     check(out, "csv", force)
     old = earlier(out) or ()
@@ -101,9 +97,10 @@ def write(out: Path, files: Mapping[str, bytes], force: bool) -> list[Path]:
             out.mkdir(parents=True, exist_ok=True)
             new = {name: stack.enter_context(neighbour(out / name)) for name in ordered}
             for name, temporary in new.items():
-                with open(temporary, "xb") as file:
+                with create(temporary) as file:
                     file.write(files[name])
                     file.flush()
+                    set_time(temporary, time)
                     os.fsync(file.fileno())
             (out / INDEX).unlink(missing_ok=True)
             for name, temporary in new.items():
@@ -148,33 +145,22 @@ def free_name(name: str, taken: Clique) -> str:
     return name
 
 
-def inert(value: Any) -> Any:
-    """A cell of a CSV file for people: a text that a spreadsheet would run as a formula gets an apostrophe before it.
-
-    Numbers stay, and texts that read as one. Texts that have such an apostrophe already get another: no two are alike.
-
-    >>> [inert(value) for value in ("=1+1", "-5", "-5-10", "'=1", "'tis", -5)]
-    ["'=1+1", '-5', "'-5-10", "''=1", "'tis", -5]
-    """
-    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value) else value
+def csv_rows(rows: Iterable[Sequence[Any]], *, for_programs: bool = False) -> bytes:
+    """Rows as the bytes of a CSV file: for people, without formulas; or for programs, with every text as it is."""
+    cells = (row if for_programs else map(defuse_formulas, row) for row in rows)
+    return "".join(",".join(map(_csv_field, row)) + "\n" for row in cells).encode()
 
 
-def marked(texts: Iterable[Any]) -> bool:
-    """Whether an apostrophe stands before one of these texts in a CSV file, of which :data:`APOSTROPHE` tells."""
-    return any(inert(text) != text for text in texts)
+def _csv_field(value: Any) -> str:
+    """One field. Python's own writer leaves carriage returns without quotes, and readers take those for line ends."""
+    text = "" if value is None else str(value)
+    return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text
 
 
-def csv_rows(rows: Iterable[Sequence[Any]]) -> bytes:
-    """Rows as the bytes of a CSV file, without formulas."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([inert(value) for value in row] for row in rows)
-    return text.getvalue().encode()
-
-
-def encoded(columns: Mapping[str, list[Any]], format: str) -> bytes:
+def encoded(columns: Mapping[str, list[Any]], format: str, *, for_programs: bool = False) -> bytes:
     """Columns as the bytes of a CSV or Parquet file."""
     if format == "csv":
-        return csv_rows([list(columns), *zip(*columns.values(), strict=True)])
+        return csv_rows([list(columns), *zip(*columns.values(), strict=True)], for_programs=for_programs)
     import pyarrow as pa
     from pyarrow import parquet
 

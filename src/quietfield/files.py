@@ -18,8 +18,9 @@ import struct
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from quietfield.errors import Error, FileError
 
@@ -34,22 +35,49 @@ if TYPE_CHECKING:
 MANIFEST, TABLES = "manifest.json", "tables.safetensors"
 MANIFEST_LIMIT = 64 * 2**20
 TABLES_LIMIT = 8 * 2**30
+#: How files hold times, which are UTC.
+TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 #: Files and folders that must not outlive this process.
 TEMPORARY: set[Path] = set()
 
 
-def write_atomically(path: str | Path, data: bytes) -> None:
-    """Write a whole file or none: to a temporary neighbour first, synced, then renamed."""
+def write_atomically(path: str | Path, data: bytes, *, confidential: bool = False, time: str = "") -> None:
+    """Write a whole file or none: to a temporary neighbour first, synced, then renamed.
+
+    A ``confidential`` file is its owner's alone from the moment at which it is made. With a ``time``, the file bears
+    that one (:func:`set_time`).
+    """
     path = Path(path)
     with neighbour(path) as temporary:
         try:
-            with open(temporary, "xb") as file:
+            with create(temporary, confidential=confidential) as file:
                 file.write(data)
                 file.flush()
+                set_time(temporary, time)
                 os.fsync(file.fileno())
             os.replace(temporary, path)
         except OSError as error:
             raise FileError(f"cannot write {path}: {error.strerror}; choose a path that you may write to.") from None
+
+
+def create(path: Path, *, confidential: bool = False) -> BinaryIO:
+    """Open a new file for writing; a ``confidential`` one is made with mode 600, whatever the umask is."""
+    return open(path, "xb", opener=_open_for_owner if confidential else None)
+
+
+def set_time(path: str | Path, time: str) -> None:
+    """Let a file bear a time of ours (``2024-05-01T12:00:00Z``) as that of its last change and access; none if empty.
+
+    The times of what is made from records would tell when a count ended, and so how long it took, which may depend on
+    a record. So all of it bears the time from before the count.
+    """
+    if time:
+        seconds = datetime.strptime(time, TIME_FORMAT).replace(tzinfo=UTC).timestamp()
+        os.utime(path, (seconds, seconds))
+
+
+def _open_for_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 @contextmanager
@@ -66,12 +94,17 @@ def neighbour(path: Path) -> Iterator[Path]:
         TEMPORARY.discard(made)
 
 
-def put(made: Path, path: str | Path, *, replace: bool) -> None:
-    """Give a finished archive its name. Unless it may ``replace`` another of its kind, whatever has that name stays."""
+def put(made: Path, path: str | Path, *, replace: bool, time: str = "") -> None:
+    """Give a finished archive its name. Unless it may ``replace`` another of its kind, whatever has that name stays.
+
+    It then bears the ``time`` (:func:`set_time`), also if it was read meanwhile.
+    """
     path = Path(path)
     try:
         if replace:
             check_replaceable(path, archive_kind(made))
+        set_time(made, time)
+        if replace:
             os.replace(made, path)
         else:
             take(made, path)
@@ -94,7 +127,7 @@ def take(made: Path, path: Path) -> None:
     except OSError:  # some file systems have no links: there the name is claimed by an empty file first
         claimed = False
     try:
-        with open(path, "xb"):
+        with create(path, confidential=True):  # what takes its place has a mode of its own
             claimed = True
         os.replace(made, path)
     except BaseException:
@@ -162,7 +195,7 @@ def check_writable(path: str | Path) -> None:
             if not os.path.isdir(path.absolute().parent):
                 what = "is a file, and no folder" if os.path.lexists(path.parent) else "does not exist"
                 raise FileError(f"cannot write {path}: {path.parent} {what}. Choose a path in a folder that exists.")
-            with open(temporary, "xb"):
+            with create(temporary, confidential=True):
                 pass
             with suppress(FileNotFoundError):
                 os.lstat(path)  # a name that is too long, for instance
@@ -229,10 +262,10 @@ def pack(kind: str, version: int, content: Mapping[str, Any], tables: "list[np.n
     return canonical_json({**manifest, "sha256": _digest(manifest, blob)}), blob
 
 
-def write_archive(path: str | Path, members: Mapping[str, bytes]) -> None:
+def write_archive(path: str | Path, members: Mapping[str, bytes], *, time: str = "") -> None:
     """Write members into one zip, atomically. An existing file is replaced only if it is such an archive."""
     check_replaceable(Path(path))
-    write_atomically(path, _archive(members))
+    write_atomically(path, _archive(members), time=time)
 
 
 def archive_kind(path: str | Path) -> str | None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from quietfield.domain import Domain
 from quietfield.errors import Error, FileError, a_type, many, names
+from quietfield.texts import APOSTROPHE, defuse_formulas, has_formulas
 
 if TYPE_CHECKING:
     import pandas
@@ -76,29 +77,57 @@ class Frame:
         """The Arrow stream protocol: pandas, polars, DuckDB and others read a Frame directly."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
-    def save(self, path: str | Path) -> None:
-        """Write a CSV or Parquet file, by its ending."""
+    def save(self, path: str | Path, *, for_programs: bool = False) -> None:
+        """Write a CSV or Parquet file, by its ending.
+
+        People open CSV files in spreadsheets, so an apostrophe stands before names and labels that these would run as
+        formulas, and a warning says so where there are any. ``for_programs=True`` writes every text as it is. Parquet
+        holds them so anyway.
+
+        Args:
+            path: The file, which is replaced if it is there.
+            for_programs: Whether programs alone read the file.
+
+        Raises:
+            FileError: If the ending is another one, or the file cannot be written.
+
+        >>> frame = Frame(Domain({"change": ["-5-0", "0-5"]}), [np.array([0, 1])])
+        >>> frame.save("changes.csv", for_programs=True)
+        >>> Path("changes.csv").read_text().split()
+        ['"change"', '"-5-0"', '"0-5"']
+        """
         import io
 
         from quietfield.files import write_atomically
 
-        table, buffer = self.to_arrow(), io.BytesIO()
+        buffer = io.BytesIO()
         match Path(path).suffix.lower():
             case ".csv":
-                import pyarrow as pa
                 import pyarrow.csv
 
-                plain = [c.cast(pa.string()) if pa.types.is_dictionary(c.type) else c for c in table.columns]
-                pyarrow.csv.write_csv(pa.table(dict(zip(self.columns, plain, strict=True))), buffer)
+                pyarrow.csv.write_csv(self._plain(for_programs), buffer)
             case ".parquet":
                 import pyarrow.parquet
 
-                pyarrow.parquet.write_table(table, buffer)
+                pyarrow.parquet.write_table(self.to_arrow(), buffer)
             case ending:
                 raise FileError(
                     f"records are written as .csv or .parquet, not as {ending or 'a file without ending'!r}."
                 )
         write_atomically(path, buffer.getvalue())
+
+    def _plain(self, for_programs: bool) -> "pyarrow.Table":
+        """As a table without dictionaries, for CSV; for people, without formulas."""
+        import warnings
+
+        import pyarrow as pa
+
+        labels = {name: self.domain.labels(name) for name in self.columns}
+        if not for_programs and has_formulas(text for name in labels for text in (name, *labels[name])):
+            warnings.warn(APOSTROPHE, stacklevel=3)
+            labels = {defuse_formulas(name): tuple(map(defuse_formulas, own)) for name, own in labels.items()}
+        columns = zip(labels.items(), self._columns, strict=True)
+        return pa.table({name: pa.array(own).take(pa.array(codes)) for (name, own), codes in columns})
 
     def _rows(self, most: int = 8) -> list[list[str]]:
         shown = [np.asarray(self.domain.labels(n))[c[:most]] for n, c in zip(self.columns, self._columns, strict=True)]

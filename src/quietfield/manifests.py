@@ -46,7 +46,7 @@ def write(release: Release, path: str | Path, key: "Ed25519PrivateKey | str | Pa
     members = {MANIFEST: manifest, TABLES: blob}
     if key is not None:
         members[SIGNATURE] = canonical_json(keys.sign(manifest, key))
-    write_archive(path, members)
+    write_archive(path, members, time=release.created)
 
 
 def check_domain(domain: Domain) -> None:

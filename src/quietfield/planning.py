@@ -15,13 +15,12 @@ from quietfield import accounting
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error, names
 from quietfield.noise import Gaussian, Laplace, Noise
+from quietfield.promises import HUGE_EPSILON
 from quietfield.structures import Structure
 from quietfield.units import Statistics, sensitivities
 
 #: The name of the total among weights: it is the table over no attributes.
 TOTAL: Clique = ()
-#: Above this epsilon the promise is so weak that a person is told so.
-HUGE_EPSILON = 20
 HUGE_DELTA = Fraction(1, 10**4)
 #: The largest epsilon of Gaussian noise: beyond it, the conversion from zCDP leaves the floats behind.
 LARGEST_GAUSSIAN_EPSILON = 10_000
@@ -67,8 +66,8 @@ def warning(epsilon: accounting.Number, delta: accounting.Number | None = None) 
     if value > HUGE_EPSILON:
         said = accounting.shown(value)
         found.append(
-            f"epsilon {said} promises next to nothing: what is published may be e^{said} times as likely with a person "
-            "as without. Usual choices lie between 0.1 and 10."
+            f"epsilon {said} promises next to nothing: what is published may be e^{said} times as likely for one data "
+            "set as for a neighbouring one. Usual choices lie between 0.1 and 10."
         )
     chance = None if delta is None else accounting.probability(delta)
     if chance is not None and chance > HUGE_DELTA:

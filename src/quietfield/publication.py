@@ -17,7 +17,7 @@ from quietfield.errors import Error, names
 from quietfield.files import write_atomically
 from quietfield.release_checks import check_learned_from, check_same
 from quietfield.spreadsheets import Sheet, workbook
-from quietfield.texts import confidence
+from quietfield.texts import APOSTROPHE, confidence, has_formulas
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,6 +53,7 @@ class Publication:
     statement: tuple[str, ...]
     level: float
     counts: bool
+    created: str = ""  # when the release was, where there is one: files bear that time
 
     @property
     def margins(self) -> bool:
@@ -81,11 +82,14 @@ class Publication:
         )
         return found
 
-    def save(self, out: str | Path, format: str = "csv", *, force: bool = False) -> list[Path]:
+    def save(
+        self, out: str | Path, format: str = "csv", *, force: bool = False, for_programs: bool = False
+    ) -> list[Path]:
         """Write a folder of CSV or Parquet files, or one workbook (``format="xlsx"``, ``out`` is the file).
 
         In a folder: ``table-0001.csv`` and so on, ``index.csv`` (which file holds what), ``dictionary.csv`` and
         ``privacy.txt``. No text in CSV is a formula: an apostrophe stands before what a spreadsheet would take for one.
+        Programs that read CSV want texts as they are: say ``for_programs=True``. Parquet has them so anyway.
         An earlier export is replaced with ``force`` alone, whole; files of other origin never are.
         """
         if format not in exports.FORMATS:
@@ -93,22 +97,23 @@ class Publication:
         out = Path(out)
         exports.check(out, format, force)
         if format == "xlsx":
-            write_atomically(out, workbook(self._sheets()))
+            write_atomically(out, workbook(self._sheets()), time=self.created)
             return [out]
-        return exports.write(out, self._files(format), force)
+        return exports.write(out, self._files(format, for_programs), force, time=self.created)
 
-    def _files(self, format: str) -> dict[str, bytes]:
+    def _files(self, format: str, for_programs: bool) -> dict[str, bytes]:
         files, index = {}, [exports.PEOPLE_COLUMNS]
         for number, table in enumerate(self.tables, 1):
             name = exports.table_file(number, format)
-            files[name] = exports.encoded(table.columns, format)
+            files[name] = exports.encoded(table.columns, format, for_programs=for_programs)
             index.append((name, " × ".join(table.attributes), table.note))
         texts = [text for row in self.dictionary for text in row]
-        apostrophe = [("any text", "", exports.APOSTROPHE)] if exports.marked(texts) else []
-        files["dictionary.csv"] = exports.csv_rows([("column", "value", "meaning"), *self.dictionary, *apostrophe])
+        apostrophe = [("any text", "", APOSTROPHE)] if has_formulas(texts) and not for_programs else []
+        rows = [("column", "value", "meaning"), *self.dictionary, *apostrophe]
+        files["dictionary.csv"] = exports.csv_rows(rows, for_programs=for_programs)
         files["privacy.txt"] = ("\n\n".join(self.statement) + "\n").encode()
         index += [("dictionary.csv", "", "what each column means"), ("privacy.txt", "", "the statement on privacy")]
-        return {**files, exports.INDEX: exports.csv_rows(index)}
+        return {**files, exports.INDEX: exports.csv_rows(index, for_programs=for_programs)}
 
     def _sheets(self) -> list[Sheet]:
         contents = [(f"Table {i}", " × ".join(t.attributes), t.note) for i, t in enumerate(self.tables, 1)]
@@ -170,7 +175,8 @@ def people_tables(
         columns = _columns(model, attributes, ends, total, note)
         made.append(PeopleTable(attributes, inferred, ends is not None, columns, note))
     said = _statement(release, made, level, missing or unmeasured, model.report is not None)
-    return Publication(model.domain, tuple(made), tuple(said), level, total is not None)
+    created = "" if release is None else release.created
+    return Publication(model.domain, tuple(made), tuple(said), level, total is not None, created)
 
 
 def _wanted(model: "Model", tables: "str | Iterable[str | Sequence[str]] | None") -> list[Clique]:
@@ -251,13 +257,17 @@ def _statement(
     said = ["About these tables"]
     if release is not None and release.claim is not None:
         from quietfield.accounting import shown
-        from quietfield.report.words import meaning, sentence, warnings
+        from quietfield.report.words import meaning, warnings
 
         delta = "" if release.claim.delta is None else f" and delta = {shown(release.claim.delta)}"
-        said += [f"WARNING: {text}" for text in warnings(release)]
+        found = warnings(release)
+        said += [f"WARNING: {text}" for text in found]
+        epsilon, whom = f"epsilon = {shown(release.claim.epsilon)}{delta}", release.claim.protects
         said.append(
-            f"These tables were made with differential privacy, with epsilon = {shown(release.claim.epsilon)}{delta}. "
-            f"Protected is {release.claim.protects}. {sentence(meaning(release))}."
+            f"The release behind these tables states {epsilon} for {whom}. {meaning(release)}"
+            if found
+            else f"These tables were made with differential privacy, with {epsilon}. Protected is {whom}. "
+            f"{meaning(release)}"
         )
         signed = f"signed by the key {release.signer}" if release.signed else "not signed"
         said.append(f"They come from the release {release.id}, {signed}; whoever has its file can check all this.")

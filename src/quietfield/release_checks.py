@@ -1,11 +1,13 @@
 """Checks on a release: do its parts fit together, does its noise keep its promise? Plain Python, without OpenDP."""
 
+from datetime import datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from quietfield import accounting, units
 from quietfield.domain import Domain
 from quietfield.errors import Error, FileError, names
+from quietfield.files import TIME_FORMAT
 
 if TYPE_CHECKING:
     from quietfield.model import Model
@@ -55,6 +57,13 @@ def check_parts(release: "Release") -> None:
         raise FileError(f"neighbours are {names(NEIGHBOURS)}, not {release.claim.neighbours!r}.")
     if release.claim is not None and release.total_part is not None and type(release.total_part.value) is not int:
         raise FileError("the total must be a whole number of steps for a promise to be made.")
+    if release.created:
+        try:
+            datetime.strptime(release.created, TIME_FORMAT)
+        except ValueError:
+            raise FileError(
+                f"the time of a release is written as 2024-05-01T12:00:00Z, not {release.created!r:.60}."
+            ) from None
     paper = release.claim is not None and release.claim.neighbours == "paper"
     if (PAPER_NOTE in release.notes) != paper:
         raise FileError("the notes and the neighbours of this release disagree on whether it is in paper mode.")

@@ -1,6 +1,7 @@
 """Workbooks that Excel, LibreOffice and Numbers open (Office Open XML), written with the standard library alone.
 
-Texts are written as texts, never as formulas, whatever they begin with. Equal content gives equal bytes.
+Texts are written as texts, never as formulas, whatever they begin with, and stay texts if they are edited. Equal
+content gives equal bytes.
 """
 
 import io
@@ -12,6 +13,7 @@ from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
 from quietfield.errors import Error
+from quietfield.texts import has_formulas
 
 #: What Excel can hold in one sheet.
 MOST_ROWS, MOST_COLUMNS, MOST_LETTERS = 1_048_576, 16_384, 32_767
@@ -68,8 +70,7 @@ def workbook(sheets: Sequence[Sheet]) -> bytes:
         'patternType="none"/></fill><fill><patternFill patternType="gray125"/></fill></fills><borders count="1">'
         "<border><left/><right/><top/><bottom/><diagonal/></border></borders>"
         '<cellStyleXfs count="1"><xf numFmtId="0" fontId="0" fillId="0" borderId="0"/></cellStyleXfs>'
-        '<cellXfs count="2"><xf numFmtId="0" fontId="0" fillId="0" borderId="0" xfId="0"/>'
-        '<xf numFmtId="0" fontId="1" fillId="0" borderId="0" xfId="0" applyFont="1"/></cellXfs>'
+        f'<cellXfs count="4">{"".join(_style(bold, quoted) for quoted in (0, 1) for bold in (0, 1))}</cellXfs>'
         '<cellStyles count="1"><cellStyle name="Normal" xfId="0" builtinId="0"/></cellStyles></styleSheet>',
     }
     for i, sheet in zip(numbers, sheets, strict=True):
@@ -122,7 +123,8 @@ def _sheet(sheet: Sheet) -> str:
 
 
 def _cell(row: int, column: int, value: Any, bold: bool) -> str:
-    place, style = f"{_letters(column)}{row}", ' s="1"' if bold else ""
+    place, number = f"{_letters(column)}{row}", 2 * has_formulas([value]) + bold
+    style = f' s="{number}"' if number else ""
     if value is None or (isinstance(value, float) and not isfinite(value)):
         return ""
     if isinstance(value, bool):
@@ -131,6 +133,12 @@ def _cell(row: int, column: int, value: Any, bold: bool) -> str:
         return f'<c r="{place}"{style}><v>{value!r}</v></c>'
     text = escape(_clean(str(value))[:MOST_LETTERS])
     return f'<c r="{place}"{style} t="inlineStr"><is><t xml:space="preserve">{text}</t></is></c>'
+
+
+def _style(bold: int, quoted: int) -> str:
+    """The style of a cell. One that is ``quoted`` stays a text also if somebody edits it, as after an apostrophe."""
+    font, prefix = ' applyFont="1"' if bold else "", ' quotePrefix="1"' if quoted else ""
+    return f'<xf numFmtId="0" fontId="{bold}" fillId="0" borderId="0" xfId="0"{font}{prefix}/>'
 
 
 def _letters(column: int) -> str:

@@ -123,7 +123,7 @@ def test_it_says_what_it_means(tmp_path, ledger):
     assert "epsilon 0 of 1 is spent, 1 remains" in ledger.describe()
     assert "second ledger" in ledger.describe()
     days = Ledger.create(tmp_path / "days.db", epsilon=1, unit=Person(("user", "day"), rows=1))
-    assert "a person with 21 days: up to 21 epsilon" in days.describe()
+    assert "with 21 of them, up to epsilon 21 in place of 1" in days.describe()
     rho = Ledger.create(tmp_path / "rho.db", rho="0.05", delta="1e-6", unit=Rows(1), accounting_by="zcdp")
     rho.charge("r", epsilon="0.1", **ROW)
     assert rho.spent == Fraction(1, 200)

@@ -203,7 +203,7 @@ def test_sequences_are_released_as_two_tables_with_sensitivity_two(tmp_path):
         "place": ["hall", "lab", "hall"],
     }
     book = Ledger.create(tmp_path / "b.db", epsilon=2000, unit=visits.unit)
-    assert "a person with 21 days: up to 21 epsilon" in book.describe()
+    assert "with 21 of them, up to epsilon 42000 in place of 2000" in book.describe()
     release = qf.release(
         visits.log(log), visits.schema, visits.structure, epsilon=1000, unit=visits.unit, ledger=book, total=False
     )

@@ -224,15 +224,22 @@ def test_promises_and_their_absence_are_told(small):
     text = read(report_html(release, model)).text
     assert "Any one row." in text
     assert "Epsilon 0.5" in text
-    assert "at most a factor of 1.65" in text
+    assert "is in the data by at most a factor of 1.65" in text
+    assert "values of one of them by at most a factor of 2.72" in text
+    assert "may be passed on" in text
     assert "No ledger: nothing adds up" in text
     assert "No promise is made" not in text
     paper = qf.release(people, schema, [("a", "b")], epsilon=1, unit=qf.Rows(1), ledger=None, neighbours="paper")
-    assert "Paper mode: not a differential privacy guarantee for N" in read(report_html(paper, model)).text
+    said = read(report_html(paper, model)).text
+    assert "Paper mode: not a differential privacy guarantee for N" in said
+    assert "No promise is made, whatever epsilon is" in said
+    assert "may be passed on" not in said
     gaussian = qf.release(
         people, schema, [("a", "b")], epsilon=1, delta=1e-6, noise="gaussian", unit=qf.Rows(1), ledger=None
     )
-    assert "but for a chance of about 1e-06" in read(report_html(gaussian, model)).text
+    said = read(report_html(gaussian, model)).text
+    assert "at most 2.72 times that without them plus 1e-06" in said
+    assert "at most 8.27 times that with another plus 1e-06" in said
 
 
 @pytest.fixture(scope="module")

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from quietfield.curator.units import Unit
 
 #: The structures that have a name, as help and messages list them.
+#: The help of --for-programs, wherever CSV is written.
+FOR_PROGRAMS = "In CSV, write texts as they are; else an apostrophe stands before what a spreadsheet could run."
 STRUCTURES = "chain, chain:2, homogeneous, star, star:CENTRE, complete, complete:3, grid:4"
 
 

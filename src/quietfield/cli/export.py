@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from quietfield.cli.arguments import FOR_PROGRAMS
 from quietfield.errors import Error, many
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def export(
     force: Annotated[
         bool, typer.Option("--force", help="Replace an earlier export at --out: the files that its index lists.")
     ] = False,
+    for_programs: Annotated[bool, typer.Option("--for-programs", help=FOR_PROGRAMS)] = False,
 ) -> None:
     """Write tables with their labels: the noisy ones of a release, or a model's for people, with margins of error.
 
@@ -55,6 +57,7 @@ def export(
     from quietfield import exports
     from quietfield.files import archive_kind
     from quietfield.releases import Release
+    from quietfield.texts import APOSTROPHE, has_formulas
 
     if source not in ("auto", "release", "model"):
         raise Error(f"--from is auto, release or model, not {source!r}.")
@@ -65,7 +68,7 @@ def export(
         raise Error("--format is csv or parquet, not 'xlsx'; xlsx is for tables from a model.")
     exports.check(out, format, force)
     if kind == "model":
-        _for_people(path, out, format, table, 0.9 if level is None else level, total, release_file, force)
+        _for_people(path, out, format, table, 0.9 if level is None else level, total, release_file, force, for_programs)
         return
     if table or any(said is not None for said in (level, total, release_file)):
         raise Error(
@@ -76,7 +79,7 @@ def export(
     index: list[list[Any]] = [list(exports.RELEASE_COLUMNS)]
     for number, part in enumerate(release.parts, 1):
         file = exports.table_file(number, format)
-        files[file] = exports.encoded(_columns(release, part), format)
+        files[file] = exports.encoded(_columns(release, part), format, for_programs=for_programs)
         noise = part.noise
         cell = "" if part.excluded is None else _json(_labels(release, part, part.excluded))
         index.append([file, _json(part.cliques), noise.kind, repr(noise.scale), repr(noise.std), cell, ""])
@@ -86,10 +89,11 @@ def export(
                       "" if noise_or_none is None else repr(noise_or_none.scale),
                       "" if noise_or_none is None else repr(noise_or_none.std), "", repr(release.total)])  # fmt: skip
     remarks = _remarks(release)
-    if format == "csv" and exports.marked(_texts(release)):
-        remarks.append(exports.APOSTROPHE)
+    if format == "csv" and not for_programs and has_formulas(_texts(release)):
+        remarks.append(APOSTROPHE)
     index += [["remark", "", "", "", "", "", remark] for remark in remarks]
-    exports.write(out, {**files, exports.INDEX: exports.csv_rows(index)}, force)
+    files[exports.INDEX] = exports.csv_rows(index, for_programs=for_programs)
+    exports.write(out, files, force, time=release.created)
     typer.echo(f"{many(len(release.parts), 'table')} and index.csv written to {out}")
     for remark in remarks:
         typer.echo(remark)
@@ -104,6 +108,7 @@ def _for_people(
     total: float | None,
     release_file: Path | None,
     force: bool,
+    for_programs: bool,
 ) -> None:
     from quietfield.cli import questions
     from quietfield.model import load
@@ -116,7 +121,7 @@ def _for_people(
         wanted = list(dict.fromkeys(tuple(questions.attributes([text], model.domain)) for text in tables))
     release = None if release_file is None else Release.load(release_file)
     made = people_tables(model, wanted, level=level, total=total, release=release)
-    made.save(out, format, force=force)
+    made.save(out, format, force=force, for_programs=for_programs)
     inferred = sum(one.inferred for one in made.tables)
     typer.echo(f"{many(len(made.tables), 'table')} for people written to {out}")
     if inferred:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from quietfield.cli.arguments import FOR_PROGRAMS
 from quietfield.errors import many
 
 app = typer.Typer()
@@ -29,6 +30,7 @@ def fit(
 
     from quietfield import learning
     from quietfield.cli import outputs
+    from quietfield.files import set_time
     from quietfield.releases import Release
 
     outputs.check(out, "model", force, [release])  # before the work, not after it
@@ -36,6 +38,7 @@ def fit(
     loaded = Release.load(release) if trust is None else Release.load(release, trust=trust)
     model = learning.fit(loaded, method, inference=inference, progress=sys.stderr.isatty())
     model.save(out)
+    set_time(out, loaded.created)  # else a script that counts and then learns would tell how long the count took
     report = model.report
     if report is None:
         return
@@ -55,20 +58,29 @@ def sample(
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write, .csv or .parquet.")],
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same records.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    for_programs: Annotated[bool, typer.Option("--for-programs", help=FOR_PROGRAMS)] = False,
 ) -> None:
     """Draw records from a model: nobody's, and like everybody's."""
+    import warnings
+
     from quietfield.cli import outputs
     from quietfield.errors import FileError
     from quietfield.model import load
+    from quietfield.texts import defuse_formulas
 
     if out.suffix.lower() not in (".csv", ".parquet"):
         raise FileError(f"records are written to a file whose name ends in .csv or .parquet, not to {out}.")
     outputs.check(out, "file of records", force, [model])
     learned = load(model)
-    if force and out.exists() and outputs.columns(out) != learned.domain.attributes:
+    ours = (learned.domain.attributes, tuple(map(defuse_formulas, learned.domain.attributes)))
+    if force and out.exists() and outputs.columns(out) not in ours:
         raise FileError(f"{out} has other columns than this model, so it stays, --force or not; choose another path.")
     frame = learned.sample(rows, seed=seed)
-    frame.save(out)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        frame.save(out, for_programs=for_programs)
     typer.echo(f"written     {out}: {many(len(frame), 'record')} of {many(len(frame.columns), 'attribute')}")
+    for warning in told:
+        typer.echo(f"note        {warning.message}")
     if frame.diagnostics is not None:
         typer.echo(f"note        {frame.diagnostics}")

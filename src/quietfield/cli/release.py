@@ -184,7 +184,7 @@ def _written(found: "Release", out: Path, signer: "Ed25519PrivateKey | None", fo
     with neighbour(out) as made:
         found.save(made, signer)
         loaded = type(found).load(made)
-        put(made, out, replace=force)
+        put(made, out, replace=force, time=found.created)
     return loaded
 
 

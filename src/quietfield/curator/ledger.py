@@ -20,8 +20,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from quietfield import accounting
-from quietfield.curator.ledger_file import connected, create_file, damaged, digest, now, protected, several, whole
+from quietfield import accounting, promises
+from quietfield.curator.ledger_file import connected, create_file, damaged, digest, now, protected, whole
 from quietfield.curator.units import Person, Rows, from_json
 from quietfield.errors import Error, FileError
 from quietfield.files import canonical_json
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from quietfield.releases import Release
 
 Accounting = Literal["pure", "zcdp"]
+#: What a ledger's total is for, as the subject of a sentence.
+ALL = "all that this total pays for"
 NEIGHBOURS = ("add_remove", "replace", "paper")
 
 
@@ -250,15 +252,18 @@ class Ledger:
         spent, show = self.spent, accounting.shown
         what = "epsilon" if self.accounting == "pure" else "rho"
         figures = f"{what} {show(spent)} of {show(self.total)} is spent, {show(self.total - spent)} remains"
+        most, rho = self.total, None
         if self.delta is not None:
             epsilon = accounting.zcdp_epsilon(spent, self.delta) if spent else Fraction(0)
             most = self.epsilon if self.epsilon is not None else accounting.zcdp_epsilon(self.total, self.delta)
+            rho = self.total
             figures += f"; that is epsilon {show(epsilon)} of {show(most)} at delta {show(self.delta)}"
         return "\n".join(
             [
                 f"{figures}.",
                 f"It protects: {self.protects}",
-                several(self.unit),
+                promises.describe_promise(most, self.delta, rho, self.neighbours, ALL),
+                promises.describe_groups(self.unit, most, self.delta, rho, self.neighbours),
                 "It cannot know of a second ledger for the same data, of a copy of this one that was put back, "
                 "of lines taken off its end (--against finds releases whose line is gone), "
                 "or of releases made without it.",

@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from quietfield.errors import FileError, many
-from quietfield.files import archive_kind, beginning, canonical_json, neighbour, take
+from quietfield.errors import FileError
+from quietfield.files import TIME_FORMAT, archive_kind, beginning, canonical_json, create, neighbour, take
 
 APPLICATION, VERSION = 0x51464C44, 1
 WAIT_SECONDS = 60.0
@@ -38,7 +38,7 @@ CREATE TRIGGER account_one BEFORE INSERT ON account BEGIN SELECT RAISE(ABORT, 'a
 
 def now() -> str:
     """The time of day in UTC, to the second."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.now(UTC).strftime(TIME_FORMAT)
 
 
 def protected(unit: Mapping[str, Any]) -> dict[str, Any]:
@@ -46,22 +46,6 @@ def protected(unit: Mapping[str, Any]) -> dict[str, Any]:
     if "column" in unit:
         return {key: value for key, value in unit.items() if key not in ("rows", "normalise", "null")}
     return dict(unit)
-
-
-def several(unit: Mapping[str, Any]) -> str:
-    """What a promise for one unit means for whoever has several of them."""
-    column = unit.get("column")
-    if isinstance(column, list) and len(column) > 1:
-        joined = " and ".join(repr(name) for name in column)
-        return (
-            f"The unit is one combination of {joined}. Whoever has several of them is protected less: "
-            "a person with 21 days: up to 21 epsilon."
-        )
-    if column is not None:
-        return f"The unit is one value of {column!r}. Whoever appears under two values: up to 2 epsilon."
-    rows = unit.get("rows", 1)
-    less = f"Whoever has more is protected less: with {21 * rows} rows, up to 21 epsilon."
-    return f"The unit is {many(rows, 'row')}. {less}"
 
 
 def digest(last: str, row: Mapping[str, Any]) -> str:
@@ -159,7 +143,7 @@ def create_file(target: Path, row: dict[str, Any]) -> None:
     row["digest"] = digest("", row)
     with neighbour(target) as temporary:
         try:
-            with open(temporary, "xb"):
+            with create(temporary, confidential=True):  # it holds the salt
                 pass
             connection = sqlite3.connect(temporary, isolation_level=None)
             try:

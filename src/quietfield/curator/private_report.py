@@ -74,8 +74,8 @@ def write_private_report(
     check(release, model, level)
     check_writable(path)
     page = compare(records, schema, release, model, level)
-    write_atomically(path, render("private.html", {**page, "title": title or "Model and records compared"}).encode())
-    Path(path).chmod(0o600)
+    html = render("private.html", {**page, "title": title or "Model and records compared"})
+    write_atomically(path, html.encode(), confidential=True)
 
 
 def compare(records: Any, schema: "Schema", release: "Release", model: "Model", level: float) -> dict[str, Any]:

@@ -35,7 +35,8 @@ def write_report(
     from quietfield.files import check_writable, write_atomically
 
     check_writable(path)
-    write_atomically(path, report_html(release, model, title=title, level=level, names=names).encode())
+    html = report_html(release, model, title=title, level=level, names=names)
+    write_atomically(path, html.encode(), time=release.created)
 
 
 def report_html(

@@ -1,21 +1,14 @@
 """What a release promises and how well a model fits it, in sentences for people who are no specialists."""
 
-from math import exp
 from typing import TYPE_CHECKING
 
-from quietfield import accounting
+from quietfield import accounting, promises
 from quietfield.errors import Error, many
 from quietfield.noise import Noise
 from quietfield.releases import PAPER_NOTE
 
 if TYPE_CHECKING:
     from quietfield.releases import Release
-
-NEIGHBOURS = {
-    "add_remove": "Data with and without one of them: not even their number is known exactly",
-    "replace": "Data in which one of them is exchanged for another: how many there are is public",
-    "paper": "Data with and without one of them, although the exact total is published",
-}
 
 
 def warnings(release: "Release") -> list[str]:
@@ -42,13 +35,13 @@ def privacy(release: "Release") -> list[tuple[str, str]]:
     facts: list[tuple[str, str]] = []
     if claim is not None:
         facts.append(("Protected", f"{sentence(claim.protects)}."))
-        facts.append(("Cannot be told apart", f"{NEIGHBOURS[claim.neighbours]}."))
+        facts.append(("Neighbouring data", f"{promises.NEIGHBOURS[claim.neighbours]}."))
         at = "" if claim.delta is None else f" at delta {accounting.shown(claim.delta)}"
         facts.append(("Cost", f"Epsilon {accounting.shown(claim.epsilon)}{at}. {meaning(release)}"))
         facts.append(
             (
                 "Sensitivity",
-                f"One of them changes all counts together by at most {accounting.shown(claim.l1)}"
+                f"Between neighbouring data all counts together change by at most {accounting.shown(claim.l1)}"
                 + (f" (squared L2: {accounting.shown(claim.l2_squared)})." if claim.delta is not None else "."),
             )
         )
@@ -84,20 +77,14 @@ def sentence(text: str) -> str:
 
 
 def meaning(release: "Release") -> str:
-    """What epsilon (and delta) means for one person."""
-    assert release.claim is not None
-    epsilon = float(release.claim.epsilon)
-    if epsilon > 20:
-        odds = "so large that by itself it promises hardly anything"
-    else:
-        factor = exp(epsilon)
-        odds = f"a factor of {factor:.3g}" if factor >= 1.095 else f"{100 * (factor - 1):.2g}%"
-    text = f"Whatever anyone believes about one of them, seeing this release changes the odds by at most {odds}"
-    if epsilon > 20:
-        text = f"This is {odds}"
-    if release.claim.delta is not None:
-        return f"{text}, but for a chance of about {accounting.shown(release.claim.delta)}."
-    return f"{text}."
+    """What the promise of a release means for one unit; nothing where it is not kept."""
+    claim = release.claim
+    assert claim is not None
+    try:
+        release.check_claim()
+    except Error:
+        return "That is what the release states, and it does not keep it: nothing is promised."
+    return promises.describe_promise(claim.epsilon, claim.delta, claim.rho, claim.neighbours)
 
 
 def noise_words(release: "Release") -> str:
