@@ -11,7 +11,7 @@ from scipy.stats import kstest
 import quietfield as qf
 from quietfield import evaluation, structures
 from quietfield.errors import Error
-from quietfield.learning.problem import can_be_learned, estimate_total
+from quietfield.observation import can_be_learned, draw_noise, table_moments
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +168,7 @@ def test_one_table_and_no_total_leave_only_the_fit():
 def test_noise_for_simulations_has_the_stated_spread():
     random = np.random.default_rng(0)
     for noise in (qf.Laplace(3.0), qf.Laplace(0.7, 1), qf.Gaussian(5.0), qf.Gaussian(6.0, 1)):
-        drawn = evaluation.draw(noise, (200_000,), random)
+        drawn = draw_noise(noise, (200_000,), random)
         assert drawn.std() == pytest.approx(noise.std, rel=0.03)
         assert not noise.step or (drawn == np.round(drawn)).all()
 
@@ -217,7 +217,7 @@ def test_a_release_of_noise_alone_can_be_checked():
     model, draws = qf.fit_random_tables(simulation.model.domain, releases[0].structure, seed=0), 49
     fits, left_out = [], 0
     for seed, release in enumerate(releases):
-        simulated = evaluation._simulated(release, model, estimate_total(release), draws, seed)
+        simulated = evaluation._simulated(release, model, table_moments(release, model), draws, seed)
         used = sum(map(can_be_learned, simulated))
         found = qf.goodness_of_fit(release, model, draws=draws, seed=seed)
         left_out += draws - used
