@@ -11,7 +11,7 @@ from scipy.stats import kstest
 import quietfield as qf
 from quietfield import evaluation, structures
 from quietfield.errors import Error
-from quietfield.observation import can_be_learned, draw_noise, table_moments
+from quietfield.observation import can_be_learned, table_moments
 
 
 @pytest.fixture(scope="module")
@@ -163,14 +163,6 @@ def test_one_table_and_no_total_leave_only_the_fit():
     assert found.agreement is None
     assert found.refits == 19
     assert found.p_value == found.fit > 0.05
-
-
-def test_noise_for_simulations_has_the_stated_spread():
-    random = np.random.default_rng(0)
-    for noise in (qf.Laplace(3.0), qf.Laplace(0.7, 1), qf.Gaussian(5.0), qf.Gaussian(6.0, 1)):
-        drawn = draw_noise(noise, (200_000,), random)
-        assert drawn.std() == pytest.approx(noise.std, rel=0.03)
-        assert not noise.step or (drawn == np.round(drawn)).all()
 
 
 def test_bad_calls_are_refused(study):

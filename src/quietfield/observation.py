@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _LEAST_VARIANCE = 1e-200  # stands for 0, to which the variance of discrete noise of a tiny scale rounds
 _ROUNDING = 1e-9  # relative, of sums of counts; generous
-_MOST_WORK = 2**33  # bytes that inference may go through for exact covariances: some seconds
+_MOST_WORK = 2**31  # bytes that inference may go through for exact covariances: a few seconds
 _RECORDS = 2**16  # simulated for covariances where that is too much
 _GIBBS = 2**12  # the same where records are drawn by Gibbs sampling
 
