@@ -262,11 +262,11 @@ def worst_deviation(made, moments):
 
 
 KINDS = {
-    "Laplace": (Laplace(1.5), 1),
-    "Gaussian": (Gaussian(2.0), 1),
+    "Laplace": (Laplace(4.0), 1),
+    "Gaussian": (Gaussian(5.0), 1),
     "discrete Laplace": (Laplace(0.8, 1), 1),
     "discrete Gaussian": (Gaussian(0.6, 1), 1),
-    "Laplace on a grid": (Laplace(1.5, Fraction(1, GRID)), GRID),
+    "Laplace on a grid": (Laplace(3.0, Fraction(1, GRID)), GRID),
     "Gaussian on a coarse grid": (Gaussian(0.15, Fraction(1, 4)), 4),
 }
 
@@ -294,7 +294,7 @@ def test_residuals_of_the_true_model_have_mean_square_1(impossible, total):
     [
         lambda m, v: np.clip(m * (1 - m), 0, None),
         lambda m, v: m * np.clip(1 - m, 0, 1) if m.max() > 1 else v,
-        lambda m, v: observation.independent_variance(m, 3) if m.sum() > 2 else v,
+        lambda m, v: observation.independent_variance(1.0, m, 3) if m.sum() > 2 else v,
         lambda m, v: 1.5 * v,
     ],
     ids=["shares of tied cliques as one", "the same, clipped", "tied cliques as independent", "half as much again"],

@@ -276,7 +276,7 @@ def _simulated(release: Release, model: "Model", moments: list[Moments], count: 
     records = max(1, min(round(total), _RECORDS if model.method == "exact" else _GIBBS))
     found = []
     for _ in range(count):
-        columns = model.sample(records, seed=int(random.integers(2**62))).codes.T
+        columns = model.sample(records, seed=int(random.integers(2**62)))._columns
         parts = []
         for part, (m, _variance) in zip(release.parts, moments, strict=True):
             counts = np.sum([count_codes(release.domain, clique, columns) for clique in part.cliques], axis=0)

@@ -356,7 +356,7 @@ class Model:
         for clique, table in self.inference.marginals.items():
             shares = count_codes(self.domain, clique, columns) / len(columns[0])
             gaps.append(0.5 * float(np.abs(shares - table).sum()))
-            spreads.append(0.5 * float(np.sqrt(2 / np.pi * independent_variance(table) / effective).sum()))
+            spreads.append(0.5 * float(np.sqrt(2 / np.pi * independent_variance(1 / effective, table)).sum()))
         mean, expected = float(np.mean(gaps or 0)), float(np.mean(spreads or 0))
         report = sampling.GibbsReport(chains, sweeps, effective, mean, expected, max(gaps, default=0.0), stuck)
         if stuck:

@@ -9,7 +9,8 @@ and N records and the noise give y = n + noise with mean N m_i and variance N V_
 clique V = m (1 - m). Tied cliques of one record depend on each other (who stays at home in one hour stays in the
 next), so that V also has their covariances; it is the derivative of m_i by the log-potential of the cell that the
 tied cliques share, and :func:`cell_moments` computes it so. Where N is not public it is estimated from the same noisy
-tables, and y - N m has the error of that estimate too.
+tables, and y - N m has the error of that estimate too. Records that a unit weighs count for less than 1, and a release
+does not tell how much less: with N the sum of their weights, N V is an upper bound there.
 
 The learners weigh each cell by :func:`independent_variance`, which leaves the covariances out: the last step of the
 default learner accounts for all of them at once (``learning/map.py``), and its figures were measured so.
@@ -134,9 +135,10 @@ def _cell_numbers(domain: Domain, clique: Clique, columns: "Sequence[np.ndarray]
     """The cell of each record, numbered in the order of the clique's table."""
     import numpy as np
 
-    number = np.zeros(len(columns[0]), np.int64)
-    for name in clique:
-        number = number * domain.size(name) + columns[domain.position(name)]
+    number = columns[domain.position(clique[0])].astype(np.int64)
+    for name in clique[1:]:
+        number *= domain.size(name)
+        number += columns[domain.position(name)]
     return number
 
 
@@ -229,12 +231,12 @@ class Moments(NamedTuple):
     variance: "np.ndarray"
 
 
-def independent_variance(shares: Any, copies: Any = 1) -> Any:
-    """V of a single clique, m (1 - m); of ``copies`` tied cliques as if they were alike and independent.
+def independent_variance(total: Any, shares: Any, copies: Any = 1) -> Any:
+    """N V of a single clique, N m (1 - m); of ``copies`` tied cliques as if they were alike and independent.
 
     Numbers, numpy and JAX arrays will do.
     """
-    return shares * (1 - shares / copies)
+    return total * shares * (1 - shares / copies)
 
 
 def expect_shares(model: "Model", cliques: Sequence[Clique]) -> "np.ndarray":
@@ -266,7 +268,7 @@ def cell_moments(model: "Model", cliques: Sequence[Clique]) -> Moments:
 
     shares = expect_shares(model, cliques)
     if len(cliques) == 1:
-        return Moments(shares, np.maximum(independent_variance(shares), 0.0))
+        return Moments(shares, np.maximum(independent_variance(1.0, shares), 0.0))
     variance = _exact_tied_variance(model, cliques)
     if variance is None or not np.isfinite(variance).all():  # potentials beyond what derivatives can do with
         variance = _simulated_tied_variance(model, cliques, shares)

@@ -222,7 +222,7 @@ def _joined(
 
 def sampling_variance(shape: Shape, data: Data, m: jax.Array) -> jax.Array:
     """v: the variance of a count, N m (1 - m); of a table that sums several cliques, as if these were independent."""
-    return data.total * independent_variance(m, shape.copies) + _LEAST_SHARE * data.b**2
+    return independent_variance(data.total, m, shape.copies) + _LEAST_SHARE * data.b**2
 
 
 def _blurred(shape: Shape, data: Data, m: jax.Array, blur: Any) -> jax.Array:
