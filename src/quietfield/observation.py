@@ -63,8 +63,11 @@ def draw_noise(noise: Noise, shape: tuple[int, ...], random: "np.random.Generato
         An array of floats with the distribution that ``noise.log_density`` states; multiples of the step if any.
 
     >>> import numpy as np
-    >>> draw_noise(Laplace(2.0, 1), (4,), np.random.default_rng(0)).tolist()
-    [-3.0, 1.0, -1.0, -1.0]
+    >>> from quietfield.noise import Gaussian
+    >>> noise = Gaussian(0.5, step=1)
+    >>> drawn = draw_noise(noise, (100_000,), np.random.default_rng(0))
+    >>> round(noise.variance, 3), bool(abs(drawn.var() - noise.variance) < 0.01)
+    (0.215, True)
     """
     if noise.step:
         return draw_steps(noise, shape, random) * float(noise.step)

@@ -252,7 +252,7 @@ def mean_absolute(noise: Noise) -> float:
     """The mean of the absolute value of the noise, that of the discrete distribution where there is a step.
 
     >>> round(mean_absolute(Gaussian(0.5)), 3), round(mean_absolute(Gaussian(0.5, 1)), 3)
-    (0.399, 0.213)
+    (0.399, 0.214)
     """
     step = float(noise.step)
     if isinstance(noise, Gaussian):
