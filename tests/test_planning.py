@@ -51,6 +51,11 @@ def test_margins_and_means_are_those_of_the_noise():
     chances = np.exp(-np.abs(steps) / 0.8)
     noise = qf.Laplace(Fraction(4, 5), Fraction(1))
     assert planning.mean_absolute(noise) == pytest.approx((chances / chances.sum() * abs(steps)).sum())
+    for sigma in (0.1, 0.5, 1.99, 2.01, 7.0):
+        chances = np.exp(-(steps**2) / (2 * sigma**2))
+        mean = (chances / chances.sum() * abs(steps)).sum()
+        assert planning.mean_absolute(qf.Gaussian(sigma, 1)) == pytest.approx(mean, rel=1e-5)
+        assert planning.mean_absolute(qf.Gaussian(sigma / 4, Fraction(1, 4))) == pytest.approx(mean / 4, rel=1e-5)
 
 
 def test_a_huge_epsilon_is_warned_of_and_20_is_not():

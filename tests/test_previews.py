@@ -102,16 +102,6 @@ def test_mistakes(asked, message):
         qf.preview(DOMAIN, CHAIN, **{"records": 10, "epsilons": [1], **asked})
 
 
-def test_rehearsed_noise_has_the_planned_spread():
-    random = np.random.default_rng(0)
-    for scale in (0.3, 0.9, 4.0, 40.0):
-        for noise in (qf.Laplace(scale, 1), qf.Gaussian(scale, 1)):
-            drawn = rehearsal._drawn(noise, 1, (200_000,), random)
-            assert drawn.dtype == np.int64
-            assert drawn.std() == pytest.approx(noise.std, rel=0.02)
-            assert abs(drawn.mean()) < 5 * noise.std / 400
-
-
 @pytest.mark.parametrize("unit", [qf.Rows(1), qf.Person("who", rows=2), qf.Person("who", normalise=True, null=0)])
 def test_made_up_people_are_counted_as_a_release_counts_them(unit):
     """With hardly any noise, the curator's own count of the same records gives the same tables."""

@@ -2,7 +2,7 @@
 
 How well a model explains a release is told by its log-score, the mean log-density of the noisy cells
 
-    log p(y_i | model),    y_i = n_i + noise,    n_i about normal with mean N m_i and variance N m_i (1 - m_i)
+    log p(y_i | model),    y_i = n_i + noise,    n_i about normal with the mean and variance of observation.py
 
 and by its residuals in units of their standard deviation. Where both look at tables that the model was learned from, a
 method that follows the noise looks better than it is, and residuals below 1 are usual: chance is followed too.
@@ -297,25 +297,21 @@ def explained(release: "Release", model: Model) -> tuple[float, float, int]:
     import numpy as np
 
     from quietfield.learning.likelihood import log_normal, log_normal_laplace
-    from quietfield.learning.problem import estimate_total
     from quietfield.noise import Gaussian
-    from quietfield.report.residuals import residuals, worse_than_noise
+    from quietfield.observation import residuals, table_moments
 
-    total = estimate_total(release)
-    fits = residuals(release, model, total)
+    fits = residuals(release, table_moments(release, model))
     logs, squares = [], []
     with jax.enable_x64(True):
         for part, fit in zip(release.parts, fits, strict=True):
             counted = np.isfinite(fit.z)
-            expected, noisy = fit.expected[counted], fit.noisy[counted]
-            share = np.clip(expected / total / len(part.cliques), 0.0, 1.0)
             # A floor far below the noise: the density is not defined without any sampling error.
-            v = total * len(part.cliques) * share * (1 - share) + 1e-4 * part.noise.variance
+            v = fit.sampling[counted] + 1e-4 * part.noise.variance
             density = log_normal if isinstance(part.noise, Gaussian) else log_normal_laplace
             b = np.asarray(part.noise.scale)
-            logs.append(np.asarray(density(noisy - expected, v, b)))  # type: ignore[arg-type]
+            logs.append(np.asarray(density((fit.noisy - fit.expected)[counted], v, b)))  # type: ignore[arg-type]
             squares.append(fit.z[counted] ** 2)
-    missed = sum(worse_than_noise(fit) for fit in fits)
+    missed = sum(fit.exceeds_noise for fit in fits)
     return float(np.concatenate(logs).mean()), float(np.sqrt(np.concatenate(squares).mean())), missed
 
 

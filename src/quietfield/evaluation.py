@@ -21,10 +21,19 @@ from typing import TYPE_CHECKING
 
 from quietfield.domain import Clique
 from quietfield.errors import CannotLearn, Error, a_type
-from quietfield.noise import Laplace, Noise
-from quietfield.releases import Release, Table
+from quietfield.noise import Noise
+from quietfield.observation import (
+    Moments,
+    can_be_learned,
+    count_codes,
+    draw_noise,
+    estimate_total,
+    grow_counts,
+    residuals,
+    table_moments,
+)
+from quietfield.releases import Release
 from quietfield.sampling import whole
-from quietfield.uncertainty import variance_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -130,8 +139,8 @@ def _agreement(release: Release, seed: int) -> tuple[float | None, float | None,
     observed, count = _squares(release, plain, total, release.total_is_public)
     if not count:
         return None, None, 0
-    noise = [draw(part.noise, (_DRAWS, *part.values.shape), random) for part in release.parts]
-    off = np.zeros(_DRAWS) if release.total_noise is None else draw(release.total_noise, (_DRAWS,), random)
+    noise = [draw_noise(part.noise, (_DRAWS, *part.values.shape), random) for part in release.parts]
+    off = np.zeros(_DRAWS) if release.total_noise is None else draw_noise(release.total_noise, (_DRAWS,), random)
     expected = _squares(release, noise, off, release.total_is_public)[0]
     slack = _ROUNDING * count  # where there is next to no noise, sums differ by rounding alone
     above, below = (expected >= observed[0] - slack).sum(), (expected <= observed[0] + slack).sum()
@@ -221,22 +230,20 @@ def _fit(release: Release, model: "Model", draws: int, refits: int, seed: int) -
     import numpy as np
 
     from quietfield.learning import fit
-    from quietfield.learning.problem import can_be_learned, estimate_total
 
-    total = estimate_total(release)
-    observed = _misfit(release, model, total)
+    moments = table_moments(release, model)
+    observed = _misfit(release, moments)
     # Where noise is nearly all, some come out with a number of records below zero; the release at hand did not.
-    simulated = [r for r in _simulated(release, model, total, refits or draws, seed) if can_be_learned(r)]
+    simulated = [r for r in _simulated(release, model, moments, refits or draws, seed) if can_be_learned(r)]
     if not simulated:
         raise CannotLearn("the noise of this release is larger than its data, so that no fit to it can be checked.")
     if refits:
         method, how = (model.report.method, model.report.inference) if model.report else ("map", model.method)
         learned = fit(simulated, method, inference=how)
-        expected = np.array([_misfit(r, m, estimate_total(r)) for r, m in zip(simulated, learned, strict=True)])
+        expected = np.array([_misfit(r, table_moments(r, m)) for r, m in zip(simulated, learned, strict=True)])
     else:
         # A public total is known in the simulations too; an estimated one is estimated in each.
-        shares = _shares(release, model)
-        expected = np.array([_misfit(r, model, estimate_total(r), shares) for r in simulated])
+        expected = np.array([_misfit(r, moments) for r in simulated])
     # Two summaries, of all tables and of the worst, each ranked among the simulations; the better rank of the two is
     # ranked in its turn, which makes up for having looked twice.
     both = np.vstack([observed, expected])
@@ -253,76 +260,37 @@ def _fit(release: Release, model: "Model", draws: int, refits: int, seed: int) -
     return p_value, tuple(sorted(tables, key=lambda t: (t.p_value, -t.residual)))
 
 
-def _shares(release: Release, model: "Model") -> "list[np.ndarray]":
-    """m: the expected share of each cell of each table, summed over tied cliques."""
-    return [
-        sum((model.marginal(c) for c in part.cliques[1:]), model.marginal(part.cliques[0])) for part in release.parts
-    ]
-
-
-def _misfit(release: Release, model: "Model", total: float, shares: "list[np.ndarray] | None" = None) -> "np.ndarray":
-    """Per table, the mean square of the residuals in units of their variance from noise and sampling."""
+def _misfit(release: Release, moments: list[Moments]) -> "np.ndarray":
+    """Per table, the mean square of the residuals."""
     import numpy as np
 
-    found = []
-    for part, m in zip(release.parts, shares or _shares(release, model), strict=True):
-        spread = total * m * (1 - m / len(part.cliques)) + variance_of(part.noise)
-        squares = (part.values / release.denominator - total * m) ** 2 / spread
-        if part.excluded is not None:
-            squares[part.excluded] = 0.0
-        found.append(squares.mean())
-    return np.array(found)
+    return np.array([table.mean_square for table in residuals(release, moments)])
 
 
-def _simulated(release: Release, model: "Model", total: float, count: int, seed: int) -> list[Release]:
+def _simulated(release: Release, model: "Model", moments: list[Moments], count: int, seed: int) -> list[Release]:
     """Releases of populations of the model, with noise of the stated kind."""
     import numpy as np
 
     random = np.random.default_rng([seed, 1])
+    total = estimate_total(release)
     records = max(1, min(round(total), _RECORDS if model.method == "exact" else _GIBBS))
-    expected = _shares(release, model)
     found = []
     for _ in range(count):
-        codes = model.sample(records, seed=int(random.integers(2**62))).codes
+        columns = model.sample(records, seed=int(random.integers(2**62)))._columns
         parts = []
-        for part, m in zip(release.parts, expected, strict=True):
-            counts = _counted(release, part, codes)
-            # Fewer people than there were: their deviations from what is expected, scaled to the size they would have.
-            values = total * m + (counts - records * m) * sqrt(total / records)
+        for part, (m, _variance) in zip(release.parts, moments, strict=True):
+            counts = np.sum([count_codes(release.domain, clique, columns) for clique in part.cliques], axis=0)
+            values = grow_counts(counts, m, records, total)
             if part.excluded is not None:
                 values[part.excluded] = 0.0
-            values = values + draw(part.noise, values.shape, random)
+            values = values + draw_noise(part.noise, values.shape, random)
             parts.append(replace(part, values=values))
         whole_number = None
         if release.total_part is not None:
             noise = release.total_part.noise
-            known = total if noise is None else total + float(draw(noise, (1,), random)[0])
+            known = total if noise is None else total + float(draw_noise(noise, (1,), random)[0])
             whole_number = replace(release.total_part, value=known)
         found.append(
             Release(release.domain, release.structure, tuple(parts), whole_number, notes=("simulated from a model",))
         )
     return found
-
-
-def _counted(release: Release, part: Table, codes: "np.ndarray") -> "np.ndarray":
-    import numpy as np
-
-    shape = part.values.shape
-    counts = np.zeros(prod(shape))
-    for clique in part.cliques:
-        index = np.ravel_multi_index([codes[:, release.domain.position(a)] for a in clique], shape)
-        counts += np.bincount(index, minlength=counts.size)
-    return counts.reshape(shape)
-
-
-def draw(noise: Noise, shape: "tuple[int, ...]", random: "np.random.Generator") -> "np.ndarray":
-    """Noise for simulations, from a seed: it protects nobody."""
-    import numpy as np
-
-    if not isinstance(noise, Laplace):
-        values = random.normal(0.0, noise.scale, shape)
-        return np.round(values / float(noise.step)) * float(noise.step) if noise.step else values
-    if not noise.step:
-        return random.laplace(0.0, noise.scale, shape)
-    stop = -np.expm1(-float(noise.step / noise.exact))
-    return (random.geometric(stop, shape) - random.geometric(stop, shape)) * float(noise.step)

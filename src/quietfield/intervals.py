@@ -176,7 +176,7 @@ def _answer(model: "Model", asked: "Sequence[Mapping[Clique, np.ndarray]]", give
 
     from quietfield import inference
     from quietfield.inference.layout import IMPOSSIBLE
-    from quietfield.learning.covariance import spread
+    from quietfield.inference.tangents import spread
 
     weights = list(dict.fromkeys(wanted for question in asked for wanted in question))
     known = _evidence(model.domain, weights, given)

@@ -348,15 +348,15 @@ class Model:
         import numpy as np
 
         from quietfield import sampling
+        from quietfield.observation import count_codes, independent_variance
 
         columns, chains, sweeps, stuck = drawn
         effective = sampling.effective_size(self.domain, columns, chains)
         gaps, spreads = [], []
         for clique, table in self.inference.marginals.items():
-            index = np.ravel_multi_index([columns[self.domain.position(a)] for a in clique], table.shape)
-            shares = np.bincount(index, minlength=table.size) / len(index)
-            gaps.append(0.5 * float(np.abs(shares - table.ravel()).sum()))
-            spreads.append(0.5 * float(np.sqrt(2 / np.pi * table * (1 - table) / effective).sum()))
+            shares = count_codes(self.domain, clique, columns) / len(columns[0])
+            gaps.append(0.5 * float(np.abs(shares - table).sum()))
+            spreads.append(0.5 * float(np.sqrt(2 / np.pi * independent_variance(1 / effective, table)).sum()))
         mean, expected = float(np.mean(gaps or 0)), float(np.mean(spreads or 0))
         report = sampling.GibbsReport(chains, sweeps, effective, mean, expected, max(gaps, default=0.0), stuck)
         if stuck:

@@ -8,7 +8,7 @@ the last digits of a float: the mechanism looks for the smallest one whose promi
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import erf, exp, expm1, log, pi, prod, sqrt
+from math import erf, exp, expm1, fsum, log, pi, prod, sqrt
 from typing import Any
 
 from quietfield import accounting
@@ -248,13 +248,23 @@ def margin(noise: Noise, level: float = 0.95) -> float:
 
 
 def mean_absolute(noise: Noise) -> float:
-    """The mean of the absolute value of the noise."""
+    """The mean of the absolute value of the noise, that of the discrete distribution where there is a step.
+
+    >>> round(mean_absolute(Gaussian(0.5)), 3), round(mean_absolute(Gaussian(0.5, 1)), 3)
+    (0.399, 0.214)
+    """
+    step = float(noise.step)
     if isinstance(noise, Gaussian):
-        return noise.scale * sqrt(2 / pi)
-    if not noise.step:
+        if not step:
+            return noise.scale * sqrt(2 / pi)
+        if noise.scale > 2 * step:  # Euler and Maclaurin: the next term is below 1e-4 of the last one
+            sigma = noise.scale / step
+            return step * 2 * (sigma**2 - 1 / 12 - 1 / (240 * sigma**2)) / (sigma * sqrt(2 * pi))
+        return 2 * fsum(k * step**2 * exp(noise.log_density(k * step)) for k in range(1, 81))
+    if not step:
         return noise.scale
     h = float(noise.step / noise.exact)  # one step in units of the scale
-    return float(noise.step) * 2 * exp(-h) / -expm1(-2 * h)
+    return step * 2 * exp(-h) / -expm1(-2 * h)
 
 
 def in_words(value: float) -> str:

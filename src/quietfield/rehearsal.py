@@ -17,7 +17,8 @@ import numpy as np
 from quietfield.domain import Clique, Domain
 from quietfield.errors import many
 from quietfield.model import Model
-from quietfield.noise import Gaussian, Noise
+from quietfield.noise import Noise
+from quietfield.observation import can_be_learned, count_codes, draw_steps, grow_counts
 from quietfield.releases import Release, Table, Total
 from quietfield.simulation import NOTE
 from quietfield.structures import Structure
@@ -83,12 +84,9 @@ def populate(
     whole = int(weights.sum())
     shares = {}
     for clique in structure.cliques:
-        shape = domain.table_shape(clique)
-        key = np.ravel_multi_index(tuple(codes[:, domain.position(name)] for name in clique), shape)
-        counted = np.bincount(key, weights, int(np.prod(shape))).reshape(shape)
-        expected = whole * model.marginal(clique)
-        if growth > 1:  # n = N mu + sqrt(growth) (n' - N' mu)
-            counted = np.maximum(growth * expected + np.sqrt(growth) * (counted - expected), 0.0)
+        counted = count_codes(domain, clique, codes.T, weights)
+        if growth > 1:
+            counted = np.maximum(grow_counts(counted, model.marginal(clique), whole, growth * whole), 0.0)
         shares[clique] = counted
     total = round(whole * growth)
     tables = []
@@ -123,33 +121,18 @@ def noisy(population: Population, planned: Sequence[Noise], random: "Generator")
     """A release of a population, with simulated noise."""
     statistics = population.statistics
     parts = tuple(
-        Table(table.cliques, n + _drawn(noise, statistics.denominator, n.shape, random), noise, excluded=table.excluded)
+        Table(table.cliques, n + draw_steps(noise, n.shape, random), noise, excluded=table.excluded)
         for table, n, noise in zip(statistics.tables, population.tables, planned, strict=False)
     )
     total = None
     if statistics.total:
-        added = int(_drawn(planned[-1], statistics.denominator, (1,), random)[0])
+        added = int(draw_steps(planned[-1], (1,), random)[0])
         total = Total(population.total + added, planned[-1])
     elif statistics.known_total:
         total = Total(population.total, None)
     return Release(
         population.model.domain, population.structure, parts, total, denominator=statistics.denominator, notes=(NOTE,)
     )
-
-
-def _drawn(noise: Noise, denominator: int, shape: tuple[int, ...], random: "Generator") -> np.ndarray:
-    """Discrete noise in steps. Of wide noise the rounded continuous one differs by less than can be seen."""
-    scale = noise.scale * denominator
-    if isinstance(noise, Gaussian):
-        if scale > 8:
-            return np.rint(random.normal(0.0, scale, shape)).astype(np.int64)
-        steps = np.arange(-80, 81)
-        chances = np.exp(-(steps**2) / (2 * scale**2))
-        return random.choice(steps, shape, p=chances / chances.sum()).astype(np.int64)
-    if scale > 1e6:
-        return np.rint(random.laplace(0.0, scale, shape)).astype(np.int64)
-    success = -np.expm1(-1 / scale)  # the difference of two geometric numbers is discrete Laplace
-    return random.geometric(success, shape) - random.geometric(success, shape)
 
 
 def errors(truth: Model, found: "dict[Clique, np.ndarray] | Model") -> Errors:
@@ -253,7 +236,6 @@ def _learned(releases: Sequence[Release], deadline: float | None, seconds: float
     """Models, or None for each release that none can be learned from. Without a deadline, the time begins after the
     first round, which compiles."""
     from quietfield.learning import fit
-    from quietfield.learning.problem import can_be_learned
 
     def look(_: object) -> None:
         nonlocal deadline

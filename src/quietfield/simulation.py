@@ -21,6 +21,7 @@ from quietfield.domain import Clique, Domain
 from quietfield.errors import Error, a_type, many, names
 from quietfield.model import Model
 from quietfield.noise import Gaussian, Laplace, Noise
+from quietfield.observation import count_codes, draw_noise
 from quietfield.releases import Release
 from quietfield.sampling import whole
 from quietfield.structures import Structure
@@ -141,18 +142,15 @@ class Simulation:
         import numpy as np
 
         domain, cliques = self.model.domain, self.model.cliques
-        counts = {c: np.zeros(domain.cells(c), np.int64) for c in cliques}
+        counts = {c: np.zeros(domain.table_shape(c), np.int64) for c in cliques}
         drawn = "population" in self.__dict__
         for i, n in enumerate(self._chunks):
             part = self.population if drawn else self._chunk(i, n)
             for clique, count in counts.items():
-                index = np.zeros(len(part), np.int64)
-                for name in clique:
-                    index = index * len(domain.labels(name)) + part._columns[domain.position(name)]
-                count += np.bincount(index, minlength=len(count))
+                count += count_codes(domain, clique, part._columns)
             if drawn:
                 break
-        return {c: count.reshape(domain.table_shape(c)) for c, count in counts.items()}
+        return counts
 
     @cached_property
     def noise(self) -> Noise:
@@ -182,8 +180,7 @@ class Simulation:
 
     def _release(self, number: int) -> Release:
         random, noise = _random(self.seed, _NOISE, number), self.noise
-        draw = random.laplace if isinstance(noise, Laplace) else random.normal
-        noisy = {c: n + draw(0.0, noise.scale, n.shape) for c, n in self.tables.items()}
+        noisy = {c: n + draw_noise(noise, n.shape, random) for c, n in self.tables.items()}
         made = Release.from_tables(self.model.domain, noisy, noise=noise, total=self.records)
         return replace(made, notes=(NOTE,))
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from quietfield.domain import Clique
 from quietfield.errors import Error
 from quietfield.noise import Gaussian, Noise, noise_from_json
+from quietfield.observation import estimate_records
 from quietfield.releases import Release
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
     from quietfield.learning.covariance import Covariance
     from quietfield.model import Model
-
-_LEAST_VARIANCE = 1e-200  # stands for 0, to which the variance of discrete noise of a tiny scale rounds
 
 
 @dataclass(frozen=True)
@@ -79,37 +78,22 @@ class Uncertainty:
         return found
 
 
-def variance_of(noise: Noise) -> float:
-    """The variance of some noise, never 0: it is divided by."""
-    return max(noise.variance, _LEAST_VARIANCE)
-
-
 def of_fit(release: Release, total: float, variances: "np.ndarray", drawn: "np.ndarray | None" = None) -> Uncertainty:
     """What a fit to a release leaves behind: ``total`` and the prior's two variances as the fit used them.
 
     ``drawn`` are the variances that the release shows, where the fit used others on purpose.
     """
     drawn = variances if drawn is None else drawn
-    parts = sorted(release.parts, key=lambda part: part.values.shape)  # as the learners order them
-    weights = [0.0] * len(parts)
-    variance = 0.0
-    if not release.total_is_public:
-        # The estimate of N is the mean of the noisy total and of all table sums, weighted by their noise.
-        evidence = [
-            0.0 if p.excluded is not None else len(p.cliques) / (p.values.size * variance_of(p.noise)) for p in parts
-        ]
-        precision = sum(w * len(p.cliques) for w, p in zip(evidence, parts, strict=True))
-        if release.total_noise is not None:
-            precision += 1 / variance_of(release.total_noise)
-        variance = 1 / precision
-        weights = [w * variance for w in evidence]
+    records = estimate_records(release)
+    order = sorted(range(len(release.parts)), key=lambda i: release.parts[i].values.shape)  # as the learners order them
+    parts = [release.parts[i] for i in order]
     return Uncertainty(
         tuple(part.cliques for part in parts),
         tuple(part.noise for part in parts),
         tuple(part.excluded for part in parts),
         float(total),
-        variance,
-        tuple(weights),
+        records.variance,
+        tuple(records.weights[i] for i in order),
         (float(variances[0]), float(variances[1])),
         (float(drawn[0]), float(drawn[1])),
     )

@@ -29,13 +29,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from quietfield.inference.tangents import batch, spread
 from quietfield.learning.likelihood import information
 from quietfield.learning.map import sampling_variance
 from quietfield.learning.newton import solve
 from quietfield.learning.problem import Data, Shape
 
 DENSE = 4000  # parameters: up to here a factorised matrix is faster than iterations, and takes at most 0.3 GB
-_ROOM = 2**27  # bytes for inference in many directions at once
 _PROBES = 48
 
 
@@ -195,29 +195,6 @@ class Covariance:
         return self.theta + self._solve(self._prior(self.theta[:, None]))[0][:, 0]
 
 
-def spread(engine: Any, theta: np.ndarray, directions: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
-    """(mu, A, J d for each row d of directions) of an engine's flat vector; J is the covariance of all cells."""
-    call = _tangents(engine)
-    rows = batch(engine)
-    found: list[np.ndarray] = []
-    with jax.enable_x64(True):
-        theta = np.asarray(theta, dtype=np.float64)
-        for part in _parts(len(directions), rows):
-            # Few directions at a time, always as many, so that one compiled call serves all.
-            block = np.zeros((rows, len(theta)))
-            block[: len(part)] = directions[part]
-            mu, log_z, moved = call(theta, block)
-            found.append(np.asarray(moved)[: len(part)])
-    return np.asarray(mu), float(log_z), np.concatenate(found)
-
-
-def batch(engine: Any) -> int:
-    """How many directions to follow at once."""
-    plan = getattr(engine, "plan", None)
-    size = plan.memory() if plan is not None else 64 * engine.layout.size
-    return int(np.clip(_ROOM // max(size, 1), 1, 128))
-
-
 def _parts(size: int, rows: int = 512) -> list[np.ndarray]:
     return [np.arange(start, min(start + rows, size)) for start in range(0, size, rows)]
 
@@ -229,15 +206,6 @@ def _compiled(shape: Shape) -> tuple[Callable[..., Any], Callable[..., Any], Cal
         return v, information(v, b, shape.per_cell(shape.gaussian)) * shape.counted
 
     return jax.jit(shape.shares), jax.jit(jax.vmap(shape.interactions)), jax.jit(cells)
-
-
-@lru_cache(maxsize=32)
-def _tangents(engine: Any) -> Callable[..., Any]:
-    def call(theta: jax.Array, directions: jax.Array) -> Any:
-        (mu, log_z), along = jax.linearize(engine.marginals_and_log_partition, theta)
-        return mu, log_z, jax.vmap(lambda d: along(d)[0])(directions)
-
-    return jax.jit(call)
 
 
 @lru_cache(maxsize=32)

@@ -29,6 +29,7 @@ from quietfield.learning.learner import Learner
 from quietfield.learning.likelihood import information, log_normal, log_normal_laplace
 from quietfield.learning.newton import FINISH, SEED, Local, Operator, Progress, ascend, solve
 from quietfield.learning.problem import Data, Shape, State
+from quietfield.observation import independent_variance
 from quietfield.releases import Release
 from quietfield.uncertainty import Uncertainty, of_fit
 
@@ -221,7 +222,7 @@ def _joined(
 
 def sampling_variance(shape: Shape, data: Data, m: jax.Array) -> jax.Array:
     """v: the variance of a count, N m (1 - m); of a table that sums several cliques, as if these were independent."""
-    return data.total * m * (1 - m / shape.copies) + _LEAST_SHARE * data.b**2
+    return independent_variance(data.total, m, shape.copies) + _LEAST_SHARE * data.b**2
 
 
 def _blurred(shape: Shape, data: Data, m: jax.Array, blur: Any) -> jax.Array:

@@ -24,8 +24,8 @@ from quietfield.domain import Clique, Domain
 from quietfield.errors import CannotLearn, Error
 from quietfield.inference.exact import Exact
 from quietfield.noise import Gaussian, Noise
+from quietfield.observation import estimate_total, find_counted_cells
 from quietfield.releases import Release
-from quietfield.uncertainty import variance_of
 
 Group = tuple[Clique, ...]
 
@@ -111,14 +111,8 @@ class Shape:
     @cached_property
     def counted(self) -> np.ndarray:
         """Per cell, 1 if it was counted and 0 if it holds noise alone or is impossible."""
-        counted = np.ones(self.size)
-        for i, (group, start, shape) in enumerate(zip(self.groups, self.starts, self.table_shapes, strict=False)):
-            cells = counted[start : start + prod(shape)].reshape(shape)
-            if self.excluded[i] is not None:
-                cells[self.excluded[i]] = 0
-            if len(group) == 1:
-                cells *= self.domain.mask_over(group[0])
-        return counted
+        tables = zip(self.groups, self.excluded, strict=True)
+        return np.concatenate([find_counted_cells(self.domain, *table).ravel() for table in tables]).astype(float)
 
     def shares(self, theta: jax.Array) -> jax.Array:
         """m(theta): the expected share of each cell; its Jacobian is symmetric."""
@@ -230,41 +224,3 @@ def shape_of(
 ) -> Shape:
     """The shape of a problem, one object a structure, so that what is compiled for it is found again."""
     return Shape(domain, groups, gaussian, excluded, inference.engine(domain, cliques, method, **dict(options)))
-
-
-def can_be_learned(release: Release) -> bool:
-    """Whether the number of records comes out positive, without which there is no model."""
-    try:
-        return estimate_total(release) > 0
-    except CannotLearn:
-        return False
-
-
-def estimate_total(release: Release) -> float:
-    """N: the public number; or the mean of the noisy total and of all table sums, weighted by their noise.
-
-    A table that ties k cliques sums to k N. A table with an uncounted cell says nothing of N by itself.
-    """
-    if release.total is not None and release.total_is_public:
-        total = float(release.total)
-    else:
-        evidence = []
-        if release.total is not None and release.total_noise is not None:
-            evidence.append((float(release.total), variance_of(release.total_noise)))
-        for part in release.parts:
-            if part.excluded is None:
-                sums, copies = float(part.values.sum()) / release.denominator, len(part.cliques)
-                evidence.append((sums / copies, part.values.size * variance_of(part.noise) / copies**2))
-        if not evidence:
-            raise Error("this release has neither a total nor a complete table, so the number of records is unknown.")
-        weights = [1 / variance for _, variance in evidence]
-        total = sum(w * value for w, (value, _) in zip(weights, evidence, strict=True)) / sum(weights)
-    if release.total_is_public and not total > 0:
-        raise CannotLearn(f"the public number of records is {total:g}: there is nothing to learn from.")
-    if not total > 0:
-        raise CannotLearn(
-            f"the number of records is estimated as {total:.3g}, which is not positive: the noise is larger than the "
-            "data, so no model can be learned from this release. Its curator could publish fewer tables, use a larger "
-            "epsilon, release a total of its own, or make the total public."
-        )
-    return total

@@ -11,10 +11,10 @@ from quietfield import accounting
 from quietfield.domain import Clique
 from quietfield.errors import Error, many
 from quietfield.intervals import intervals
+from quietfield.observation import Residuals, estimate_total, residuals, table_moments
 from quietfield.release_checks import check_learned_from, check_same
 from quietfield.report import associations, plots, words
 from quietfield.report.heat import Heat, heat
-from quietfield.report.residuals import TableFit, residuals
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,13 +86,12 @@ def gather(release: "Release", model: "Model", title: str, level: float, names: 
     """All that the report's template needs."""
     from quietfield import __version__
     from quietfield.drawing import structure_svg
-    from quietfield.learning.problem import estimate_total
 
     check(release, model, level)
     total = estimate_total(release)
     errors = Intervals(model, level)
     errors.prepare((name,) for name in model.domain)
-    fits = residuals(release, model, total)
+    fits = residuals(release, table_moments(release, model))
     pairs, left_out = _pairs(release, model, fits, errors)
     fit = _fit(release, model, fits, total)
     return {
@@ -196,7 +195,7 @@ def _attribute(model: "Model", name: str, errors: Intervals) -> Attribute:
     return Attribute(name, len(labels), rows, rest, 1 - sum(row.share for row in rows) if rest else 0.0, measured)
 
 
-def _pairs(release: "Release", model: "Model", fits: Sequence[TableFit], errors: Intervals) -> tuple[list[Pair], int]:
+def _pairs(release: "Release", model: "Model", fits: Sequence[Residuals], errors: Intervals) -> tuple[list[Pair], int]:
     """The pairs by strength, the strongest with a heat map; and how many more there are."""
     joints: dict[tuple[str, str], np.ndarray] = {}
     for pair in associations.joined_pairs(model):
@@ -227,7 +226,7 @@ def _pairs(release: "Release", model: "Model", fits: Sequence[TableFit], errors:
     return found, every - len(found)
 
 
-def _fit(release: "Release", model: "Model", fits: Sequence[TableFit], total: float) -> dict[str, Any]:
+def _fit(release: "Release", model: "Model", fits: Sequence[Residuals], total: float) -> dict[str, Any]:
     import numpy as np
 
     from quietfield.evaluation import goodness_of_fit
@@ -268,7 +267,7 @@ def _fit(release: "Release", model: "Model", fits: Sequence[TableFit], total: fl
     }
 
 
-def _worst(release: "Release", fit: TableFit) -> str:
+def _worst(release: "Release", fit: Residuals) -> str:
     import numpy as np
 
     if not fit.cells:

@@ -9,8 +9,8 @@ from quietfield.report import associations, plots
 if TYPE_CHECKING:
     import numpy as np
 
+    from quietfield.observation import Residuals
     from quietfield.releases import Release
-    from quietfield.report.residuals import TableFit
 
 LARGEST = 12  # labels on a side of a heat map with numbers
 MOST_CELLS = 10  # cells listed under a heat map without
@@ -40,7 +40,7 @@ class Heat:
     any_noise: bool
 
 
-def only_noise(fit: "TableFit") -> "np.ndarray":
+def only_noise(fit: "Residuals") -> "np.ndarray":
     """Which cells of a noisy table cannot be told from empty ones (or were not counted, and hold noise alone)."""
     import numpy as np
 
@@ -49,7 +49,7 @@ def only_noise(fit: "TableFit") -> "np.ndarray":
 
 def heat(
     release: "Release",
-    fits: "Sequence[TableFit]",
+    fits: "Sequence[Residuals]",
     pair: tuple[str, str],
     p: "np.ndarray",
     ends: "tuple[np.ndarray, np.ndarray] | None",
@@ -88,7 +88,7 @@ def heat(
     return Heat(a, b, None, plots.pixels(np.where(possible, ratios, np.nan)), telling, marked)
 
 
-def _pair_noise(fits: "Sequence[TableFit]", pair: tuple[str, str], shape: tuple[int, ...]) -> "np.ndarray | None":
+def _pair_noise(fits: "Sequence[Residuals]", pair: tuple[str, str], shape: tuple[int, ...]) -> "np.ndarray | None":
     """Which cells of a pair's table, summed from the smallest noisy table that holds both, are only noise."""
     import numpy as np
 
