@@ -235,7 +235,7 @@ def _spss_encoding(file: IO[bytes], path: str) -> str | None:
     """
 
     def take(size: int) -> bytes:
-        found = file.read(size) if 0 <= size and file.tell() + size <= LONGEST_DICTIONARY else b""
+        found = file.read(size) if size >= 0 and file.tell() + size <= LONGEST_DICTIONARY else b""
         if len(found) != size:
             raise _unreadable(path)
         return found
