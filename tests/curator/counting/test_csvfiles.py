@@ -40,7 +40,7 @@ def test_any_separator_and_encoding(tmp_path: Path, encoding: str, sign: str) ->
     source = CsvFile(path, sign, encoding)
     assert tables(source).tolist() == TRUE
     assert dict(columns(source)) == {"âge": "text", "b": "text"}
-    assert lines.broken(source) == (0, 0, 5)
+    assert lines.count_lines(source) == (0, 0, 0, 5)
 
 
 def test_any_name_and_compressed(tmp_path: Path) -> None:
