@@ -57,9 +57,7 @@ def release(
     encoding: Annotated[str | None, typer.Option(help="Of texts that are not UTF-8, such as cp1252 or utf-16.")] = None,
     one_line_per_record: Annotated[
         bool,
-        typer.Option(
-            "--one-line-per-record", help="Affirm that no record of a CSV file has a line break; for persons."
-        ),
+        typer.Option("--one-line-per-record", help="Affirm that every record of a CSV file is one line; for persons."),
     ] = False,
     key: Annotated[Path | None, typer.Option(help="A private key (PEM) that signs the release.")] = None,
     config: Annotated[

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quietfield.curator.counting import count, engine, lines
-from quietfield.curator.publish import release
 from quietfield.curator.units import Rows, statistics
 from quietfield.errors import Error
 from quietfield.schema import Labels, Schema

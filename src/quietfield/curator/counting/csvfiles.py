@@ -50,8 +50,8 @@ class CsvFile:
 
     ``delimiter`` separates the fields; without it the name decides: a tab for .tsv and .tab, otherwise a comma.
     ``encoding`` is that of the texts: utf-8, utf-16, or one such as latin-1, cp1252 or shift_jis.
-    ``one_line_per_record`` is the curator's word that no record has a line break in it, not even inside quotes. Units of
-    persons need it: the lines of such a record would be rows of their own, under any id. A release tells who said so.
+    ``one_line_per_record`` is the curator's word that no record has a line break in it, not even inside quotes. Units
+    of persons need it: the lines of such a record would be rows of their own, under any id. A release notes it.
 
     >>> CsvFile("visits.csv", delimiter=";", encoding="latin-1")
     CsvFile(path='visits.csv', delimiter=';', encoding='latin-1', one_line_per_record=False)

@@ -84,8 +84,8 @@ def check_unit(source: Any, unit: Unit) -> None:
         how = _how(source)
         raise Error(
             f"{str(how.path)!r} is read line by line, so that the lines of a text with line breaks in it would be rows "
-            f"of their own, under any id, and the promise to protect {unit.who} would not hold. If no field of the file "
-            "holds a line break, say so: CsvFile(path, one_line_per_record=True) or --one-line-per-record; the release "
+            f"of their own, under any id, and the promise to protect {unit.who} would not hold. If no field holds a "
+            "line break, say so: CsvFile(path, one_line_per_record=True) or --one-line-per-record; the release "
             "notes it as your word. Otherwise convert the file with a reader of quoted fields, and release the Parquet "
             f"file: {to_parquet(how)}"
         )
