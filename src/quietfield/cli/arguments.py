@@ -102,7 +102,7 @@ def domain(path: Path) -> Domain:
     from quietfield.schema import FORMAT, Schema
 
     if path.suffix.lower() in (".csv", ".parquet") and path.is_file():
-        start = f"quietfield schema {path} --out schema.json"
+        start = f"quietfield schema {path}{' --header' * (path.suffix.lower() == '.csv')} --out schema.json"
         raise FileError(f"{path} holds records, and a schema was expected; start one with: {start}.")
     content = read_json(path)
     if isinstance(content, dict) and content.get("format") == FORMAT:

@@ -4,11 +4,17 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import ibis
+import polars
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import csv
 
 from quietfield.curator.counting import count, engine, lines
+from quietfield.curator.publish import release
 from quietfield.curator.units import Rows, statistics
 from quietfield.errors import Error
 from quietfield.schema import Labels, Schema
@@ -192,6 +198,26 @@ def test_a_huge_line_is_passed_over_in_little_memory(tmp_path: Path) -> None:
     finally:
         tracemalloc.stop()
     assert lines.count_lines(path) == (1, 0, 0, 3)
+
+
+def test_no_source_lists_its_columns(tmp_path: Path) -> None:
+    """A table that was made from a file without names has somebody's record for its names."""
+    duckdb = pytest.importorskip("duckdb")
+    written(tmp_path, b"Smith,HIV+\nJones,HIV-\n", b"")
+    table = csv.read_csv(tmp_path / "rows.csv")
+    pq.write_table(table, tmp_path / "rows.parquet")
+    relation = duckdb.read_csv(str(tmp_path / "rows.csv"), header=True)
+    sources = [table, table.to_pandas(), tmp_path / "rows.parquet", relation, {"Smith": [1], "HIV+": [2]}]
+    sources += [tmp_path / "rows.csv", polars.from_arrow(table), table.to_batches()[0], ibis.memtable(table)]
+    for source in sources:
+        with pytest.raises(Error, match="no column 'a', 'b'") as refused:
+            release(source, SCHEMA, [("a", "b")], epsilon=1, unit=Rows(1), ledger=None)
+        assert "Smith" not in str(refused.value), type(source)
+        assert "HIV" not in str(refused.value), type(source)
+    spelled = pa.table({" A": ["x"], "b": [0], "Smith": [1]})
+    with pytest.raises(Error, match="no column 'a'; .* It has ' A', which is spelled otherwise") as refused:
+        release(spelled, SCHEMA, [("a", "b")], epsilon=1, unit=Rows(1), ledger=None)
+    assert "Smith" not in str(refused.value)
 
 
 @pytest.mark.parametrize("content", [b"Smith,HIV+\nJones,HIV-\n", b"Smith,Smith\n", b"Smith,\xff\n", b'Smith,"HIV\n'])

@@ -144,6 +144,41 @@ def header(path: str, how: CsvFile | None = None) -> list[str]:
     return fields
 
 
+def check_header(source: str | Path | CsvFile, header_stated: bool) -> None:
+    """Refuse to take the first line for names that may be published, unless the curator says so and it looks like it.
+
+    Nothing proves that a line holds names. A field without a letter, a number or a date shows that it hardly does.
+    """
+    how = _how(source)
+    path = files(how.path)[0]
+    if not header_stated:
+        raise FileError(
+            f"the first line of {reading.shown(path)} would be published as the names of its columns, and without a line "
+            "of names it is somebody's record. Look at that line: if it holds names, say --header; otherwise add a line "
+            "of names above it."
+        )
+    if any(_is_value(name) for name in header(path, how)):
+        raise FileError(
+            f"the first line of {reading.shown(path)} does not look like names of columns, although --header says so: an "
+            "empty field, a number or a date is among them. Add a line of names above it if it is a record; if these "
+            "are names, give each a letter, or write the schema by hand."
+        )
+
+
+def _is_value(field: str) -> bool:
+    """Whether a field is hardly the name of a column.
+
+    >>> [field for field in ("age", "2024 total", "12", "1e5", "", "2024-01-31", "31 Jan 2024") if not _is_value(field)]
+    ['age', '2024 total']
+    """
+    if not any(letter.isalpha() for letter in field) or re.match(r"\d+([-/. ])\w+\1\d+", field.strip()):
+        return True
+    try:
+        return isinstance(float(field), float)
+    except ValueError:
+        return False
+
+
 def _first_line(path: str, how: CsvFile) -> bytes:
     """The first line of a file in UTF-8, without a byte order mark."""
     first = b""
