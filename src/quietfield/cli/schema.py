@@ -28,7 +28,7 @@ def schema(
 ) -> None:
     """Start a schema from the names and types of columns. No value is looked at: the labels are for you to fill in.
 
-    A schema is published, and nothing but your word tells whether the first line of a CSV file holds names: say --header.
+    A schema is published, and only you can tell whether the first line of a CSV file holds names: then say --header.
     """
     from quietfield.cli import arguments
     from quietfield.curator.counting import columns, lines

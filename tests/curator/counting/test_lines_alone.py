@@ -215,7 +215,7 @@ def test_no_source_lists_its_columns(tmp_path: Path) -> None:
         assert "Smith" not in str(refused.value), type(source)
         assert "HIV" not in str(refused.value), type(source)
     spelled = pa.table({" A": ["x"], "b": [0], "Smith": [1]})
-    with pytest.raises(Error, match="no column 'a'; .* It has ' A', which is spelled otherwise") as refused:
+    with pytest.raises(Error, match=r"no column 'a'; .* It has ' A', which is spelled otherwise") as refused:
         release(spelled, SCHEMA, [("a", "b")], epsilon=1, unit=Rows(1), ledger=None)
     assert "Smith" not in str(refused.value)
 

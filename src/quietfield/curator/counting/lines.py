@@ -153,15 +153,15 @@ def check_header(source: str | Path | CsvFile, header_stated: bool) -> None:
     path = files(how.path)[0]
     if not header_stated:
         raise FileError(
-            f"the first line of {reading.shown(path)} would be published as the names of its columns, and without a line "
-            "of names it is somebody's record. Look at that line: if it holds names, say --header; otherwise add a line "
-            "of names above it."
+            f"the first line of {reading.shown(path)} would be published as the names of its columns, and without a "
+            "line of names it is somebody's record. Look at that line: if it holds names, say --header; otherwise add "
+            "a line of names above it."
         )
     if any(_is_value(name) for name in header(path, how)):
         raise FileError(
-            f"the first line of {reading.shown(path)} does not look like names of columns, although --header says so: an "
-            "empty field, a number or a date is among them. Add a line of names above it if it is a record; if these "
-            "are names, give each a letter, or write the schema by hand."
+            f"the first line of {reading.shown(path)} does not look like names of columns, although --header says so: "
+            "an empty field, a number or a date is among them. Add a line of names above it if it is a record; if "
+            "these are names, give each a letter, or write the schema by hand."
         )
 
 
