@@ -81,7 +81,7 @@ def test_cut_points_keep_their_digits() -> None:
 
 
 def test_a_starter_names_what_is_to_be_filled_in(tmp_path: Path) -> None:
-    made = starter([("name", "text"), ("size", "number"), ("seen", "time"), ("n", "integer")])
+    made = starter([("name", "text"), ("size", "number"), ("seen", "time"), ("n", "integer")], "the file's own types")
     (tmp_path / "schema.json").write_text(json.dumps(made))
     with pytest.raises(FileError, match="'name', 'size', 'seen', 'n'"):
         Schema.load(tmp_path / "schema.json")

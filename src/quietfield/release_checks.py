@@ -126,7 +126,7 @@ def check_sensitivity(release: "Release") -> None:
         and noisy == found.total
         and (not noisy or (total is not None and total.l1 == found.total_l1))
         and (total is None or noisy or found.known_total)
-        and claim.protects == unit.describe()
+        and claim.protects in (unit.describe(), unit.describe(lines=True))
     )
     if not holds:
         raise FileError("the promise does not hold: the sensitivity stated is not that of this unit and structure.")

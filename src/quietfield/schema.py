@@ -308,8 +308,11 @@ class Schema:
         return f"Schema({{{shown}{f', ... {len(self)} in all' if len(self) > 12 else ''}}})"
 
 
-def starter(columns: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """The JSON of a schema to fill in, from names and types alone; types are text, number, integer or time."""
+def starter(columns: Iterable[tuple[str, str]], origin: str) -> dict[str, Any]:
+    """The JSON of a schema to fill in, from names and types alone; types are text, number, integer or time.
+
+    ``origin`` says where the names are from, for whoever reads the file.
+    """
     attributes = []
     for name, kind in columns:
         if kind == "number":
@@ -319,7 +322,7 @@ def starter(columns: Iterable[tuple[str, str]]) -> dict[str, Any]:
         else:
             rule = {"kind": "labels", "labels": FILL_IN}
         attributes.append({"name": name, "column": name, **rule, "null": DROP, "unknown": DROP})
-    return {"format": FORMAT, "version": 1, "attributes": attributes, "impossible": []}
+    return {"format": FORMAT, "version": 1, "columns_from": origin, "attributes": attributes, "impossible": []}
 
 
 def _listed(rule: Sequence[Label] | int) -> Any:

@@ -44,6 +44,7 @@ class _Dates(_Attribute):
 class _Schema(_Strict):
     format: Literal["quietfield-schema"]
     version: Literal[1]
+    columns_from: StrictStr | None = None  # for people: where the names of columns were read
     attributes: list[Annotated[_Labels | _Cuts | _Dates, Field(discriminator="kind")]] = Field(min_length=1)
     impossible: list[dict[str, _Label | list[_Label]]] = []
 
@@ -51,6 +52,7 @@ class _Schema(_Strict):
 RULE_KEYS = ("labels", "cuts", "period", "start", "end")
 #: What each field holds, in words.
 FIELDS = {
+    "columns_from": "a text that says where the names of columns are from",
     "attributes": "a list of one attribute or more",
     "impossible": 'a list of combinations such as {"sex": "m", "pregnant": ["yes"]}',
     "name": "a text that is not empty",

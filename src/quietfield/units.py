@@ -43,11 +43,15 @@ class Rows:
         """Who is protected, in words."""
         return self.describe()
 
-    def describe(self) -> str:
-        """What is protected, in words."""
+    def describe(self, lines: bool = False) -> str:
+        """What is protected, in words; with ``lines``, where a row is a line of a CSV file.
+
+        >>> Rows(1).describe(lines=True)
+        'any one line of the file (a record with line breaks in it is several)'
+        """
         if self.rows == 1:
-            return "any one row"
-        return f"any one person, who is promised to have at most {self.rows} rows"
+            return "any one line of the file (a record with line breaks in it is several)" if lines else "any one row"
+        return f"any one person, who is promised to have at most {self.rows} {'lines of the file' if lines else 'rows'}"
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary for JSON."""
@@ -127,13 +131,13 @@ class Person:
         who = " and ".join(said)
         return f"any one {who}" if len(self.columns) == 1 else f"any one combination of {who}"
 
-    def describe(self) -> str:
-        """What is protected, in words."""
+    def describe(self, lines: bool = False) -> str:
+        """What is protected, in words; with ``lines``, where a row is a line of a CSV file."""
+        affirmed = ", provided that every record is one line of the file, as the curator affirms" if lines else ""
         if self.rows is not None:
-            return f"{self.who}, of whom at most {self.rows} row{'s' * (self.rows > 1)} are counted".replace(
-                "row are", "row is"
-            )
-        return f"{self.who}, all of whose rows are counted with a weight of 1/K in all"
+            counted = "1 row is" if self.rows == 1 else f"{self.rows} rows are"
+            return f"{self.who}, of whom at most {counted} counted{affirmed}"
+        return f"{self.who}, all of whose rows are counted with a weight of 1/K in all{affirmed}"
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary for JSON."""

@@ -237,7 +237,7 @@ def test_10_an_output_that_cannot_be_written(here: Path, capsys: pytest.CaptureF
         assert qf.Ledger("budget.db").spent == 0
         assert "cannot write" in mistaken(["fit", "people.qfr", "--out", out], capsys)
     assert "cannot write" in mistaken(["sample", "people.qfm", "--rows", "5", "--out", "no/p.csv"], capsys)
-    assert "cannot write" in mistaken(["schema", "people.csv", "--out", "no/s.json"], capsys)
+    assert "cannot write" in mistaken(["schema", "people.csv", "--header", "--out", "no/s.json"], capsys)
     assert "cannot make the folder" in mistaken(["export", "people.qfm", "--out", "file/tables"], capsys)
     curve = ["preview", "schema.json", "--structure", "chain", "--records", "10", "--svg"]
     assert "cannot write" in mistaken([*curve, "no/curve.svg"], capsys)
@@ -246,8 +246,8 @@ def test_10_an_output_that_cannot_be_written(here: Path, capsys: pytest.CaptureF
 def test_nothing_that_is_read_is_overwritten(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     os.symlink("people.csv", "link.csv")
     for out in ("people.csv", "./people.csv", "link.csv", str(here / "people.csv")):
-        assert "not overwritten" in mistaken(["schema", "people.csv", "--out", out, "--force"], capsys)
-        assert "not overwritten" in mistaken(["schema", "peo*.csv", "--out", out, "--force"], capsys)
+        assert "not overwritten" in mistaken(["schema", "people.csv", "--header", "--out", out, "--force"], capsys)
+        assert "not overwritten" in mistaken(["schema", "peo*.csv", "--header", "--out", out, "--force"], capsys)
     assert "which this command reads" in mistaken(["fit", "people.qfr", "--out", "people.qfr", "--force"], capsys)
     assert "is there already" in mistaken(["sample", "people.qfm", "--rows", "9", "--out", "people.csv"], capsys)
     assert ".svg" in mistaken(["compare", "people.qfm", "--svg", "people.qfm"], capsys)

@@ -40,10 +40,50 @@ def test_a_starter_is_the_same_whatever_the_records_are(tmp_path: Path, capsys: 
     shown = []
     for rows in ("", "x,1\n", 'y,"2\n"""z,3,4\n'):
         (tmp_path / "rows.csv").write_text("a,b\n" + rows)
-        assert main(["schema", str(tmp_path / "rows.csv")]) == 0
+        assert main(["schema", str(tmp_path / "rows.csv"), "--header"]) == 0
         shown.append(capsys.readouterr().out)
     assert len(set(shown)) == 1
     assert [a["name"] for a in json.loads(shown[0])["attributes"]] == ["a", "b"]
+
+
+RECORDS = ["17,SMITH,HIV", "JONES,,HIV", "SMITH,2024-01-31", "SMITH,31/1/24", "SMITH, -9 ", "SMITH,SMITH", "SMITH,1e5"]
+
+
+@pytest.mark.parametrize("record", [*RECORDS, "SMITH,HIV"])
+def test_a_record_is_not_published_as_names(record: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out, data = tmp_path / "schema.json", tmp_path / "rows.csv"
+    data.write_text(f"{record}\nMILLER,x,y\n")
+    asked = ["schema", str(data), "--out", str(out)]
+    assert main(asked) == 1
+    said = [capsys.readouterr()]
+    assert "say --header" in said[0].err
+    if record in RECORDS:  # a mistaken word is no excuse where the line shows what it is
+        assert main([*asked, "--header"]) == 1
+        said.append(capsys.readouterr())
+        assert "of names above it" in said[1].err or "its own name" in said[1].err
+    assert not out.exists()
+    assert not any(word in shown for text in said for shown in text for word in ("SMITH", "JONES", "HIV", "17", "2024"))
+    data.write_text("name,date 2024,Größe\n" + record)
+    assert main([*asked, "--header"]) == 0
+    assert json.loads(out.read_text())["columns_from"].startswith("the first line of the file, which holds names by")
+
+
+def test_whether_names_are_asked_for_does_not_depend_on_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = set()
+    for content in (b"a,b\n", b"17,SMITH\n", b"", b"\xff\n", b'"a\n'):
+        (tmp_path / "rows.csv").write_bytes(content)
+        assert main(["schema", str(tmp_path / "rows.csv")]) == 1
+        shown.add(capsys.readouterr().err)
+    assert len(shown) == 1
+
+
+def test_a_header_is_for_lines(records: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", str(records), "--header"]) == 1
+    assert "--header is for CSV files" in capsys.readouterr().err
+    assert main(["schema", str(records)]) == 0
+    assert json.loads(capsys.readouterr().out)["columns_from"] == "the file's own types"
 
 
 def test_a_check_is_marked_and_writes_no_file(records: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -92,7 +132,7 @@ def test_a_damaged_file_is_told_in_a_sentence(
     out = str(tmp_path / "rows.qfr")
     release = ["release", str(data), "--schema", str(schema), "--structure", "chain", "--epsilon", "1"]
     release += ["--unit", "rows:1", "--no-ledger", "--out", out]
-    for asked in (["check", str(data), str(schema)], release, ["schema", str(data)]):
+    for asked in (["check", str(data), str(schema)], release, ["schema", str(data), "--header"]):
         code, shown = main(asked), capsys.readouterr().err
         if code:
             assert "unforeseen" not in shown

@@ -139,8 +139,12 @@ def test_scores_of_persons_are_charged_to_their_ledger(files, people, capsys):
     ledger = qf.Ledger.create(files / "p.db", epsilon=1, unit=qf.Person("who", rows=1))
     model, schema, data, book = (str(files / name) for name in ("model.qfm", "schema.json", "persons.csv", "p.db"))
     asked = ["evaluate", model, "--records", data, "--schema", schema, "--epsilon", "0.5", "--ledger", book]
-    assert main([*asked, "--unit", "person:who:2"]) == 0
-    assert "any one 'who', of whom at most 2 rows are counted" in capsys.readouterr().out
+    assert main([*asked, "--unit", "person:who:2"]) == 1
+    assert "--one-line-per-record" in capsys.readouterr().err
+    assert ledger.spent == 0
+    assert main([*asked, "--unit", "person:who:2", "--one-line-per-record"]) == 0
+    shown = capsys.readouterr().out
+    assert "any one 'who', of whom at most 2 rows are counted, provided that every record is one line" in shown
     assert float(ledger.spent) == 0.5
     assert main([*asked, "--unit", "rows:1"]) == 1
     assert main([*asked, "--unit", "person:who:normalise"]) == 1
@@ -172,7 +176,12 @@ def test_the_ledger_pays_first_and_mistakes_cost_nothing(files, people):
         (people.codes, {"clip": (0, 1)}, "clip is an interval"),
         (people.codes, {"unit": qf.Person("a", rows=1)}, "no column that names persons"),
         (files / "people.csv", {"unit": qf.Person("a", normalise=True)}, r"Person\('a', rows=k\)"),
-        (files / "people.csv", {"unit": qf.Person("who", rows=1)}, "has no column 'who'"),
+        (files / "people.csv", {"unit": qf.Person("who", rows=1)}, "line by line"),
+        (
+            qf.CsvFile(files / "people.csv", one_line_per_record=True),
+            {"unit": qf.Person("who", rows=1)},
+            "has no column 'who'",
+        ),
         (files / "people.csv", {"unit": "rows:1"}, "a unit is Rows"),
         (people.codes, {"epsilon": 0}, "greater than 0"),
         (people.codes, {"noise": "gaussian"}, "needs a delta"),

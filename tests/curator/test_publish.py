@@ -508,7 +508,8 @@ def test_data_that_are_not_there_or_lack_a_column_cost_nothing(tmp_path, ledger)
     person = Ledger.create(tmp_path / "p.db", epsilon=1, unit=visits.unit)
     (tmp_path / "log.csv").write_text("user,place\n1,hall\n")
     lacking = {"user": ["1"], "place": ["hall"]}
-    for log in (tmp_path / "gone.csv", tmp_path / "log.csv", lacking, pd.DataFrame(lacking)):
+    affirmed = qf.CsvFile(tmp_path / "log.csv", one_line_per_record=True)
+    for log in (tmp_path / "gone.csv", affirmed, lacking, pd.DataFrame(lacking)):
         with pytest.raises(Error, match=r"no file|no column 'seen'"):
             qf.release(visits.log(log), visits.schema, visits.structure, epsilon=1, unit=visits.unit, ledger=person)
     with pytest.raises(Error, match="these sequences are made for"):

@@ -42,10 +42,17 @@ def unit(text: str) -> "Unit":
     )
 
 
-def records(path: Path | str, values: str = "codes", delimiter: str | None = None, encoding: str | None = None) -> Any:
+def records(
+    path: Path | str,
+    values: str = "codes",
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    one_line_per_record: bool = False,
+) -> Any:
     """The records of a file or a pattern. Of SPSS and Stata files the codes are read, or the labels that they have.
 
-    A delimiter makes it a CSV file, whatever its name; an encoding is for CSV, SPSS, Stata and SAS files.
+    A delimiter makes it a CSV file, whatever its name, and so does the word that every record is one line; an encoding
+    is for CSV, SPSS, Stata and SAS files.
     """
     from quietfield.cli.outputs import check_named
     from quietfield.curator.counting.csvfiles import CsvFile
@@ -55,24 +62,33 @@ def records(path: Path | str, values: str = "codes", delimiter: str | None = Non
     if values not in ("codes", "labels"):
         raise Error(f"--values is codes or labels, not {values!r}.")
     if is_statfile(path):
-        if delimiter is not None:
-            raise Error(f"--delimiter is for CSV files, which {str(path)!r} is not.")
+        if delimiter is not None or one_line_per_record:
+            said = "--delimiter" if delimiter is not None else "--one-line-per-record"
+            raise Error(f"{said} is for CSV files, which {str(path)!r} is not.")
         return StatFile(path, values, encoding)  # type: ignore[arg-type]  # checked above
     if values == "labels":
         raise Error(f"--values labels is for files of SPSS and Stata, which {str(path)!r} is not.")
-    if delimiter is None and encoding is None:
+    if delimiter is None and encoding is None and not one_line_per_record:
         return path
     if Path(path).suffix.lower() in (".parquet", ".pq"):
-        raise Error(f"--delimiter and --encoding are for files of text, which {str(path)!r} is not.")
-    return CsvFile(path, {"tab": "\t", "\\t": "\t"}.get(delimiter or "", delimiter), encoding or "utf-8")
+        raise Error(
+            f"--delimiter, --encoding and --one-line-per-record are for files of text, which {str(path)!r} is not."
+        )
+    sign = {"tab": "\t", "\\t": "\t"}.get(delimiter or "", delimiter)
+    return CsvFile(path, sign, encoding or "utf-8", one_line_per_record)
 
 
-def optional_records(path: str | None, values: str, delimiter: str | None, encoding: str | None) -> Any:
+def optional_records(
+    path: str | None, values: str, delimiter: str | None, encoding: str | None, one_line_per_record: bool = False
+) -> Any:
     """The same where records need not be named; what says how to read them goes with them."""
     if path is not None:
-        return records(path, values, delimiter, encoding)
-    if values != "codes" or delimiter is not None or encoding is not None:
-        raise Error("--values, --delimiter and --encoding say how records are read: they go with --records.")
+        return records(path, values, delimiter, encoding, one_line_per_record)
+    if values != "codes" or delimiter is not None or encoding is not None or one_line_per_record:
+        raise Error(
+            "--values, --delimiter, --encoding and --one-line-per-record say how records are read: they go with "
+            "--records."
+        )
     return None
 
 
@@ -88,7 +104,7 @@ def domain(path: Path) -> Domain:
     from quietfield.schema import FORMAT, Schema
 
     if path.suffix.lower() in (".csv", ".parquet") and path.is_file():
-        start = f"quietfield schema {path} --out schema.json"
+        start = f"quietfield schema {path}{' --header' * (path.suffix.lower() == '.csv')} --out schema.json"
         raise FileError(f"{path} holds records, and a schema was expected; start one with: {start}.")
     content = read_json(path)
     if isinstance(content, dict) and content.get("format") == FORMAT:

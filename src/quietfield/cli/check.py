@@ -32,7 +32,7 @@ def check(
     known = Schema.load(schema)
     records = arguments.records(data, values, delimiter, encoding)
     found = look(records, known, common)
-    broken, foreign, every = lines.broken(records) if lines.is_lines(records) else (0, 0, 0)
+    broken, foreign, odd, every = lines.count_lines(records) if lines.is_lines(records) else (0, 0, 0, 0)
     if as_json:
         rows = [
             {
@@ -47,7 +47,13 @@ def check(
         ]
         typer.echo(
             json.dumps(
-                {"warning": WARNING, "attributes": rows, "broken_lines": broken, "not_in_encoding": foreign},
+                {
+                    "warning": WARNING,
+                    "attributes": rows,
+                    "broken_lines": broken,
+                    "not_in_encoding": foreign,
+                    "odd_quotes": odd,
+                },
                 indent=2,
                 ensure_ascii=False,
             )
@@ -63,6 +69,12 @@ def check(
         typer.echo(
             f"{foreign:,} of them {'is' if foreign == 1 else 'are'} not {encoding or 'UTF-8'}: name the encoding of "
             "the file, such as --encoding cp1252."
+        )
+    if odd:
+        typer.echo(
+            f"{odd:,} of {many(every, 'line')} {'holds' if odd == 1 else 'hold'} an odd number of quotes: a text with "
+            "line breaks in it, whose lines may be rows under other ids, or a stray quote. If texts have line breaks, "
+            f"do not say --one-line-per-record; convert the file to Parquet: {lines.to_parquet(records)}"
         )
     width = max(len(item.attribute) for item in found)
     for item in found:

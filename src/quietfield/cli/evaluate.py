@@ -28,6 +28,10 @@ def evaluate(
     values: Annotated[str, typer.Option(help="Of SPSS and Stata files, read codes or labels.")] = "codes",
     delimiter: Annotated[str | None, typer.Option(help="Of CSV files, what separates fields: ';', '|' or tab.")] = None,
     encoding: Annotated[str | None, typer.Option(help="Of texts that are not UTF-8, such as cp1252 or utf-16.")] = None,
+    one_line_per_record: Annotated[
+        bool,
+        typer.Option("--one-line-per-record", help="Affirm that every record of a CSV file is one line; for persons."),
+    ] = False,
     not_private: Annotated[
         bool, typer.Option("--not-private", help="Show exact results, for the curator's eyes only.")
     ] = False,
@@ -57,7 +61,7 @@ def evaluate(
         raise Error("say what to evaluate against: exactly one of --truth, --release and --records.")
     if records is None and (not_private or epsilon is not None or schema is not None):
         raise Error("--schema, --not-private and --epsilon go with --records.")
-    source = arguments.optional_records(records, values, delimiter, encoding)
+    source = arguments.optional_records(records, values, delimiter, encoding, one_line_per_record)
     asked = load(model)
     if truth is not None:
         content, lines = _against_truth(asked, load(truth))

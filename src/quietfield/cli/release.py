@@ -55,6 +55,10 @@ def release(
     values: Annotated[str, typer.Option(help="Of SPSS and Stata files, read codes or labels.")] = "codes",
     delimiter: Annotated[str | None, typer.Option(help="Of CSV files, what separates fields: ';', '|' or tab.")] = None,
     encoding: Annotated[str | None, typer.Option(help="Of texts that are not UTF-8, such as cp1252 or utf-16.")] = None,
+    one_line_per_record: Annotated[
+        bool,
+        typer.Option("--one-line-per-record", help="Affirm that every record of a CSV file is one line; for persons."),
+    ] = False,
     key: Annotated[Path | None, typer.Option(help="A private key (PEM) that signs the release.")] = None,
     config: Annotated[
         Path | None,
@@ -98,12 +102,14 @@ def release(
         "weights": arguments.weights(weights),
         "noise": noise,
     }
-    records = arguments.records(data, values, delimiter, encoding)
+    records = arguments.records(data, values, delimiter, encoding, one_line_per_record)
     check_there(records)
     cliques = arguments.structure(structure, known.domain)
     signer = None if key is None else load_private(key)
     prepared = publish.prepare(known, cliques, **asked)
     lines.check_neighbours(records, prepared.statistics)
+    lines.check_unit(records, prepared.unit)
+    protects = lines.describe_unit(records, prepared.unit)
     arguments.warn(*prepared.warnings)
     book = None if ledger is None else Ledger(ledger)
     if out is not None:
@@ -115,8 +121,8 @@ def release(
             ]  # SQLite's
         outputs.check(out, "release", force, [data, *map(Path, glob(str(data), recursive=True)), *reads])
     if dry_run:
-        planned = _planned(prepared, book, neighbours)
-        _show(summaries.of_plan(prepared, book) if as_json else planned, as_json)
+        planned = _planned(prepared, book, neighbours, protects)
+        _show(summaries.of_plan(prepared, book, protects) if as_json else planned, as_json)
         return
     if out is None:
         raise Error("say where the release goes: --out FILE.")
@@ -188,7 +194,7 @@ def _written(found: "Release", out: Path, signer: "Ed25519PrivateKey | None", fo
     return loaded
 
 
-def _planned(prepared: "Prepared", book: "Ledger | None", neighbours: str) -> dict[str, Any]:
+def _planned(prepared: "Prepared", book: "Ledger | None", neighbours: str, protects: str) -> dict[str, Any]:
     from quietfield.accounting import shown
     from quietfield.curator.counting import spilling
     from quietfield.curator.units import Person
@@ -209,7 +215,7 @@ def _planned(prepared: "Prepared", book: "Ledger | None", neighbours: str) -> di
         "promise": f"epsilon {shown(plan.epsilon)}"
         + (f", delta {shown(plan.delta)}" if plan.delta is not None else ""),
         "sensitivity": f"L1 {shown(counted.l1)}, squared L2 {shown(counted.l2_squared)}",
-        "protects": prepared.unit.describe(),
+        "protects": protects,
         **({"disk": spilling.note()} if isinstance(prepared.unit, Person) else {}),
         **paid,
     }

@@ -10,7 +10,7 @@ import typer
 app = typer.Typer()
 
 
-@app.command(epilog="Example: quietfield schema visits.parquet --out schema.json")
+@app.command(epilog="Example: quietfield schema visits.csv --header --out schema.json")
 def schema(
     data: Annotated[
         str, typer.Argument(help="The records: a CSV, Parquet, SPSS, Stata or SAS file, or a pattern 'visits-*.csv'.")
@@ -18,6 +18,9 @@ def schema(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The schema file to write; without it, it is shown.")
     ] = None,
+    header: Annotated[
+        bool, typer.Option("--header", help="Affirm that the first line of a CSV file holds names, and is no record.")
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
     values: Annotated[str, typer.Option(help="Of SPSS and Stata files, read codes or labels.")] = "codes",
     delimiter: Annotated[str | None, typer.Option(help="Of CSV files, what separates fields: ';', '|' or tab.")] = None,
@@ -25,18 +28,26 @@ def schema(
 ) -> None:
     """Start a schema from the names and types of columns. No value is looked at: the labels are for you to fill in.
 
-    The first line of a CSV file is taken for the names: add one if it is missing.
+    A schema is published, and only you can tell whether the first line of a CSV file holds names: then say --header.
     """
     from quietfield.cli import arguments
     from quietfield.curator.counting import columns, lines
-    from quietfield.errors import FileError
+    from quietfield.errors import Error, FileError
     from quietfield.files import write_atomically
     from quietfield.schema import FILL_IN, starter
 
     kinds = {"date": "time", "time": "time", "number": "number", "integer": "integer"}
     records = arguments.records(data, values, delimiter, encoding)
-    made = starter((name, kinds.get(kind, "text")) for name, kind in columns(records).items())
-    if lines.is_lines(records):
+    is_lines = lines.is_lines(records)
+    if is_lines:
+        lines.check_header(records, header)
+    elif header:
+        raise Error(f"--header is for CSV files, which {data!r} is not.")
+    origin = (
+        "the first line of the file, which holds names by the curator's word" if is_lines else "the file's own types"
+    )
+    made = starter(((name, kinds.get(kind, "text")) for name, kind in columns(records).items()), origin)
+    if is_lines:
         arguments.warn(lines.one_column(records))
     text = json.dumps(made, indent=2, ensure_ascii=False) + "\n"
     if out is None:

@@ -48,7 +48,7 @@ def of_promise(release: "Release") -> dict[str, Any]:
     return {"id": release.id, **promised, **said}
 
 
-def of_plan(prepared: "Prepared", book: "Ledger | None") -> dict[str, Any]:
+def of_plan(prepared: "Prepared", book: "Ledger | None", protects: str) -> dict[str, Any]:
     """A dry run: what would be released, and what would be paid."""
     plan, counted = prepared.plan, prepared.statistics
     account = None
@@ -70,7 +70,7 @@ def of_plan(prepared: "Prepared", book: "Ledger | None") -> dict[str, Any]:
         **_promise(plan.epsilon, plan.delta, plan.rho, counted.l1, counted.l2_squared),
         "neighbours": counted.neighbours,
         "unit": prepared.unit.to_json(),
-        "protects": prepared.unit.describe(),
+        "protects": protects,
         "tables": [_table(table.cliques, prod(table.shape), noise) for table, noise in tables],
         "total": {
             "public": counted.known_total,

@@ -20,7 +20,7 @@ import numpy as np
 
 from quietfield import accounting
 from quietfield.curator import WARNING, mechanism
-from quietfield.curator.counting import count, engine, in_database
+from quietfield.curator.counting import count, engine, in_database, lines
 from quietfield.curator.counting.arrays import ArrayEngine
 from quietfield.curator.counting.checks import check_columns
 from quietfield.curator.ledger import Ledger, now
@@ -221,6 +221,7 @@ def private_score(
     if book is not None and not isinstance(book, Ledger):
         raise Error(f"ledger is a path, a Ledger or None, not a {type(book).__name__}.")
     read = _reader(source, schema, unit)
+    protects = lines.describe_unit(source, unit)
     name, started = secrets.token_hex(16), now()
     if book is not None:  # before any record is read: whether that fails may depend on one
         price: dict[str, Any] = {"epsilon": plan.epsilon, "delta": plan.delta, "rho": plan.rho, "unit": unit}
@@ -237,7 +238,7 @@ def private_score(
     std = (high - low) * sqrt(spread[0] ** 2 + (share * spread[1]) ** 2) / (total / GRID)
     mean = low + (high - low) * min(max(share, 0.0), 1.0)
     paid = None if book is None else book.id
-    return PrivateScore(mean, std, total / GRID, low, high, plan.epsilon, plan.delta, unit.describe(), paid)
+    return PrivateScore(mean, std, total / GRID, low, high, plan.epsilon, plan.delta, protects, paid)
 
 
 def _counted_cliques(model: Model) -> list[Clique]:
@@ -303,6 +304,7 @@ def _reader(source: Any, schema: Schema, unit: Unit) -> Callable[[], np.ndarray]
         raise Error("a score is of records, and a log of sequences has none; write its segments to a file first.")
     if in_database(source):
         raise Error("a score reads records within this process, and a database keeps them; write them to a file first.")
+    lines.check_unit(source, unit)
     check_columns(source, [*(schema.column(name) for name in schema), *(person.columns if person is not None else ())])
     return lambda: engine(source).codes(schema, person)  # type: ignore[attr-defined]  # the engine of all that is left
 

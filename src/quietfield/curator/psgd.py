@@ -230,16 +230,19 @@ def reading(domain: Domain, records: Any) -> Callable[[], Any]:
     """
     import numpy as np
 
+    from quietfield.curator.counting import engine, in_database
+    from quietfield.curator.counting.csvfiles import CsvFile
+    from quietfield.curator.counting.statfiles import StatFile
+
     if isinstance(records, np.ndarray):
         if records.ndim != 2 or records.shape[1] != len(domain) or records.dtype.kind not in "iu":
             raise Error(f"records as an array are whole numbers of shape (records, {len(domain)}): codes by attribute.")
         return lambda: records[((records >= 0) & (records < np.array(domain.shape))).all(axis=1)]
-    if isinstance(records, str | Path | list | tuple):
+    if isinstance(records, str | Path | list | tuple | CsvFile | StatFile):
         raise Error(
             f"records are an array of whole numbers, a mapping of columns or a frame, not a {type(records).__name__}; "
             "make an array of rows of codes with np.array(rows)."
         )
-    from quietfield.curator.counting import engine, in_database
     from quietfield.frames import Frame
     from quietfield.schema import Labels, Schema
 

@@ -145,7 +145,8 @@ def carried_out(source: Any, prepared: Prepared, book: Ledger | None, *, progres
     }
 
     _check_source(source, prepared)
-    notes = [lines.NOTE] if lines.is_lines(source) else []  # now: once it is paid, nothing else is to fail
+    # Now: once it is paid, nothing else is to fail.
+    notes, protects = lines.notes(source), lines.describe_unit(source, unit)
     name, started = secrets.token_hex(16), now()
     paid = None
     if book is not None:
@@ -159,7 +160,7 @@ def carried_out(source: Any, prepared: Prepared, book: Ledger | None, *, progres
             raise
         failure = type(error)(f"{error} {STANDS}")
         raise failure from None
-    return _noised(prepared, counts.tables, counts.total, name, started, paid, notes)
+    return _noised(prepared, counts.tables, counts.total, name, started, paid, protects, notes)
 
 
 def _check_source(source: Any, prepared: Prepared) -> None:
@@ -173,6 +174,7 @@ def _check_source(source: Any, prepared: Prepared) -> None:
         ArrayEngine(source).check(prepared.schema, prepared.unit)
         return
     lines.check_neighbours(source, prepared.statistics)
+    lines.check_unit(source, prepared.unit)
     if isinstance(source, Log):
         check_columns(source, source.sequences.checked(prepared.unit).columns)
         return
@@ -200,7 +202,8 @@ def _noised(
     name: str,
     started: str,
     paid: Payment | None,
-    notes: Iterable[str] = (),
+    protects: str,
+    notes: Iterable[str],
 ) -> Release:
     """The release of some counts: from here on nothing but noisy or public numbers is kept."""
     from quietfield import __version__
@@ -231,7 +234,7 @@ def _noised(
         l1=counted.l1,
         l2_squared=counted.l2_squared,
         unit=unit.to_json(),
-        protects=unit.describe(),
+        protects=protects,
         neighbours=counted.neighbours,
     )
     return Release(

@@ -4,9 +4,14 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import ibis
+import polars
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import csv
 
 from quietfield.curator.counting import count, engine, lines
 from quietfield.curator.publish import release
@@ -85,6 +90,8 @@ PIECE = st.sampled_from(
         b"\x1a",
         b"\\",
         b"'",
+        *(sign.encode() for sign in "\v\f\x1c\x85\u2028\u2029"),  # where some readers end a line
+        b"\x85",
     ]
 )
 LINE = st.lists(PIECE, max_size=9).map(b"".join) | st.sampled_from([b"x,0", b"y,1", b'"x",1', b'"y","0"', b'x","y'])
@@ -151,10 +158,11 @@ def test_a_value_with_line_breaks_is_one_record_for_each_well_formed_line(tmp_pa
     assert tables(path) == [[2, 1, 0, 0], [2, 1, 0, 0]]
 
 
-def test_a_release_notes_that_a_row_is_a_line(tmp_path: Path) -> None:
-    asked: dict[str, Any] = {"epsilon": 1, "unit": Rows(1), "ledger": None}
-    assert lines.NOTE in release(written(tmp_path, b"x,0\n"), SCHEMA, [("a", "b")], **asked).notes
-    assert lines.NOTE not in release({"a": ["x"], "b": [0]}, SCHEMA, [("a", "b")], **asked).notes
+def test_each_of_several_files_ends_its_last_line_and_begins_with_names(tmp_path: Path) -> None:
+    marked = b"\xef\xbb\xbf"
+    for i, content in enumerate((b"a,b\nx,0", marked + b"b,a\r\n0,x\r\n1,y", b"a,b", marked + b"a,b\nx,1\ny,0")):
+        (tmp_path / f"part{i}.csv").write_bytes(content)
+    assert tables(tmp_path / "part*.csv") == [[3, 2, 0, 0], [3, 2, 0, 0]]
 
 
 def test_a_public_number_of_records_is_not_taken_from_lines(tmp_path: Path) -> None:
@@ -172,8 +180,8 @@ def test_a_total_alone_is_counted(tmp_path: Path) -> None:
 
 
 def test_broken_lines_are_told_to_the_curator(tmp_path: Path) -> None:
-    assert lines.broken(written(tmp_path, b'x,0\n\n"x,0\ny,1,2\n\r\ny,1\r\n')) == (2, 0, 4)
-    assert lines.broken(written(tmp_path, b"x,0\n\xe9,0\ny,1,2\n\xff\r\ny,1\r\n")) == (3, 2, 5)
+    assert lines.count_lines(written(tmp_path, b'x,0\n\n"x,0\ny,1,2\n\r\ny,1\r\n')) == (2, 0, 1, 4)
+    assert lines.count_lines(written(tmp_path, b"x,0\n\xe9,0\ny,1,2\n\xff\r\ny,1\r\n")) == (3, 2, 0, 5)
 
 
 def test_a_huge_line_is_passed_over_in_little_memory(tmp_path: Path) -> None:
@@ -189,7 +197,27 @@ def test_a_huge_line_is_passed_over_in_little_memory(tmp_path: Path) -> None:
         assert tracemalloc.get_traced_memory()[1] < 4 * lines.LONGEST
     finally:
         tracemalloc.stop()
-    assert lines.broken(path) == (1, 0, 3)
+    assert lines.count_lines(path) == (1, 0, 0, 3)
+
+
+def test_no_source_lists_its_columns(tmp_path: Path) -> None:
+    """A table that was made from a file without names has somebody's record for its names."""
+    duckdb = pytest.importorskip("duckdb")
+    written(tmp_path, b"Smith,HIV+\nJones,HIV-\n", b"")
+    table = csv.read_csv(tmp_path / "rows.csv")
+    pq.write_table(table, tmp_path / "rows.parquet")
+    relation = duckdb.read_csv(str(tmp_path / "rows.csv"), header=True)
+    sources = [table, table.to_pandas(), tmp_path / "rows.parquet", relation, {"Smith": [1], "HIV+": [2]}]
+    sources += [tmp_path / "rows.csv", polars.from_arrow(table), table.to_batches()[0], ibis.memtable(table)]
+    for source in sources:
+        with pytest.raises(Error, match="no column 'a', 'b'") as refused:
+            release(source, SCHEMA, [("a", "b")], epsilon=1, unit=Rows(1), ledger=None)
+        assert "Smith" not in str(refused.value), type(source)
+        assert "HIV" not in str(refused.value), type(source)
+    spelled = pa.table({" A": ["x"], "b": [0], "Smith": [1]})
+    with pytest.raises(Error, match=r"no column 'a'; .* It has ' A', which is spelled otherwise") as refused:
+        release(spelled, SCHEMA, [("a", "b")], epsilon=1, unit=Rows(1), ledger=None)
+    assert "Smith" not in str(refused.value)
 
 
 @pytest.mark.parametrize("content", [b"Smith,HIV+\nJones,HIV-\n", b"Smith,Smith\n", b"Smith,\xff\n", b'Smith,"HIV\n'])

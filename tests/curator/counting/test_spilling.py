@@ -95,5 +95,5 @@ def test_the_plan_says_that_persons_may_go_to_disk(
     given = {"schema": "schema.json", "structure": "cliques.json", "out": "out.qfr"}
     paths = [part for name, file in given.items() for part in (f"--{name}", str(temporary / file))]
     asked = ["release", str(temporary / "rows.csv"), *paths, "--epsilon", "1", "--unit", unit, "--no-ledger"]
-    assert main([*asked, "--dry-run"]) == 0
+    assert main([*asked, "--one-line-per-record", "--dry-run"]) == 0
     assert (spilling.note() in capsys.readouterr().out) == told

@@ -1,8 +1,12 @@
 """Files of SPSS, Stata and SAS are counted as the same records in CSV are, and tell as little."""
 
+import contextlib
 import datetime
+import io
+import struct
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,6 +21,7 @@ from quietfield.curator.counting import columns, count, statfiles
 from quietfield.curator.counting.looking import look
 from quietfield.curator.counting.statfiles import StatFile
 from quietfield.curator.units import Person, Rows, Unit, statistics
+from quietfield.errors import FileError
 from quietfield.structures import Structure
 
 pyreadstat = pytest.importorskip("pyreadstat")
@@ -273,6 +278,138 @@ def test_names_and_texts_of_old_and_new_encodings(tmp_path: Path) -> None:
     assert counted(StatFile(spoken, encoding="cp1252"), qf.Schema({"g": ["gros", "süßt"]})) == [2, 1, 1]
     with pytest.raises(qf.Error, match="there is no encoding 'hex'"):
         StatFile(spoken, encoding="hex")
+
+
+def without_records(content: bytes, *subtypes: int) -> bytes:
+    """An SPSS file without some extension records of its dictionary, cut out byte by byte."""
+    for subtype in subtypes:
+        start = content.index(struct.pack("<ii", 7, subtype))
+        size, many = struct.unpack_from("<ii", content, start + 8)
+        content = content[:start] + content[start + 16 + size * many :]
+    return content
+
+
+def without_encoding(folder: Path, text: bytes = b"") -> Path:
+    """An SPSS file that declares no encoding, in which one person's free text is as given."""
+    frame = pd.DataFrame({"s": ["é"] * 3 + ["x"], "t": ["A" * 40] * 3 + ["B" * 40]})
+    pyreadstat.write_sav(frame, folder / "people.sav", row_compress=False)
+    content = without_records((folder / "people.sav").read_bytes(), 20, 3)
+    (folder / "people.sav").write_bytes(content.replace(b"B" * 40, text.ljust(40)))
+    return folder / "people.sav"
+
+
+TEXTS = [b"", *(struct.pack("<iiii", 7, 20, 1, len(name)) + name for name in (b"cp1252", b"utf-8", b"HIV-SMITH"))]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_no_record_chooses_or_names_the_encoding(
+    text: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = without_encoding(tmp_path, text)
+    schema = qf.Schema({"s": qf.Labels(["é", "x"], unknown="other")})
+    ledger = qf.Ledger.create(tmp_path / "budget.db", epsilon=1, unit=ROW)
+    with pytest.raises(FileError, match=r"does not say in which encoding") as refused:
+        qf.release(file, schema, [("s",)], epsilon=1, unit=ROW, ledger=ledger)
+    assert ledger.spent == 0
+    assert "SMITH" not in str(refused.value)
+    assert str(refused.value).count("cp1252") == 3
+    assert counted(StatFile(file, encoding="utf-8"), schema) == [4, 3, 1, 0]
+    schema.save(tmp_path / "schema.json")
+    said = ["release", str(file), "--schema", str(tmp_path / "schema.json"), "--structure", '[["s"]]', "--epsilon", "1"]
+    said += ["--unit", "rows:1", "--no-ledger", "--out", str(tmp_path / "people.qfr")]
+    assert main(said) == 1
+    assert "--encoding" in capsys.readouterr().err
+    assert main([*said, "--encoding", "utf-8"]) == 0
+
+
+def test_a_declared_encoding_stands_whatever_the_records_say(tmp_path: Path) -> None:
+    schema = qf.Schema({"s": qf.Labels(["é", "x"], unknown="other")})
+    frame = pd.DataFrame({"s": ["é"] * 3 + ["x"], "t": ["A" * 40] * 3 + ["B" * 40]})
+    for removed in ([], [20], [3]):  # either of the two records that tell it will do
+        pyreadstat.write_sav(frame, tmp_path / "people.sav", row_compress=False)
+        content = without_records((tmp_path / "people.sav").read_bytes(), *removed)
+        (tmp_path / "people.sav").write_bytes(content.replace(b"B" * 40, TEXTS[1].ljust(40)))
+        assert counted(tmp_path / "people.sav", schema) == [4, 3, 1, 0], removed
+
+
+def test_the_whole_dictionary_is_walked(tmp_path: Path) -> None:
+    """Past labels of variables and values, missing values, lines of notes and long names, in both kinds of file."""
+    frame = pd.DataFrame({"sex": [1.0, 2.0], "Größe": ["süß", "groß"], "long": ["x" * 700, "y"]})
+    described: dict[str, Any] = {
+        "column_labels": ["s" * 7, "größer", "x" * 250],
+        "variable_value_labels": {"sex": {i: "v" * i for i in range(1, 60)}, "Größe": {"süß": "sweet"}},
+        "missing_ranges": {"sex": [9.0, {"lo": 3, "hi": 5}]},
+        "note": ["a line of notes" * 5] * 3,
+    }
+    for name in ("a.sav", "b.zsav"):
+        file = write(frame, tmp_path / name, **described)
+        assert counted(file, qf.Schema({"Größe": ["groß", "süß"]})) == [2, 1, 1]
+        assert statfiles._declared_encoding(str(file)) == "UTF-8"
+
+
+def test_a_dictionary_in_the_other_order_of_bytes() -> None:
+    start = b"$FL2".ljust(64) + struct.pack(">i", 2) + bytes(108)
+    variable = struct.pack(">iiiiii8s", 2, 0, 1, -2, 0, 0, b"AGE") + struct.pack(">i8s", 5, b"label") + bytes(16)
+    labels = struct.pack(">ii", 3, 2) + (struct.pack(">dB", 1, 3) + b"one".ljust(7)) * 2 + struct.pack(">iii", 4, 1, 1)
+    notes = struct.pack(">ii", 6, 2) + bytes(160)
+    page = struct.pack(">iiii", 7, 3, 4, 8) + struct.pack(">8i", *range(7), 1251)
+    name = struct.pack(">iiii", 7, 20, 1, 12) + b"windows-1252"
+    end = struct.pack(">ii", 999, 0)
+    for extra, expected in ((page + name, "windows-1252"), (page, "cp1251"), (b"", None)):
+        whole = start + variable + labels + notes + extra + end
+        assert statfiles._spss_encoding(io.BytesIO(whole + name), "a.sav") == expected
+        for cut in range(len(whole) - 4):
+            with pytest.raises(FileError, match="cannot be read"):
+                statfiles._spss_encoding(io.BytesIO(whole[:cut]), "a.sav")
+
+
+@settings(max_examples=150, deadline=None)
+@given(changes=st.lists(st.tuples(st.integers(0, 800), st.binary(min_size=1, max_size=4)), min_size=1, max_size=4))
+def test_a_hostile_dictionary_is_refused_in_our_words(
+    changes: list[tuple[int, bytes]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("files")
+    content = bytearray(write(PEOPLE, folder / "people.sav", variable_value_labels=LABELS).read_bytes())
+    for place, made in changes:
+        content[place : place + len(made)] = made
+    (folder / "people.sav").write_bytes(bytes(content))
+    with contextlib.suppress(qf.Error):
+        statfiles.dictionary(StatFile(folder / "people.sav"), str(folder / "people.sav"))
+
+
+@pytest.mark.parametrize("claimed", [2**31 - 1, -1])
+def test_a_dictionary_that_claims_to_be_huge_is_not_read_into_memory(
+    claimed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(statfiles, "LONGEST_DICTIONARY", 2**16)
+    content = write(PEOPLE, tmp_path / "people.sav", variable_value_labels=LABELS).read_bytes()
+    for kind in (3, 6, 7):
+        start = content[:176] + struct.pack("<iiii", kind, claimed, 1, claimed)
+        (tmp_path / "people.sav").write_bytes(start + bytes(2**18))
+        with pytest.raises(FileError, match="cannot be read"):
+            statfiles._declared_encoding(str(tmp_path / "people.sav"))
+
+
+def test_an_unknown_encoding_of_sas_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "people.sas7bdat").write_bytes(b"")
+    for told in (None, "HIV-SMITH"):
+        monkeypatch.setattr(statfiles, "_read", lambda *_, told=told, **__: (None, SimpleNamespace(file_encoding=told)))
+        with pytest.raises(FileError, match="does not say in which encoding") as refused:
+            columns(tmp_path / "people.sas7bdat")
+        assert "SMITH" not in str(refused.value)
+
+
+def test_names_that_no_encoding_has_are_no_names(tmp_path: Path) -> None:
+    """That a name is not in the encoding is public: it is refused before the charge and not after it."""
+    file = write(pd.DataFrame({"Größe": ["a"], "b": ["x"]}), tmp_path / "people.dta", version=15)
+    ledger = qf.Ledger.create(tmp_path / "budget.db", epsilon=1, unit=ROW)
+    asked: dict[str, Any] = {"epsilon": 1, "unit": ROW, "ledger": ledger}
+    with pytest.raises(qf.Error, match="no column 'Größe'"):
+        qf.release(StatFile(file, encoding="ascii"), qf.Schema({"Größe": ["a"]}), [("Größe",)], **asked)
+    assert ledger.spent == 0
+    qf.release(StatFile(file, encoding="ascii"), qf.Schema({"b": ["x"]}), [("b",)], **asked)
+    alone = statistics(Structure(()), qf.Schema({"b": ["x"]}).domain, ROW)  # the first column shows how many there are
+    assert count(StatFile(file, encoding="ascii"), qf.Schema({"b": ["x"]}), alone, ROW).total == 1
 
 
 def test_the_command_line_reads_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

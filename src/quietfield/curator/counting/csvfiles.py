@@ -50,14 +50,17 @@ class CsvFile:
 
     ``delimiter`` separates the fields; without it the name decides: a tab for .tsv and .tab, otherwise a comma.
     ``encoding`` is that of the texts: utf-8, utf-16, or one such as latin-1, cp1252 or shift_jis.
+    ``one_line_per_record`` is the curator's word that no record has a line break in it, not even inside quotes. Units
+    of persons need it: the lines of such a record would be rows of their own, under any id. A release notes it.
 
     >>> CsvFile("visits.csv", delimiter=";", encoding="latin-1")
-    CsvFile(path='visits.csv', delimiter=';', encoding='latin-1')
+    CsvFile(path='visits.csv', delimiter=';', encoding='latin-1', one_line_per_record=False)
     """
 
     path: str | Path
     delimiter: str | None = None
     encoding: str = "utf-8"
+    one_line_per_record: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.path, str | Path):
@@ -68,6 +71,8 @@ class CsvFile:
         ):
             raise Error(f"a delimiter is one sign such as ',', ';', '|' or '\\t' (a tab), not {sign!r}.")
         coding(self.encoding)
+        if not isinstance(self.one_line_per_record, bool):
+            raise Error(f"one_line_per_record is True or False, not {self.one_line_per_record!r}.")
 
     def separator(self, path: str) -> str:
         """What separates the fields of one of the files."""

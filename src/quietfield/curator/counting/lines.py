@@ -1,11 +1,13 @@
 """CSV, line by line: one line is one record, and what a line means depends on nothing but its own bytes.
 
 An ordinary reader lets a stray quote swallow the lines after it, so that one person's row could take a thousand others
-with it, and no claim about a single person would hold. Here a line that is not well formed is no record, and nothing
+with it, and no claim about a single row would hold. Here a line that is not well formed is no record, and nothing
 else changes. A line is well formed if it has as many fields as the header, each of them without any quote or wholly in
 quotes (where a quote is doubled), if it is UTF-8 without NULs and carriage returns, and if it is not longer than
-``LONGEST``. A line break inside quotes is therefore not possible. Blank lines are no records. Lines in another encoding
-are brought into UTF-8 one by one first (``csvfiles.py``).
+``LONGEST``. A line break inside quotes is therefore not possible: a record that has one is several lines, each of which
+may be a row under whatever id it holds. So what ``Rows`` protects here is a line of the file, and ``Person`` needs the
+curator's word that every record is one line. Blank lines are no records. Lines in another encoding are brought into
+UTF-8 one by one first (``csvfiles.py``).
 
 Arrow splits the lines into fields, many at a time. It sees well-formed lines only, on which it and every other reader
 agree, and none of them at the start of its input, where it would take a byte order mark off.
@@ -13,10 +15,12 @@ agree, and none of them at the start of its input, where it would take a byte or
 
 import glob
 import io
+import json
 import re
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from quietfield.curator.counting import reading
 from quietfield.curator.counting.csvfiles import (
@@ -32,7 +36,7 @@ from quietfield.curator.counting.csvfiles import (
     wrong_separator,
 )
 from quietfield.curator.sequences import Log
-from quietfield.curator.units import Statistics
+from quietfield.curator.units import Person, Statistics, Unit
 from quietfield.errors import Error, FileError
 
 if TYPE_CHECKING:
@@ -45,6 +49,7 @@ LONGEST = 2**23
 EXCEL = re.compile(rb'"?sep=."?[^a-z]*', re.IGNORECASE)
 #: What a release from a file of lines has to say: for other sources a row is what the database says it is.
 NOTE = "one row is one line of the file; a value with line breaks in it would have been several rows"
+AFFIRMED = "one row is one line of the file; the curator affirms that every record is one line"
 
 
 def files(path: str | Path) -> list[str]:
@@ -73,6 +78,54 @@ def check_neighbours(source: Any, statistics: Statistics) -> None:
         )
 
 
+def check_unit(source: Any, unit: Unit) -> None:
+    """Refuse persons in a file of lines, unless the curator affirms that every record is one line."""
+    if isinstance(unit, Person) and is_lines(source) and not _is_affirmed(source):
+        how = _how(source)
+        raise Error(
+            f"{str(how.path)!r} is read line by line, so that the lines of a text with line breaks in it would be rows "
+            f"of their own, under any id, and the promise to protect {unit.who} would not hold. If no field holds a "
+            "line break, say so: CsvFile(path, one_line_per_record=True) or --one-line-per-record; the release "
+            "notes it as your word. Otherwise convert the file with a reader of quoted fields, and release the Parquet "
+            f"file: {to_parquet(how)}"
+        )
+
+
+def to_parquet(source: str | Path | CsvFile) -> str:
+    """A command that converts a CSV file whose texts have line breaks in them; it fails where quotes do not match.
+
+    >>> print(to_parquet(CsvFile("visits.csv", delimiter=";")))
+    python -c 'import duckdb; duckdb.read_csv("visits.csv", sep=";", ...).write_parquet("visits.parquet")'
+    """
+    how = _how(source)
+    path = str(how.path)
+    target = "records.parquet" if glob.has_magic(path) else str(Path(path).with_suffix(".parquet"))
+    settings = {"sep": how.separator(path), "quotechar": '"', "escapechar": '"', "encoding": how.encoding}
+    said = ", ".join(f"{name}={json.dumps(value)}" for name, value in settings.items())
+    read = f"duckdb.read_csv({json.dumps(path)}, {said}, header=True, all_varchar=True)"
+    return f"python -c {shlex.quote(f'import duckdb; {read}.write_parquet({json.dumps(target)})')}"
+
+
+def describe_unit(source: Any, unit: Unit) -> str:
+    """What is protected, in words: in a file of lines, a line of it."""
+    return unit.describe(lines=is_lines(source))
+
+
+def notes(source: Any) -> list[str]:
+    """What a release of a source has to say of its rows."""
+    return [AFFIRMED if _is_affirmed(source) else NOTE] if is_lines(source) else []
+
+
+def _is_affirmed(source: Any) -> bool:
+    return _how(source).one_line_per_record
+
+
+def _how(source: Any) -> CsvFile:
+    """How a source of lines, or the log that it is, is read."""
+    data = source.data if isinstance(source, Log) else source
+    return data if isinstance(data, CsvFile) else CsvFile(data)
+
+
 def header(path: str, how: CsvFile | None = None) -> list[str]:
     """The names in a file's first line. Errors do not show them: in a file without names they are a person's record."""
     how = how or CsvFile(path)
@@ -89,6 +142,41 @@ def header(path: str, how: CsvFile | None = None) -> list[str]:
             f"the first line of {reading.shown(path)} names a column more than once; give each column its own name."
         )
     return fields
+
+
+def check_header(source: str | Path | CsvFile, header_stated: bool) -> None:
+    """Refuse to take the first line for names that may be published, unless the curator says so and it looks like it.
+
+    Nothing proves that a line holds names. A field without a letter, a number or a date shows that it hardly does.
+    """
+    how = _how(source)
+    path = files(how.path)[0]
+    if not header_stated:
+        raise FileError(
+            f"the first line of {reading.shown(path)} would be published as the names of its columns, and without a "
+            "line of names it is somebody's record. Look at that line: if it holds names, say --header; otherwise add "
+            "a line of names above it."
+        )
+    if any(_is_value(name) for name in header(path, how)):
+        raise FileError(
+            f"the first line of {reading.shown(path)} does not look like names of columns, although --header says so: "
+            "an empty field, a number or a date is among them. Add a line of names above it if it is a record; if "
+            "these are names, give each a letter, or write the schema by hand."
+        )
+
+
+def _is_value(field: str) -> bool:
+    """Whether a field is hardly the name of a column.
+
+    >>> [field for field in ("age", "2024 total", "12", "1e5", "", "2024-01-31", "31 Jan 2024") if not _is_value(field)]
+    ['age', '2024 total']
+    """
+    if not any(letter.isalpha() for letter in field) or re.match(r"\d+([-/. ])\w+\1\d+", field.strip()):
+        return True
+    try:
+        return isinstance(float(field), float)
+    except ValueError:
+        return False
 
 
 def _first_line(path: str, how: CsvFile) -> bytes:
@@ -140,7 +228,7 @@ def other_separator(path: str, how: CsvFile | None = None, wanted: Sequence[str]
 
 def one_column(source: str | Path | CsvFile) -> str | None:
     """A hint where the first line is a single name, and would be several with another sign between them; or None."""
-    how = source if isinstance(source, CsvFile) else CsvFile(source)
+    how = _how(source)
     path = files(how.path)[0]
     hint = other_separator(path, how) if len(header(path, how)) == 1 else ""
     return f"the first line of {reading.shown(path)} is one name.{hint}" if hint else None
@@ -179,21 +267,28 @@ def reader(
     return schema, batches
 
 
-def broken(source: str | Path | CsvFile) -> tuple[int, int, int]:
-    """How many lines are no records, how many of these are not of the encoding, and how many lines there are.
+class Lines(NamedTuple):
+    """How many lines are no records, are not of the encoding, hold an odd number of quotes, and are there in all."""
 
-    NOT PRIVATE: for the curator's eyes.
-    """
-    how = source if isinstance(source, CsvFile) else CsvFile(source)
-    lines = records = foreign = 0
+    broken: int
+    foreign: int
+    odd_quotes: int
+    every: int
+
+
+def count_lines(source: str | Path | CsvFile) -> Lines:
+    """The lines of all files and what is wrong with them. NOT PRIVATE: for the curator's eyes."""
+    how = _how(source)
+    lines = records = foreign = odd = 0
     for path in files(how.path):
         width = len(header(path, how))
         for block in _blocks(path, coding(how.encoding)):
             every = [line for line in block.split(b"\n") if line.strip(b"\r")]
             lines += len(every)
             foreign += sum(not _is_utf8(line) for line in every)
+            odd += sum(line.count(b'"') % 2 for line in every if line != TOO_LONG) if b'"' in block else 0
             records += _parse(block, width, [0], how.separator(path)).num_rows
-    return lines - records, foreign, lines
+    return Lines(lines - records, foreign, odd, lines)
 
 
 def _open(path: str) -> Any:

@@ -26,20 +26,20 @@ class Read:
 class Source:
     """Columns in order, and how to read some of them: ``read`` takes the names wanted and looks at no value.
 
-    ``once`` says that the records flow past a single time: what reads them twice must keep them first. ``listed`` says
-    that errors may list the columns: the first line of a file that lacks a header is a record. ``coded`` names columns
-    of numbers that stand for categories, as the file's own dictionary says.
+    ``once`` says that the records flow past a single time: what reads them twice must keep them first.
+    ``checks_names`` says that ``read`` refuses names that are not there itself, and says more about them. ``coded``
+    names columns of numbers that stand for categories, as the file's own dictionary says.
     """
 
     columns: tuple[str, ...]
     read: Callable[[Sequence[str]], Read]
     once: bool = False
-    listed: bool = True
+    checks_names: bool = False
     coded: frozenset[str] = frozenset()
 
     def typed(self, wanted: Sequence[str]) -> tuple[Read, list[Any]]:
         """How to read some columns, and the types in which DuckDB is given them. No value is looked at."""
-        if self.listed:
+        if not self.checks_names:
             check_names(wanted, self.columns)
         read = self.read(wanted)
         types = [handed_type(kind) for kind in read.kinds]
@@ -95,15 +95,28 @@ def unread(name: str, kind: Any) -> Error:
 def check_names(wanted: Iterable[str], columns: Iterable[str], where: str = "the data", advice: str = "") -> None:
     """Refuse columns that are not there, and say what to do.
 
-    Without other advice those that are there are listed, since names are public.
+    Those that are there are not listed: in data that came from a file without a line of names, they are somebody's
+    record. One that is spelled otherwise is named, since the schema has said as much.
+
+    >>> check_names(["Age", "ward"], ["AGE ", "Smith"])
+    Traceback (most recent call last):
+    quietfield.errors.Error: the data has no column 'Age', 'ward'; ... It has 'AGE ', ...
     """
     columns = list(columns)
     missing = [name for name in wanted if name not in columns]
     if missing:
+        spelled = {_plain(name) for name in missing}
+        close = [name for name in columns if _plain(name) in spelled]
         raise Error(
             f"{where} has no column {names(missing)}; check the schema and the unit (capital letters and spaces "
-            f"count). {advice or f'Its columns are {names(columns, 30)}.'}"
+            f"count). {f'It has {names(close)}, which is spelled otherwise. ' if close else ''}"
+            f"{advice or 'Its other columns are not shown: where a line of names was missing, they are a record.'}"
         )
+
+
+def _plain(name: str) -> str:
+    """A name without capital letters and whatever stands between words."""
+    return re.sub(r"[\W_]", "", name).lower()
 
 
 def shown(path: str) -> str:
@@ -118,7 +131,6 @@ def shown(path: str) -> str:
 def unique(columns: Iterable[Any]) -> tuple[str, ...]:
     """The names of columns, refused if two are one."""
     found = tuple(str(name) for name in columns)
-    twice = [name for name in dict.fromkeys(found) if found.count(name) > 1]
-    if twice:
-        raise Error(f"the data has several columns called {names(twice)}; give each column its own name.")
+    if len(set(found)) < len(found):
+        raise Error("the data has several columns of one name; give each column its own name.")
     return found

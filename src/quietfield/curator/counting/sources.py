@@ -126,7 +126,7 @@ def _csv(paths: Sequence[str], how: CsvFile | None = None) -> Source:
         schema, batches = lines.reader(paths, wanted, how)
         return Read(schema.types, batches)
 
-    return Source(tuple(lines.header(paths[0], how)), read, listed=False)
+    return Source(tuple(lines.header(paths[0], how)), read, checks_names=True)
 
 
 def _statfiles(data: StatFile) -> Source:

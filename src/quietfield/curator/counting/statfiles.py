@@ -7,13 +7,16 @@ from the records (Stata's ``encode`` lists every text that occurs). Values that 
 One text that is not of the file's encoding would make pyreadstat give up, so that whether there is a release would tell
 of that record. Therefore it is asked to read bytes (as Latin-1, which has a character for every byte), and each text is
 decoded here on its own: what cannot be is a text that no schema knows.
+
+Which encoding that is never depends on a record: the curator names it, or it is fixed by the file's header (Stata, SAS)
+or by a record of its dictionary (SPSS), which is walked from its beginning to its end and not searched for.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -42,8 +45,8 @@ _FAR = 9e15
 
 _SPSS_DAYS = {"DATE", "ADATE", "EDATE", "JDATE", "SDATE", "MOYR", "QYR", "WKYR"}
 _SPSS_TIMES = {"DATETIME", "YMDHMS"}
-#: The record of an SPSS dictionary that names its encoding, up to the length of the name; in either order of bytes.
-_SPSS_ENCODING = re.compile(rb"(?:\x07\0\0\0\x14\0\0\0\x01\0\0\0|\0\0\0\x07\0\0\0\x14\0\0\0\x01)(.{4})", re.DOTALL)
+#: The longest SPSS dictionary that is walked, in bytes, and the longest name of an encoding.
+LONGEST_DICTIONARY, _LONGEST_NAME = 2**26, 64
 _SAS_DAYS = re.compile(
     r"DATE|WEEKDA|WORDDAT|DDMMYY|MMDDYY|YYMMDD|YYMM|MMYY|MONYY|YYMON|YYQ|JULIAN|YEAR|(E8601|B8601|IS8601)DA|NLDATE$"
 )
@@ -56,7 +59,8 @@ class StatFile:
 
     ``values`` says what is read where the file's dictionary has labels for values: ``"codes"``, the values as they are
     stored, or ``"labels"``, the texts that the dictionary gives them (a value without one stays as it is). A path alone
-    means codes. ``encoding`` is for old files whose texts are neither UTF-8 nor say what they are.
+    means codes. ``encoding`` is that of the texts. It is needed for SPSS files whose dictionary does not name one, and
+    for texts that are in another encoding than the file says.
 
     >>> StatFile("survey.sav", values="labels")
     StatFile(path='survey.sav', values='labels', encoding=None)
@@ -88,7 +92,8 @@ class Kind:
 
     ``ticks`` are the milliseconds in one unit of the file and the day that it counts from, in days from 1970. ``coded``
     says that the dictionary has labels for its values: they are codes of categories and not quantities. ``codec`` is
-    the encoding of its texts and of its name, or None where the reader decodes them.
+    the encoding of its texts and of its name, or None where the reader decodes them, and ``raw`` its name as the
+    reader gives it.
     """
 
     type: Any
@@ -96,6 +101,7 @@ class Kind:
     ticks: tuple[int, int] | None = None
     coded: bool = False
     codec: str | None = None
+    raw: str = ""
 
     def array(self, values: list[Any]) -> "pa.Array":
         """Values as an Arrow array, each on its own."""
@@ -115,10 +121,6 @@ class Kind:
             whole = np.where(np.isnan(whole), 0, whole).astype(np.int64)
         return pa.array(whole, pa.int64(), mask=np.isnan(numbers)).view(self.type)
 
-    def as_bytes(self, text: str) -> str:
-        """A text as the reader gives it when it reads bytes."""
-        return text if self.codec is None else text.encode(self.codec).decode("latin-1")
-
 
 def dictionary(file: StatFile, path: str) -> dict[str, Kind]:
     """The columns of a file, from its dictionary alone."""
@@ -134,7 +136,7 @@ def dictionary(file: StatFile, path: str) -> dict[str, Kind]:
         labels = {_decoded(value, codec): _decoded(label, codec) for value, label in listed.items()}
         form = found.original_variable_types.get(name) or ""
         kind = _kind(ending, found.readstat_variable_types[name], form, labels, file.values)
-        kinds[shown] = replace(kind, codec=codec)
+        kinds[shown] = replace(kind, codec=codec, raw=name)
     return kinds
 
 
@@ -142,8 +144,7 @@ def chunks(file: StatFile, path: str, kinds: Mapping[str, Kind], wanted: Sequenc
     """Some columns of a file as Arrow batches. Where none is wanted, the records still count."""
     import pyarrow as pa
 
-    # Read as bytes, a name looks like its values do.
-    raw = {name: kinds[name].as_bytes(name) for name in dict.fromkeys(wanted) or list(kinds)[:1]}
+    raw = {name: kinds[name].raw for name in dict.fromkeys(wanted) or list(kinds)[:1]}
     used = list(raw.values())
     rows, start = max(CELLS // len(used), 2**16), 0
     while True:
@@ -199,34 +200,88 @@ def _codec(file: StatFile, path: str) -> str | None:
     """
     if Path(path).suffix.lower() == ".por":
         return None
-    name = file.encoding or _declared(path) or "utf-8"
+    name = file.encoding or _declared_encoding(path)
     try:
-        return known_encoding(name)
-    except Error:
+        return known_encoding(name or "")
+    except Error:  # what the file calls its encoding is not shown: a damaged one might call it anything
         raise FileError(
-            f"{reading.shown(path)} says that its texts are in {name!r}, an encoding that Python does not know; name "
-            "the one that it "
-            "is: StatFile(path, encoding='cp1252')."
+            f"{reading.shown(path)} does not say in which encoding its texts are, or names one that Python does not "
+            "know; name it: StatFile(path, encoding='cp1252') or --encoding cp1252 (often cp1252, latin1 or utf-8)."
         ) from None
 
 
-def _declared(path: str) -> str | None:
-    """The encoding that a file declares, whatever bytes its texts hold."""
+def _declared_encoding(path: str) -> str | None:
+    """The encoding that a file declares, whatever bytes its texts hold; None where it declares none."""
     ending = Path(path).suffix.lower()
-    with open(path, "rb") as file:
-        beginning = file.read(64 if ending == ".dta" else 2**22)
-    if ending == ".dta":
-        release = re.match(rb"<stata_dta><header><release>(\d+)", beginning)
-        return "utf-8" if release and int(release[1]) >= 118 else "cp1252"
-    record = _SPSS_ENCODING.search(beginning) if ending in (".sav", ".zsav") else None
-    if record is not None:
-        size = int.from_bytes(record[1], "big" if record[1][0] == 0 else "little")
-        return beginning[record.end() : record.end() + size].decode("ascii", "replace").strip()
+    if ending == ".xpt":
+        return "utf-8"  # the format has no place to declare one
+    if ending == ".sas7bdat":
+        return _read(path, metadataonly=True)[1].file_encoding  # a byte of its header
     try:
-        told = _read(path, metadataonly=True)[1].file_encoding
-    except FileError:  # of its labels, some hold other bytes
-        return None
-    return None if told is None else str(told)
+        with open(path, "rb") as file:
+            if ending in (".sav", ".zsav"):
+                return _spss_encoding(file, path)
+            release = re.match(rb"<stata_dta><header><release>(\d{3})<", file.read(64))
+    except OSError:
+        raise _unreadable(path) from None
+    return "utf-8" if release and int(release[1]) >= 118 else "cp1252"
+
+
+def _spss_encoding(file: IO[bytes], path: str) -> str | None:
+    """The encoding that the dictionary of an SPSS file declares: its encoding record, or else its code page.
+
+    The dictionary's records are followed one by one by the lengths that they state, up to the one that ends it. Records
+    of people come after it and are never read.
+    """
+
+    def take(size: int) -> bytes:
+        found = file.read(size) if size >= 0 and file.tell() + size <= LONGEST_DICTIONARY else b""
+        if len(found) != size:
+            raise _unreadable(path)
+        return found
+
+    start = take(176)
+    order: Literal["little", "big"] = "little" if start[64:68] in (b"\2\0\0\0", b"\3\0\0\0") else "big"
+
+    def number() -> int:
+        return int.from_bytes(take(4), order, signed=True)
+
+    name, page = None, 0
+    while (kind := number()) != 999:
+        if kind == 2:  # a variable: its label and its missing values follow
+            _, has_label, missing = number(), number(), number()
+            take(16)
+            take(-(-number() // 4) * 4 if has_label else 0)
+            take(8 * abs(missing))
+        elif kind == 3:  # labels of values, each with its length in one byte, filled up to eights
+            for _ in range(number()):
+                take(8)
+                take(take(1)[0] // 8 * 8 + 7)
+        elif kind == 4:  # the variables that have those labels
+            take(4 * number())
+        elif kind == 6:  # lines of a document
+            take(80 * number())
+        elif kind == 7:  # everything else, by its subtype
+            subtype, size, many = number(), number(), number()
+            content = take(size * many)
+            if subtype == 3 and len(content) == 32:
+                page = int.from_bytes(content[28:], order)
+            elif subtype == 20 and size == 1 and many <= _LONGEST_NAME:
+                name = content.decode("ascii", "replace").strip(" \0")
+        else:
+            raise _unreadable(path)
+    return name or _code_page(page)
+
+
+def _code_page(page: int) -> str | None:
+    """The encoding of a code page by its number. Those below 437 are no code pages: old SPSS wrote 2 whatever it was.
+
+    >>> _code_page(65001), _code_page(28591), _code_page(1252), _code_page(2)
+    ('utf-8', 'iso8859-1', 'cp1252', None)
+    """
+    if 28591 <= page <= 28606:
+        return f"iso8859-{page - 28590}"
+    return {65001: "utf-8", 20127: "ascii"}.get(page, f"cp{page}") if page >= 437 else None
 
 
 def _read(path: str, as_bytes: bool = False, **asked: Any) -> Any:
@@ -242,12 +297,16 @@ def _read(path: str, as_bytes: bool = False, **asked: Any) -> Any:
     except Exception:  # noqa: BLE001  # told below
         found = None
     if found is None:
-        raise FileError(
-            f"{reading.shown(path)} cannot be read; check that it is whole and of the kind that its name says, or "
-            "name the encoding "
-            "of its texts: StatFile(path, encoding='latin1'). What the reader said is not shown: it may quote records."
-        )
+        raise _unreadable(path)
     return found
+
+
+def _unreadable(path: str) -> FileError:
+    return FileError(
+        f"{reading.shown(path)} cannot be read; check that it is whole and of the kind that its name says, or name the "
+        "encoding of its texts: StatFile(path, encoding='latin1') or --encoding latin1. What the reader said is not "
+        "shown: it may quote records."
+    )
 
 
 def _reader(name: str) -> Callable[..., Any]:
