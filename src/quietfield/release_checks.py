@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from quietfield import accounting, units
 from quietfield.domain import Domain
-from quietfield.errors import Error, FileError, names
+from quietfield.errors import Error, FileError, OtherRelease, names
 
 if TYPE_CHECKING:
     from quietfield.model import Model
@@ -22,7 +22,8 @@ def check_parts(release: "Release") -> None:
     release.structure.check(release.domain)
     groups = release.structure.groups
     if tuple(part.cliques for part in release.parts) != groups:
-        missing = [g[0] for g in groups if g not in {part.cliques for part in release.parts}]
+        there = {part.cliques for part in release.parts}
+        missing = [group[0] for group in groups if group not in there]
         what = f"the table of {names(missing)} is missing" if missing else "there are tables that no clique asks for"
         raise FileError(f"this release does not fit together: {what}; expected one table a clique or tie, in order.")
     if not groups:
@@ -37,7 +38,7 @@ def check_parts(release: "Release") -> None:
             raise FileError(
                 f"the table of {part.cliques[0]} holds {part.values.dtype}; expected 64-bit integers or floats."
             )
-        if not np.isfinite(part.values).all():
+        if part.values.dtype == np.float64 and not np.isfinite(part.values).all():
             raise FileError(f"the table of {part.cliques[0]} holds a value that is not a finite number.")
         if release.claim is not None and (part.values.dtype != np.int64 or part.l1 is None or part.l2_squared is None):
             raise FileError(
@@ -143,13 +144,18 @@ def check_learned_from(model: "Model", release: "Release") -> None:
     """Refuse to speak of a model in the name of a release that it was not learned from, as far as the two tell."""
     if learned_elsewhere(model, release):
         assert model.report is not None
-        raise Error(
-            f"this model was learned from the release {model.report.release}, not from this one ({release.id}), "
-            "whose promise is another; give the release that it was learned from, or learn a model from this one."
+        raise OtherRelease(
+            f"this model was learned from the release {model.report.release or model.report.release_digest}, not from "
+            f"this one ({release.id or release.digest}), whose promise is another; give the release that it was learned "
+            "from, or learn a model from this one."
         )
 
 
 def learned_elsewhere(model: "Model", release: "Release") -> bool:
     """Whether a model was learned from another release than this, as far as the two tell."""
-    fitted = "" if model.report is None else model.report.release
-    return bool(fitted and release.id and fitted != release.id)
+    report = model.report
+    if report is None:
+        return False
+    if report.release_digest:
+        return report.release_digest != release.digest
+    return bool(report.release and release.id and report.release != release.id)

@@ -83,7 +83,8 @@ def plan(
     )
     scales = _scales(base, relative)
     spent = accounting.gaussian_rho(l2s, statistics.l2_squared, [Fraction(s) / grid for s in scales])
-    return Plan("gaussian", budget, chance, spent, scales, grid)
+    stated = min(rho, accounting.round_up(spent, 1024))  # with hundreds of weights it has more digits than a file takes
+    return Plan("gaussian", budget, chance, stated, scales, grid)
 
 
 def draw(plan: Plan, tables: "Sequence[np.ndarray]", total: int | None = None) -> "tuple[list[np.ndarray], int | None]":
