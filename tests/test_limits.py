@@ -1,4 +1,4 @@
-"""Files that ask for more than they hold: neither memory nor time grows beyond the size of a file, and honest ones read.
+"""Files that ask for more than they hold are refused, in little memory and time; honest ones are read.
 
 Every file is read in a process whose memory is limited, and in a time in proportion to its size.
 """
@@ -10,6 +10,7 @@ import subprocess
 import sys
 import zipfile
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +92,10 @@ DOMAINS: dict[str, dict[str, Any]] = {
     "wide rule": domain_json(dict.fromkeys([f"y{i}" for i in range(90)], 1), [{f"y{i}": [0] for i in range(90)}]),
     "labels": {
         **domain_json({}, []),
-        "attributes": [*domain_json({}, [])["attributes"], {"name": "c", "labels": [str(i // 2) for i in range(60000)]}],
+        "attributes": [
+            *domain_json({}, [])["attributes"],
+            {"name": "c", "labels": [str(i // 2) for i in range(60000)]},
+        ],
     },
     "mbi": {"a": 2, "b": 2, "c": 10**12},
 }
@@ -111,8 +115,8 @@ def rationals(tables: int, digits: int) -> dict[str, Any]:
     """A release whose scales have so many digits and no common denominator."""
     draw = random.Random(digits)
     names = [f"x{i}" for i in range(tables)]
-    scale = [Fraction(draw.randrange(10 ** (digits - 1), 10**digits), draw.randrange(10 ** (digits - 2), 10 ** (digits - 1)))
-             for _ in names]  # fmt: skip
+    low, high = 10 ** (digits - 1), 10**digits
+    scale = [Fraction(draw.randrange(low, high), draw.randrange(low // 10, low)) for _ in names]
     return {
         "domain": domain_json(dict.fromkeys(names, 1), []),
         "cliques": [[name] for name in names],
@@ -166,7 +170,7 @@ def test_work_is_linear_in_the_size_of_a_file(tmp_path: Path, root: Path) -> Non
     write_archive(folder / "order.qfr", {MANIFEST: manifest, TABLES: blob})
     # Weights of 1/K over many tables, and a null that is looked up among many labels for each of many tied cliques.
     some = [f"x{i}" for i in range(4000)]
-    chain = [[a, b] for a, b in zip(some, some[1:], strict=False)]
+    chain = [[a, b] for a, b in pairwise(some)]
     tied_to_b = [["b", name] for name in some]
     for name, cliques, ties, shape in (
         ("shared", chain, [], (1, 1)),
@@ -208,7 +212,9 @@ def test_what_cannot_be_read_is_not_written(tmp_path: Path) -> None:
         qf.Domain(dict.fromkeys("abcd", 2**13), [{"a": 0, "b": 0}, {"c": 0, "d": 0}])
     with pytest.raises(Error, match="at most 524,288 cliques"):
         structures.Structure(tuple((f"x{i}",) for i in range(MOST_CLIQUES + 1)))
-    release = qf.Release.from_tables(qf.Domain({"a": 2}), {("a",): [1, 2]}, qf.Laplace(Fraction(10**1000 + 1, 10**1000)))
+    release = qf.Release.from_tables(
+        qf.Domain({"a": 2}), {("a",): [1, 2]}, qf.Laplace(Fraction(10**1000 + 1, 10**1000))
+    )
     with pytest.raises(Error, match="more than 1000 digits"):
         release.save(tmp_path / "x.qfr")
     names = [f"{'x' * 70_000}{i}" for i in range(1000)]
@@ -263,7 +269,9 @@ def originals(folder: Path) -> list[tuple[str, bytes]]:
     tied = structures.Structure((("a", "c"), ("b", "c")), ((("a", "c"), ("b", "c")),))
     release_of(tied, domain).save(folder / "b.qfr")
     report = FitReport("map", "exact", 3, 20, -50.0, 2987.5, True, 0.1, "", "r1", "ab" * 32)
-    kept = Uncertainty(((("a", "c"), ("b", "c")),), (qf.Laplace(2.0),), ((0, 1),), 9.0, 1.0, (0.5,), (1.0, 2.0), (3.0, 4.0))
+    kept = Uncertainty(
+        ((("a", "c"), ("b", "c")),), (qf.Laplace(2.0),), ((0, 1),), 9.0, 1.0, (0.5,), (1.0, 2.0), (3.0, 4.0)
+    )
     tables = {clique: np.zeros((2, 3)) for clique in tied}
     qf.Model(domain, tables, method="loopy", options={"damping": 0.5}, report=report, uncertainty=kept).save(
         folder / "c.qfm"
@@ -300,5 +308,7 @@ def test_mutated_files_are_read_or_refused(tmp_path: Path, root: Path) -> None:
             (folder / f"{number}-bytes-{i}{end}").write_bytes(data[: draw.choice([None, draw.randrange(len(data))])])
     found = read_all(folder, root)
     assert len(found) > 900
-    assert all(found[f"{number}-whole{end}"]["outcome"] == "read" for number, end in ((0, ".qfr"), (1, ".qfr"), (2, ".qfm")))
+    assert all(
+        found[f"{number}-whole{end}"]["outcome"] == "read" for number, end in ((0, ".qfr"), (1, ".qfr"), (2, ".qfm"))
+    )
     assert sum(line["outcome"] == "refused" for line in found.values()) > 0.8 * len(found)

@@ -240,7 +240,9 @@ def pack(kind: str, version: int, content: Mapping[str, Any], tables: "list[np.n
     manifest, blob = {**content, "kind": kind, "version": version}, _numbered(tables)
     text = canonical_json({**manifest, "sha256": _digest(manifest, blob)})
     if len(text) > MANIFEST_LIMIT or len(blob) > TABLES_LIMIT:
-        raise Error(f"this {kind} takes more room than a file may have; use fewer or smaller tables, and shorter names.")
+        raise Error(
+            f"this {kind} takes more room than a file may have; use fewer or smaller tables, and shorter names."
+        )
     return text, blob
 
 

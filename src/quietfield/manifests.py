@@ -54,8 +54,8 @@ def check_room(domain: Domain, structure: Structure) -> None:
     words = len(canonical_json(domain.to_json())) + 3 * len(canonical_json(structure.cliques))  # and ties, and tables
     if words + 300 * tables + 2**16 > MANIFEST_LIMIT or 8 * cells + 100 * tables > TABLES_LIMIT:
         raise Error(
-            f"a release of {tables:,} tables with {cells:,} cells, whose names and values take {words:,} bytes, is more "
-            "than a file may hold; release fewer or smaller tables, or shorten names."
+            f"a release of {tables:,} tables with {cells:,} cells, whose names and values take {words:,} bytes, is "
+            "more than a file may hold; release fewer or smaller tables, or shorten names."
         )
 
 

@@ -146,8 +146,8 @@ def check_learned_from(model: "Model", release: "Release") -> None:
         assert model.report is not None
         raise OtherRelease(
             f"this model was learned from the release {model.report.release or model.report.release_digest}, not from "
-            f"this one ({release.id or release.digest}), whose promise is another; give the release that it was learned "
-            "from, or learn a model from this one."
+            f"this one ({release.id or release.digest}), whose promise is another; give the release that it was "
+            "learned from, or learn a model from this one."
         )
 
 

@@ -41,7 +41,9 @@ class Structure:
         object.__setattr__(self, "cliques", cliques)
         object.__setattr__(self, "ties", ties)
         if len(cliques) > MOST_CLIQUES:
-            raise Error(f"a structure has at most {MOST_CLIQUES:,} cliques, not {len(cliques):,}; join fewer attributes.")
+            raise Error(
+                f"a structure has at most {MOST_CLIQUES:,} cliques, not {len(cliques):,}; join fewer attributes."
+            )
         seen: dict[frozenset[str], Clique] = {}
         for clique in cliques:
             if not clique:

@@ -78,7 +78,6 @@ class Uncertainty:
             raise Error("what the intervals need must be positive numbers, and it names at least one table.")
         return found
 
-
     def check(self, domain: Domain, cliques: tuple[Clique, ...]) -> None:
         """Refuse what belongs to another model: tables of other cliques, cells that a table does not have."""
         if sorted(clique for group in self.groups for clique in group) != sorted(cliques):
