@@ -132,8 +132,13 @@ def check_archive(
             signer = fingerprint(check(members[MANIFEST], signature, kind))
         except FileError as error:
             raise FileError(f"{path}: {error}") from None
-    if trust is None:
-        return signer
+    if trust is not None:
+        check_trust(signer, trust, path)
+    return signer
+
+
+def check_trust(signer: str | None, trust: "str | Path | Iterable[str | Path]", path: str | Path) -> None:
+    """Refuse a file that is not signed, or signed by none of these public keys; the two are told apart."""
     trusted = {fingerprint(load_public(one)) for one in ([trust] if isinstance(trust, str | Path) else trust)}
     if signer is None:
         raise NotSigned(
@@ -141,7 +146,6 @@ def check_archive(
         )
     if signer not in trusted:
         raise OtherSigner(f"{path} is signed by another key ({signer}) than the trusted one; do not use it.")
-    return signer
 
 
 def _decoded(text: str) -> bytes:
