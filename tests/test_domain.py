@@ -81,6 +81,7 @@ def test_impossible_combinations_become_masks():
             lambda: qf.Domain(dict.fromkeys("abcdefghijkl", 10), [dict.fromkeys("abcdefghijkl", 0)]),
             "on fewer attributes",
         ),
+        (lambda: qf.Domain(dict.fromkeys(map(str, range(70)), 1), [dict.fromkeys(map(str, range(70)), 0)]), "axes"),
         (lambda: qf.Domain({"a": 2}, None), "a list of combinations"),
         (lambda: qf.Domain({"": 2}), "non-empty string"),
         (lambda: qf.Domain({3: 2}), "non-empty string"),

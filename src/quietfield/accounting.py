@@ -20,6 +20,7 @@ DIGITS = 40
 LARGEST = 10**400
 #: How files hold rationals. Anything looser (exponents) lets a short text ask for a huge number.
 _WRITTEN = re.compile(rf"[0-9]{{1,{MOST_DIGITS}}}(/[1-9][0-9]{{0,{MOST_DIGITS - 1}}})?")
+_UNWRITTEN = 10**MOST_DIGITS
 #: Sums are exact up to denominators of this many bits, beyond any that a file holds. Longer ones are rounded up:
 #: hundreds of scales have no short common denominator, and arithmetic on it is slow and cannot be printed.
 _EXACT_BITS = 4096
@@ -80,7 +81,7 @@ def write_rational(value: Fraction, what: str) -> str:
     >>> write_rational(Fraction(45, 2), "the scale")
     '45/2'
     """
-    if max(value.numerator, value.denominator) >= 10**MOST_DIGITS:
+    if value.numerator >= _UNWRITTEN or value.denominator >= _UNWRITTEN:
         raise Error(
             f"{what} has a numerator or denominator of more than {MOST_DIGITS} digits, which no file takes; round it."
         )

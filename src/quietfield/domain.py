@@ -26,6 +26,7 @@ Clique = tuple[str, ...]
 Zero = tuple[tuple[str, tuple[int, ...]], ...]
 
 FORMAT = "quietfield-domain"
+MOST_AXES = 64  # of an array, by numpy
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -259,6 +260,11 @@ class Domain:
             raise Error(
                 f"an impossible combination maps attributes to values, not {rule!r}; "
                 'write for instance {"sex": "m", "pregnant": "yes"}.'
+            )
+        if len(rule) > MOST_AXES:
+            raise Error(
+                f"an impossible combination of {len(rule)} attributes is more than a table has axes for, {MOST_AXES}; "
+                "declare it on fewer attributes."
             )
         zero = []
         for name in self.clique(rule):
