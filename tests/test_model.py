@@ -259,8 +259,8 @@ def test_a_file_of_another_version_or_with_swapped_tables_is_refused(small, tmp_
     write(manifest.replace(b'"kind":"model"', b'"kind":"release"'))
     with pytest.raises(FileError, match="not a quietfield model but a 'release'"):
         qf.load(path)
-    signed = {"manifest.json": manifest.replace(b'"kind":"model"', b'"kind":"release"'), "signature.json": b"{}"}
-    write_archive(path, {**signed, "tables.safetensors": parts["tables.safetensors"]})
+    release = {**parts, "manifest.json": manifest.replace(b'"kind":"model"', b'"kind":"release"')}
+    write_archive(path, {**release, "signature.json": b"{}"})
     with pytest.raises(FileError, match="not a quietfield model but a 'release'"):
         qf.load(path)
     write(manifest, parts["tables.safetensors"][:-8] + b"\0" * 8)

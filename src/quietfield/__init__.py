@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from quietfield.noise import Laplace as Laplace
     from quietfield.previews import preview as preview
     from quietfield.publication import people_tables as people_tables
+    from quietfield.release_checks import verify as verify
     from quietfield.releases import Release as Release
     from quietfield.report import write_report as write_report
     from quietfield.schema import Cuts as Cuts
@@ -82,6 +83,7 @@ _NAMES = {
     "StatFile": "curator.counting.statfiles",
     "Structure": "structures",
     "structures": "structures",
+    "verify": "release_checks",
     "write_private_report": "curator.private_report",
     "write_report": "report",
 }

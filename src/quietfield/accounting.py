@@ -10,6 +10,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, InvalidOperati
 from fractions import Fraction
 
 from quietfield.errors import Error, FileError
+from quietfield.files import MOST_DIGITS
 
 Number = int | float | str | Decimal | Fraction
 
@@ -20,7 +21,11 @@ LARGEST = 10**400
 #: Beyond this exponent a sum of powers of e is not worked out, and a delta that it multiplies is taken as 1.
 LARGEST_EXPONENT = 1000
 #: How files hold rationals. Anything looser (exponents) lets a short text ask for a huge number.
-_WRITTEN = re.compile(r"[0-9]{1,1000}(/[1-9][0-9]{0,999})?")
+_WRITTEN = re.compile(rf"[0-9]{{1,{MOST_DIGITS}}}(/[1-9][0-9]{{0,{MOST_DIGITS - 1}}})?")
+_UNWRITTEN = 10**MOST_DIGITS
+#: Sums are exact up to denominators of this many bits, beyond any that a file holds. Longer ones are rounded up:
+#: hundreds of scales have no short common denominator, and arithmetic on it is slow and cannot be printed.
+_EXACT_BITS = 4096
 
 
 def rational(value: Number, what: str) -> Fraction:
@@ -72,6 +77,19 @@ def written(text: object, what: str) -> Fraction:
     return result
 
 
+def write_rational(value: Fraction, what: str) -> str:
+    """The text that :func:`written` reads; refused if it has more digits than a file takes.
+
+    >>> write_rational(Fraction(45, 2), "the scale")
+    '45/2'
+    """
+    if value.numerator >= _UNWRITTEN or value.denominator >= _UNWRITTEN:
+        raise Error(
+            f"{what} has a numerator or denominator of more than {MOST_DIGITS} digits, which no file takes; round it."
+        )
+    return str(value)
+
+
 def probability(value: Number, what: str = "delta") -> Fraction:
     """A number strictly between 0 and 1, exactly."""
     result = rational(value, what)
@@ -84,7 +102,7 @@ def shown(value: Fraction | None, digits: int = 6) -> str:
     """A rational for people: short, and exact where a short decimal is."""
     if value is None:
         return "none"
-    small = -300 < len(str(value.numerator)) - len(str(value.denominator)) < 300  # within a float's reach
+    small = -1000 < value.numerator.bit_length() - value.denominator.bit_length() < 1000  # within a float's reach
     return f"{float(value):.{digits}g}" if small else f"{_decimal(value):.{digits - 1}e}"
 
 
@@ -143,7 +161,8 @@ def worst_case(
     """The most that one unit can cost: max of sum x_i p_i over 0 <= x_i <= part_i, sum x_i <= whole, and its x.
 
     ``parts`` bound how far each table moves, ``whole`` how far all move together; a price is the cost of moving a
-    table by one (1/scale for Laplace noise). The optimum fills the dearest tables first.
+    table by one (1/scale for Laplace noise). The optimum fills the dearest tables first. The cost is exact, or rounded
+    up where its denominator would be very long.
 
     >>> worst_case([Fraction(1), Fraction(1)], Fraction(1), [Fraction(1, 2), Fraction(1, 3)])[0]
     Fraction(1, 2)
@@ -152,17 +171,17 @@ def worst_case(
     for i in sorted(range(len(parts)), key=lambda i: prices[i], reverse=True):
         moves[i] = min(parts[i], left)
         left -= moves[i]
-        cost += moves[i] * prices[i]
+        cost = round_up(cost + moves[i] * prices[i], _EXACT_BITS)
     return cost, moves
 
 
 def laplace_epsilon(l1s: Sequence[Fraction], l1: Fraction, scales: Sequence[Fraction]) -> Fraction:
-    """The exact pure epsilon of Laplace noise with these scales."""
+    """The pure epsilon of Laplace noise with these scales: exact, or rounded up as :func:`worst_case` does."""
     return worst_case(l1s, l1, [1 / scale for scale in scales])[0]
 
 
 def gaussian_rho(l2_squares: Sequence[Fraction], l2_squared: Fraction, scales: Sequence[Fraction]) -> Fraction:
-    """The exact zCDP rho of Gaussian noise with these scales: sum of x_i^2 / (2 scale_i^2) at its worst."""
+    """The zCDP rho of Gaussian noise with these scales: sum of x_i^2 / (2 scale_i^2) at its worst, exact or larger."""
     return worst_case(l2_squares, l2_squared, [1 / (2 * scale * scale) for scale in scales])[0]
 
 
@@ -232,3 +251,20 @@ def outward(value: Fraction, places: int = 30) -> Fraction:
     """A rational rounded up to a number of decimal places, so that sums of many keep short denominators."""
     unit = 10**places
     return Fraction(-((-value.numerator * unit) // value.denominator), unit)
+
+
+def round_up(value: Fraction, bits: int) -> Fraction:
+    """A positive rational as it is if its denominator has at most so many bits, and else rounded up to fewer bits.
+
+    At least ``bits // 4`` significant bits are kept, so that what is added is below 2^-(bits // 4) of the value.
+
+    >>> round_up(Fraction(1, 3), 256), float(round_up(Fraction(1, 3), 1))
+    (Fraction(1, 3), 0.5)
+    """
+    if value.denominator.bit_length() <= bits:
+        return value
+    shift = bits // 4 + 1 + value.denominator.bit_length() - value.numerator.bit_length()
+    scaled = (
+        -((-value.numerator << shift) // value.denominator) if shift > 0 else -(-value.numerator // value.denominator)
+    )
+    return Fraction(scaled, 1 << max(shift, 0))

@@ -5,6 +5,7 @@ compiled inference routine can be looked up by it.
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quietfield.errors import Error, FileError, a_type, names
+from quietfield.files import MOST_IMPOSSIBLE, MOST_VALUES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -24,8 +26,7 @@ Clique = tuple[str, ...]
 Zero = tuple[tuple[str, tuple[int, ...]], ...]
 
 FORMAT = "quietfield-domain"
-MOST_VALUES = 2**24  # of one attribute
-LARGEST_RULE = 2**26  # cells of the table that a declared impossibility spans
+MOST_AXES = 64  # of an array, by numpy
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -65,11 +66,19 @@ class Domain:
                 raise Error(f"an attribute's name must be a non-empty string, not {name!r}.")
             _check_text(name, "the name of an attribute")
         object.__setattr__(self, "attributes", tuple(attributes))
-        object.__setattr__(self, "_labels", tuple(_labels(name, values) for name, values in attributes.items()))
+        listed: list[tuple[Label, ...]] = []
+        room = MOST_VALUES
+        for name, values in attributes.items():
+            listed.append(_labels(name, values, room))
+            room -= len(listed[-1])
+        object.__setattr__(self, "_labels", tuple(listed))
         object.__setattr__(self, "impossible", ())
         if isinstance(impossible, Mapping | str) or not isinstance(impossible, Iterable):
             raise Error('impossible is a list of combinations, for instance [{"sex": "m", "pregnant": "yes"}].')
         zeros = {self._zero(rule) for rule in impossible}
+        spanned = {tuple(name for name, _ in zero) for zero in zeros}
+        self._check_impossible(sum(self.cells(clique) for clique in spanned), spanned)
+        self._check_impossible(sum(prod(len(codes) for _, codes in zero) for zero in zeros), spanned)
         object.__setattr__(self, "impossible", tuple(sorted(zeros)))
         for clique, mask in self.masks:
             if not mask.any():
@@ -155,6 +164,10 @@ class Domain:
     def size(self, name: str) -> int:
         """The number of values of one attribute."""
         return self.shape[self.position(name)]
+
+    def has_label(self, name: str, label: object) -> bool:
+        """Whether a label is among the values of an attribute."""
+        return isinstance(label, str | int) and label in self._codes[self.position(name)]
 
     def code(self, name: str, label: object) -> int:
         """The position of a label among the values of an attribute."""
@@ -248,18 +261,26 @@ class Domain:
                 f"an impossible combination maps attributes to values, not {rule!r}; "
                 'write for instance {"sex": "m", "pregnant": "yes"}.'
             )
+        if len(rule) > MOST_AXES:
+            raise Error(
+                f"an impossible combination of {len(rule)} attributes is more than a table has axes for, {MOST_AXES}; "
+                "declare it on fewer attributes."
+            )
         zero = []
         for name in self.clique(rule):
             codes = self.codes(name, rule[name])
             if not codes:
                 raise Error(f"the impossible combination {dict(rule)!r} lists no value of {name!r}; list at least one.")
             zero.append((name, tuple(sorted(set(codes)))))
-        if self.cells(rule) > LARGEST_RULE:
-            raise Error(
-                f"the impossible combination of {names(rule)} spans a table of {self.cells(rule):.3g} cells, more than "
-                f"{LARGEST_RULE:.3g}; declare it on fewer attributes."
-            )
         return tuple(sorted(zero, key=lambda part: self.position(part[0])))
+
+    @staticmethod
+    def _check_impossible(cells: int, cliques: Iterable[Clique]) -> None:
+        if cells > MOST_IMPOSSIBLE:
+            raise Error(
+                f"the impossible combinations of {names(sorted(cliques))} span tables of {cells:,} cells in all, more "
+                f"than {MOST_IMPOSSIBLE:,}; declare them on fewer attributes."
+            )
 
     def _repr_html_(self) -> str:
         from quietfield.drawing import domain_html
@@ -273,8 +294,8 @@ class Domain:
         return f"Domain({{{shown}{more}}}{zeros})"
 
 
-def _labels(name: str, values: int | Sequence[Label]) -> tuple[Label, ...]:
-    """Check one attribute's values."""
+def _labels(name: str, values: int | Sequence[Label], room: int) -> tuple[Label, ...]:
+    """Check one attribute's values, of which there may be as many as ``room`` is left for."""
     if isinstance(values, str | bytes | bool | Set | Mapping):  # a set has no order, and labels need one
         raise Error(f"attribute {name!r}: expected a size or a list of labels, not {values!r}.")
     if isinstance(values, Iterable):
@@ -294,15 +315,23 @@ def _labels(name: str, values: int | Sequence[Label]) -> tuple[Label, ...]:
             size = index(values)
         except TypeError:
             raise Error(f"attribute {name!r}: expected a size or a list of labels, not {values!r}.") from None
-        if size > MOST_VALUES:
-            raise Error(f"attribute {name!r} has {size} values, more than {MOST_VALUES}; group them.")
+        _check_values(name, size, room)
         labels = tuple(range(size))
+    _check_values(name, len(labels), room)
     if not labels:
         raise Error(f"attribute {name!r} has no values; every attribute needs at least one.")
     if len(set(labels)) != len(labels):
-        twice = sorted({v for v in labels if labels.count(v) > 1}, key=str)
+        twice = sorted((v for v, count in Counter(labels).items() if count > 1), key=str)
         raise Error(f"attribute {name!r} lists {names(twice)} more than once; labels must differ.")
     return labels
+
+
+def _check_values(name: str, size: int, room: int) -> None:
+    if size > room:
+        raise Error(
+            f"attribute {name!r} brings the values of all attributes to more than {MOST_VALUES:,}, which is the most "
+            "that a domain may have; group them."
+        )
 
 
 def _check_text(text: str, what: str) -> None:

@@ -28,6 +28,45 @@ class FileError(Error):
     """A file that is missing, truncated, altered, foreign or of another version."""
 
 
+# What somebody who reads a file may demand of it (see release_checks.py), with an exit code for each.
+
+
+class NotSigned(FileError):
+    """A file without a signature, or from which one was taken off, where a trusted one is demanded."""
+
+    exit_code = 10
+
+
+class OtherSigner(FileError):
+    """A file that is signed, by a key that is not trusted."""
+
+    exit_code = 11
+
+
+class NoPromise(Error):
+    """Tables that promise no privacy, where a promise is demanded."""
+
+    exit_code = 12
+
+
+class WeakPromise(Error):
+    """A promise with a larger epsilon or delta than is accepted."""
+
+    exit_code = 13
+
+
+class NoLedger(Error):
+    """A release that no ledger paid for, where one is demanded."""
+
+    exit_code = 14
+
+
+class OtherRelease(Error):
+    """A model that was learned from another release than the one it is said to come from."""
+
+    exit_code = 15
+
+
 def many(count: int, one: str, several: str = "") -> str:
     """A number with its noun, for use in messages.
 

@@ -1,8 +1,9 @@
 """Files that are whole or absent, and say plainly when they are not what was expected.
 
-An archive is a zip of two members: ``manifest.json`` (canonical JSON) and ``tables.safetensors``. Nothing in it can run
-code, a person can look inside with ordinary tools, and it is read with limits on every size. The manifest carries a
-digest of itself and the tables; whoever needs more than protection against accidents signs the manifest's bytes.
+An archive is a zip of two members, ``manifest.json`` (canonical JSON) and ``tables.safetensors``, and a third,
+``signature.json``, if it is signed. Nothing in it can run code, a person can look inside with ordinary tools, and it is
+read with limits on every size. The manifest carries a digest of itself and the tables; whoever needs more than
+protection against accidents signs the manifest's bytes.
 
 Members are stored and not compressed, so that equal content gives equal bytes on every machine. A reader writes the
 archive once more and compares: no byte of a file is outside of what its digest (and signature) covers.
@@ -32,11 +33,25 @@ except ModuleNotFoundError:  # not on Windows
 if TYPE_CHECKING:
     import numpy as np
 
-MANIFEST, TABLES = "manifest.json", "tables.safetensors"
+MANIFEST, TABLES, SIGNATURE = "manifest.json", "tables.safetensors", "signature.json"
 MANIFEST_LIMIT = 64 * 2**20
 TABLES_LIMIT = 8 * 2**30
 #: How files hold times, which are UTC.
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+#: What an archive may hold, and the most bytes of each.
+MEMBERS = {MANIFEST: MANIFEST_LIMIT, TABLES: TABLES_LIMIT, SIGNATURE: 64 * 1024}
+# What a few bytes of a file may ask for, in sums over the whole file. Domains, structures and rationals keep to these
+# wherever they come from, so that what can be made can be written, and what can be written can be read.
+#: The most values of all attributes together.
+MOST_VALUES = 2**22
+#: The most cells of all tables that impossible combinations span, and the most that they list.
+MOST_IMPOSSIBLE = 2**26
+#: The most cliques of a structure: the tables of a file are numbered with six digits.
+MOST_CLIQUES = 2**19
+#: The most digits of a numerator or denominator.
+MOST_DIGITS = 1000
+#: What a manifest of the wrong form raises while it is read.
+MISPLACED = (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError, ZeroDivisionError)
 #: Files and folders that must not outlive this process.
 TEMPORARY: set[Path] = set()
 
@@ -255,11 +270,18 @@ def canonical_json(value: Any) -> bytes:
 
 def pack(kind: str, version: int, content: Mapping[str, Any], tables: "list[np.ndarray]") -> tuple[bytes, bytes]:
     """The two members of an archive. The manifest records kind, version and a digest of itself and the tables."""
-    from safetensors.numpy import save
+    manifest, blob = {**content, "kind": kind, "version": version}, _numbered(tables)
+    text = canonical_json({**manifest, "sha256": _digest(manifest, blob)})
+    if len(text) > MANIFEST_LIMIT or len(blob) > TABLES_LIMIT:
+        raise Error(
+            f"this {kind} takes more room than a file may have; use fewer or smaller tables, and shorter names."
+        )
+    return text, blob
 
-    blob = save({f"{i:06d}": _contiguous(table) for i, table in enumerate(tables)})
-    manifest = {**content, "kind": kind, "version": version}
-    return canonical_json({**manifest, "sha256": _digest(manifest, blob)}), blob
+
+def content_digest(kind: str, version: int, content: Mapping[str, Any], tables: "list[np.ndarray]") -> str:
+    """The digest that :func:`pack` records: it names what is in an archive, signed or not."""
+    return _digest({**content, "kind": kind, "version": version}, _numbered(tables))
 
 
 def write_archive(path: str | Path, members: Mapping[str, bytes], *, time: str = "") -> None:
@@ -282,26 +304,26 @@ def archive_kind(path: str | Path) -> str | None:
     return kind if isinstance(kind, str) else None
 
 
-def read_archive(path: str | Path, names: Mapping[str, int], what: str) -> dict[str, bytes]:
-    """The members of a zip among ``names`` (each with its size limit); anything else in it is refused."""
-    data = read_bytes(path, sum(names.values()) + 2**16)
+def read_archive(path: str | Path, what: str) -> dict[str, bytes]:
+    """The members of an archive, within their limits; anything else in it is refused."""
+    data = read_bytes(path, sum(MEMBERS.values()) + 2**16)
     members: dict[str, bytes] = {}
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             for info in archive.infolist():
-                if info.filename not in names or info.filename in members:
+                if info.filename not in MEMBERS or info.filename in members:
                     kind = archive_kind(path)
                     if kind is not None and kind != what.split()[-1]:
                         raise FileError(f"{path} is not {what} but a {kind[:80]!r}.")
                     raise FileError(f"{path} is not {what}: it has an unexpected part {info.filename[:80]!r}.")
                 if info.compress_type != zipfile.ZIP_STORED:
                     raise FileError(f"{path} is not {what}: its part {info.filename!r} is compressed.")
-                if info.file_size > names[info.filename]:
+                if info.file_size > MEMBERS[info.filename]:
                     raise FileError(f"{path}: its part {info.filename!r} is larger than such a part may be.")
                 members[info.filename] = archive.read(info)
     except _BAD_ZIP:
         raise FileError(f"{path} is not {what}, or it is damaged; get a fresh copy.") from None
-    if _archive({name: members[name] for name in names if name in members}) != data:
+    if _archive({name: members[name] for name in MEMBERS if name in members}) != data:
         raise FileError(f"{path} is not {what} as quietfield writes it: it holds bytes besides its parts.")
     return members
 
@@ -363,7 +385,8 @@ def _digest(manifest: Mapping[str, Any], tables: bytes) -> str:
     return hashlib.sha256(canonical_json(manifest) + tables).hexdigest()
 
 
-def _contiguous(table: "np.ndarray") -> "np.ndarray":
+def _numbered(tables: "list[np.ndarray]") -> bytes:
     import numpy as np
+    from safetensors.numpy import save
 
-    return np.ascontiguousarray(table)
+    return save({f"{i:06d}": np.ascontiguousarray(table) for i, table in enumerate(tables)})

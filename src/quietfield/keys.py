@@ -6,18 +6,19 @@ Keys are PEM files as OpenSSL writes them. A private key is written for its owne
 import base64
 import hashlib
 import os
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quietfield.errors import FileError
-from quietfield.files import read_bytes
+from quietfield.errors import FileError, NotSigned, OtherSigner
+from quietfield.files import MANIFEST, SIGNATURE, canonical_json, parse_json, read_bytes
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 KEY_LIMIT = 64 * 1024
 #: What is signed starts with these bytes, so that a signature for one purpose never serves another.
-CONTEXT = b"quietfield release signature 1\n"
+CONTEXT = "quietfield {kind} signature 1\n"
 
 
 def create_keys(path: str | Path) -> tuple[Path, Path]:
@@ -78,17 +79,17 @@ def fingerprint(key: "Ed25519PublicKey") -> str:
     return hashlib.sha256(key.public_bytes_raw()).hexdigest()[:32]
 
 
-def sign(data: bytes, key: "Ed25519PrivateKey | str | Path") -> dict[str, str]:
+def sign(data: bytes, key: "Ed25519PrivateKey | str | Path", kind: str = "release") -> dict[str, str]:
     """A signature of some bytes, with the public key that checks it."""
     signer = load_private(key) if isinstance(key, str | Path) else key
     return {
         "algorithm": "ed25519",
         "public_key": base64.b64encode(signer.public_key().public_bytes_raw()).decode(),
-        "signature": base64.b64encode(signer.sign(CONTEXT + data)).decode(),
+        "signature": base64.b64encode(signer.sign(CONTEXT.format(kind=kind).encode() + data)).decode(),
     }
 
 
-def check(data: bytes, signature: Any) -> "Ed25519PublicKey":
+def check(data: bytes, signature: Any, kind: str = "release") -> "Ed25519PublicKey":
     """The public key that signed these bytes; an error if the signature is not right."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
@@ -98,12 +99,53 @@ def check(data: bytes, signature: Any) -> "Ed25519PublicKey":
         raise FileError("the signature is damaged or of an unknown kind; get a fresh copy of the file.")
     try:
         key = Ed25519PublicKey.from_public_bytes(_decoded(signature["public_key"]))
-        key.verify(_decoded(signature["signature"]), CONTEXT + data)
+        key.verify(_decoded(signature["signature"]), CONTEXT.format(kind=kind).encode() + data)
     except (InvalidSignature, ValueError, TypeError):
         raise FileError(
             "the signature does not match: the file was altered after it was signed; do not use it."
         ) from None
     return key
+
+
+def check_archive(
+    members: Mapping[str, bytes], kind: str, path: str | Path, trust: "str | Path | Iterable[str | Path] | None" = None
+) -> str | None:
+    """The fingerprint of the key that signed an archive, or None.
+
+    Args:
+        members: The members of the archive, by name.
+        kind: What the archive holds: "release" or "model".
+        path: Where it was read, for messages.
+        trust: Public key files; None asks for nothing.
+
+    Raises:
+        NotSigned: It is not signed, and ``trust`` is given.
+        OtherSigner: None of the keys in ``trust`` signed it.
+        FileError: It has a signature that is not right, whether or not one is asked for.
+    """
+    signer = None
+    if SIGNATURE in members:
+        try:
+            signature = parse_json(members[SIGNATURE], SIGNATURE)
+            if canonical_json(signature) != members[SIGNATURE]:
+                raise FileError("the signature is not in canonical form; get a fresh copy of the file.")
+            signer = fingerprint(check(members[MANIFEST], signature, kind))
+        except FileError as error:
+            raise FileError(f"{path}: {error}") from None
+    if trust is not None:
+        check_trust(signer, trust, path)
+    return signer
+
+
+def check_trust(signer: str | None, trust: "str | Path | Iterable[str | Path]", path: str | Path) -> None:
+    """Refuse a file that is not signed, or signed by none of these public keys; the two are told apart."""
+    trusted = {fingerprint(load_public(one)) for one in ([trust] if isinstance(trust, str | Path) else trust)}
+    if signer is None:
+        raise NotSigned(
+            f"{path} is not signed (or its signature was taken off), so it cannot be trusted; ask for a signed copy."
+        )
+    if signer not in trusted:
+        raise OtherSigner(f"{path} is signed by another key ({signer}) than the trusted one; do not use it.")
 
 
 def _decoded(text: str) -> bytes:

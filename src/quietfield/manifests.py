@@ -2,23 +2,23 @@
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from math import prod
-from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quietfield import keys, units
-from quietfield.accounting import written
+from quietfield.accounting import write_rational, written
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error, FileError
 from quietfield.files import (
     MANIFEST,
     MANIFEST_LIMIT,
+    MISPLACED,
+    SIGNATURE,
     TABLES,
     TABLES_LIMIT,
     canonical_json,
+    content_digest,
     pack,
-    parse_json,
     read_archive,
     unpack,
     write_archive,
@@ -31,17 +31,12 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 KIND, VERSION = "release", 1
-SIGNATURE = "signature.json"
-LIMITS = {MANIFEST: MANIFEST_LIMIT, TABLES: TABLES_LIMIT, SIGNATURE: 64 * 1024}
-#: The most values of all attributes together, and the most cells of a declared impossible combination.
-LABELS_LIMIT, MASK_LIMIT = 2**22, 2**26
 #: Rationals in a manifest lie between 1 / REACH and REACH, so that floats can tell them.
 REACH = 10**300
 
 
 def write(release: Release, path: str | Path, key: "Ed25519PrivateKey | str | Path | None" = None) -> None:
     """Write a release to one file."""
-    check_domain(release.domain)
     manifest, blob = pack(KIND, VERSION, to_json(release), [part.values for part in release.parts])
     members = {MANIFEST: manifest, TABLES: blob}
     if key is not None:
@@ -49,38 +44,26 @@ def write(release: Release, path: str | Path, key: "Ed25519PrivateKey | str | Pa
     write_archive(path, members, time=release.created)
 
 
-def check_domain(domain: Domain) -> None:
-    """Refuse a domain that no release file takes. A curator asks before anything is charged."""
-    rules = [prod(domain.table_shape(name for name, _ in zero)) for zero in domain.impossible]
-    if sum(domain.shape) > LABELS_LIMIT or max(rules, default=0) > MASK_LIMIT:
+def check_room(domain: Domain, structure: Structure) -> None:
+    """Refuse a release that no file takes. A curator asks before anything is charged.
+
+    >>> check_room(Domain({"a": 2, "b": 2}), Structure((("a", "b"),)))
+    """
+    tables = len(structure.groups)
+    cells = sum(domain.cells(group[0]) for group in structure.groups)
+    words = len(canonical_json(domain.to_json())) + 3 * len(canonical_json(structure.cliques))  # and ties, and tables
+    if words + 300 * tables + 2**16 > MANIFEST_LIMIT or 8 * cells + 100 * tables > TABLES_LIMIT:
         raise Error(
-            f"a release file takes domains of at most {LABELS_LIMIT} values in all, and impossible combinations among "
-            f"at most {MASK_LIMIT} cells; merge some values."
+            f"a release of {tables:,} tables with {cells:,} cells, whose names and values take {words:,} bytes, is "
+            "more than a file may hold; release fewer or smaller tables, or shorten names."
         )
-    if len(canonical_json(domain.to_json())) > MANIFEST_LIMIT // 2:
-        raise Error("the names and values of this domain take too much room for a release file; shorten them.")
 
 
 def read(path: str | Path, trust: str | Path | Iterable[str | Path] | None = None) -> Release:
     """Read a release, check that its parts fit, and its signature if it has one (it must, where trust is asked for)."""
-    members = read_archive(path, LIMITS, "a quietfield release")
+    members = read_archive(path, "a quietfield release")
     manifest, tables = unpack(members, KIND, VERSION, path)
-    signer = None
-    if SIGNATURE in members:
-        try:
-            signature = parse_json(members[SIGNATURE], SIGNATURE)
-            if canonical_json(signature) != members[SIGNATURE]:
-                raise FileError("the signature is not in canonical form; get a fresh copy of the file.")
-            key = keys.check(members[MANIFEST], signature)
-        except FileError as error:
-            raise FileError(f"{path}: {error}") from None
-        signer = keys.fingerprint(key)
-    if trust is not None:
-        trusted = [trust] if isinstance(trust, str | Path) else list(trust)
-        if signer is None:
-            raise FileError(f"{path} is not signed, so it cannot be trusted; ask the curator for a signed copy.")
-        if signer not in {keys.fingerprint(keys.load_public(one)) for one in trusted}:
-            raise FileError(f"{path} is signed by another key ({signer}) than the trusted one; do not use it.")
+    signer = keys.check_archive(members, KIND, path, trust)
     try:
         release = from_json(manifest, tables).with_signer(signer)
         # Written once more, it must be the same: no field can be hidden anywhere, and no number spelled in another way.
@@ -89,8 +72,13 @@ def read(path: str | Path, trust: str | Path | Iterable[str | Path] | None = Non
         return release
     except Error as error:
         raise FileError(f"{path}: {error}") from None
-    except (KeyError, TypeError, AttributeError, ValueError, IndexError, OverflowError, ZeroDivisionError) as error:
+    except MISPLACED as error:
         raise FileError(f"{path} is damaged: its manifest lacks or misplaces something ({error!r:.100}).") from None
+
+
+def digest(release: Release) -> str:
+    """The SHA-256 in the manifest of a release's file, whether or not it has been written."""
+    return content_digest(KIND, VERSION, to_json(release), [part.values for part in release.parts])
 
 
 def to_json(release: Release) -> dict[str, Any]:
@@ -164,7 +152,7 @@ def from_json(manifest: Mapping[str, Any], tables: list[Any]) -> Release:
     total = manifest["total"]
     privacy = manifest["privacy"]
     return Release(
-        _domain(manifest["domain"]),
+        Domain.from_json(manifest["domain"]),
         structure,
         parts,
         None if total is None else _total(total),
@@ -176,18 +164,6 @@ def from_json(manifest: Mapping[str, Any], tables: list[Any]) -> Release:
         _string(manifest["package"]),
         None if manifest["ledger"] is None else _payment(manifest["ledger"]),
     )
-
-
-def _domain(data: Any) -> Domain:
-    """A domain, refused before it is built if a few bytes would make it fill the memory."""
-    attributes = data["attributes"] if "attributes" in data else [{"name": k, "size": v} for k, v in data.items()]
-    sizes = {a["name"]: index(a["size"]) if "size" in a else len(a["labels"]) for a in attributes}
-    masks = [prod(sizes[name] for name in rule) for rule in data.get("impossible", ())]
-    if sum(sizes.values()) > LABELS_LIMIT or max(masks, default=0) > MASK_LIMIT:
-        raise FileError(
-            f"its domain has more than {LABELS_LIMIT} values in all, or an impossible combination too large."
-        )
-    return Domain.from_json(data)
 
 
 def _total(data: Mapping[str, Any]) -> Total:
@@ -229,7 +205,7 @@ def _string(value: Any) -> str:
 
 
 def _text(value: Fraction | None) -> str | None:
-    return None if value is None else str(value)
+    return None if value is None else write_rational(value, "a rational of the release")
 
 
 def _whole(value: Any) -> int:

@@ -19,6 +19,7 @@ from quietfield.structures import Structure
 
 if TYPE_CHECKING:
     import numpy as np
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from numpy.typing import ArrayLike
 
     from quietfield.frames import Frame
@@ -68,6 +69,8 @@ class Model:
         self.report = report
         #: What intervals need, if the model was learned by a method that gives them.
         self.uncertainty = uncertainty
+        #: The fingerprint of the key that signed the file that the model was loaded from, or None.
+        self.signer: str | None = None
         inference.check_options(method, self.options)
         layout = plain(domain, self.structure.cliques)
         flat = layout.pack(dict(zip(self.structure.cliques, potentials.values(), strict=True)))
@@ -239,11 +242,40 @@ class Model:
         columns = [column[:n] for column in drawn.columns]
         return Frame(self.domain, columns, self._gibbs_report(drawn) if n else None)
 
-    def save(self, path: str | Path) -> None:
-        """Write the model to a file: versioned, without pickle, whole or not at all."""
-        from quietfield.files import MANIFEST, TABLES, pack, write_archive
+    @property
+    def signed(self) -> bool:
+        """Whether the model was loaded from a file with a valid signature."""
+        return self.signer is not None
 
-        content = {
+    def save(self, path: str | Path, key: "Ed25519PrivateKey | str | Path | None" = None) -> None:
+        """Write the model to a file: versioned, without pickle, whole or not at all; signed if a key is given.
+
+        One that was loaded from a signed file is not written without a key: that would take its signature off.
+
+        Args:
+            path: Where it goes. Another model or release there is replaced, and nothing else.
+            key: A private key, or the PEM file that holds one.
+
+        Raises:
+            FileError: It cannot be written there.
+            Error: It was loaded from a signed file, and no key is given.
+        """
+        from quietfield import keys
+        from quietfield.files import MANIFEST, SIGNATURE, TABLES, canonical_json, pack, write_archive
+
+        if self.signed and key is None:
+            raise Error(
+                f"this model is signed by {self.signer}, and a file written without that key would not be; copy the "
+                "file as it is, sign again with key=..., or say model.signer = None to leave the signature out."
+            )
+        manifest, tables = pack(KIND, VERSION, self._content(), list(self.potentials.values()))
+        members = {MANIFEST: manifest, TABLES: tables}
+        if key is not None:
+            members[SIGNATURE] = canonical_json(keys.sign(manifest, key, KIND))
+        write_archive(path, members)
+
+    def _content(self) -> dict[str, Any]:
+        return {
             "domain": self.domain.to_json(),
             "cliques": [list(clique) for clique in self.cliques],
             "method": self.method,
@@ -251,34 +283,55 @@ class Model:
             "report": None if self.report is None else self.report.to_json(),
             "uncertainty": None if self.uncertainty is None else self.uncertainty.to_json(),
         }
-        manifest, tables = pack(KIND, VERSION, content, list(self.potentials.values()))
-        write_archive(path, {MANIFEST: manifest, TABLES: tables})
 
     @classmethod
-    def load(cls, path: str | Path) -> "Model":
-        """Read a file that :meth:`save` wrote."""
-        from quietfield.files import MANIFEST, MANIFEST_LIMIT, TABLES, TABLES_LIMIT, read_archive, unpack
+    def load(cls, path: str | Path, trust: "str | Path | Iterable[str | Path] | None" = None) -> "Model":
+        """Read a file that :meth:`save` wrote. With ``trust`` (public key files), only one that these keys signed.
+
+        Args:
+            path: The file.
+            trust: A public key (PEM), or several; None reads any model.
+
+        Returns:
+            The model; ``signer`` says who signed it.
+
+        Raises:
+            NotSigned: It is not signed, and ``trust`` is given.
+            OtherSigner: It is signed by a key that is not in ``trust``.
+            FileError: It is missing, damaged, altered or no model.
+        """
+        from quietfield import keys
+        from quietfield.files import MISPLACED, canonical_json, read_archive, unpack
         from quietfield.learning.reports import FitReport
         from quietfield.uncertainty import Uncertainty
 
-        members = read_archive(path, {MANIFEST: MANIFEST_LIMIT, TABLES: TABLES_LIMIT}, "a quietfield model")
+        members = read_archive(path, "a quietfield model")
         manifest, tables = unpack(members, KIND, VERSION, path)
+        signer = keys.check_archive(members, KIND, path, trust)
         report, uncertainty = manifest.get("report"), manifest.get("uncertainty")
         try:
             cliques = [tuple(clique) for clique in manifest["cliques"]]
-            domain, method, options = Domain.from_json(manifest["domain"]), manifest["method"], manifest["options"]
             if len(cliques) != len(tables):
-                raise FileError(f"{path} is damaged: it lists {len(cliques)} cliques and holds {len(tables)} tables.")
-            return cls(
-                domain,
+                raise FileError(f"it lists {len(cliques)} cliques and holds {len(tables)} tables.")
+            if any(table.dtype != "float64" for table in tables):
+                raise FileError("its log-potentials are not 64-bit floats.")
+            model = cls(
+                Domain.from_json(manifest["domain"]),
                 dict(zip(cliques, tables, strict=True)),
-                method=method,
-                options=options,
+                method=manifest["method"],
+                options=manifest["options"],
                 report=None if report is None else FitReport.from_json(report),
                 uncertainty=None if uncertainty is None else Uncertainty.from_json(uncertainty),
             )
-        except (KeyError, TypeError, ValueError, Error) as error:
+            if model.uncertainty is not None:
+                model.uncertainty.check(model.domain, model.cliques)
+            # Written once more, it must be the same: nothing can be hidden, or spelled in another way.
+            if canonical_json({**model._content(), "kind": KIND, "version": VERSION}) != canonical_json(manifest):
+                raise FileError("its manifest holds something that no model has, or holds it in another form.")
+        except (*MISPLACED, Error) as error:
             raise FileError(f"{path} is damaged or was altered: {error}") from None
+        model.signer = signer
+        return model
 
     def _inside(self, wanted: Clique) -> "np.ndarray | None":
         """A marginal that some clique's table holds, or None."""
@@ -377,6 +430,6 @@ class Model:
         return model_html(self)
 
 
-def load(path: str | Path) -> Model:
-    """Read a model file."""
-    return Model.load(path)
+def load(path: str | Path, trust: "str | Path | Iterable[str | Path] | None" = None) -> Model:
+    """Read a model file; with ``trust`` (public key files), only one that is signed by one of these keys."""
+    return Model.load(path, trust)

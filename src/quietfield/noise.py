@@ -5,7 +5,7 @@ from fractions import Fraction
 from math import exp, expm1, fsum, isfinite, log, pi, sqrt
 from typing import Any, ClassVar
 
-from quietfield.accounting import written
+from quietfield.accounting import write_rational, written
 from quietfield.errors import Error
 
 
@@ -44,7 +44,11 @@ class _Noise:
 
     def to_json(self) -> dict[str, str]:
         """A plain dictionary with the exact scale."""
-        return {"kind": self.kind, "scale": str(self.exact), "step": str(self.step)}
+        return {
+            "kind": self.kind,
+            "scale": write_rational(self.exact, "the scale of noise"),
+            "step": write_rational(self.step, "the step of noise"),
+        }
 
     def __repr__(self) -> str:
         grid = f", step={str(self.step)!r}" if self.step else ""

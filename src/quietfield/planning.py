@@ -172,7 +172,7 @@ def noises(
     step = Fraction(1, statistics.denominator)
     inverse = [1 / w for w in relative]
     if chance is None:
-        base = accounting.laplace_epsilon(l1s, statistics.l1, inverse) / budget
+        base = accounting.round_up(accounting.laplace_epsilon(l1s, statistics.l1, inverse), 1024) / budget
         scales = [base * w for w in inverse]
     else:
         rho = accounting.gaussian_rho(l2s, statistics.l2_squared, inverse) / accounting.zcdp_rho(budget, chance)

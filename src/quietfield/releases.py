@@ -7,6 +7,7 @@ Ed25519 signature of the manifest if the curator wants one. The manifest carries
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -182,7 +183,7 @@ class Release:
             raise Error(f"a public total is 0 or more, not {count.value:g}; give total_noise if it is a noisy one.")
         return cls(domain, structure, tuple(parts), count, notes=("noised elsewhere: nothing is promised here",))
 
-    @property
+    @cached_property
     def tables(self) -> Tables:
         """The noisy tables by clique, as float arrays."""
         return Tables(self.parts, self.denominator)
@@ -226,6 +227,13 @@ class Release:
     def neighbours(self) -> str | None:
         """Which data sets are hard to tell apart: add_remove, replace or paper."""
         return None if self.claim is None else self.claim.neighbours
+
+    @cached_property
+    def digest(self) -> str:
+        """The SHA-256 of the manifest and all tables, which the file carries: models name their release by it."""
+        from quietfield import manifests
+
+        return manifests.digest(self)
 
     @property
     def signed(self) -> bool:

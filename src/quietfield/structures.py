@@ -12,6 +12,7 @@ from itertools import combinations
 
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error, names
+from quietfield.files import MOST_CLIQUES
 
 
 def hashable(cliques: "Structure | Iterable[str | Iterable[str]]") -> "Structure | tuple[object, ...]":
@@ -39,6 +40,10 @@ class Structure:
         ties = tuple(tuple((c,) if isinstance(c, str) else tuple(c) for c in tie) for tie in self.ties)
         object.__setattr__(self, "cliques", cliques)
         object.__setattr__(self, "ties", ties)
+        if len(cliques) > MOST_CLIQUES:
+            raise Error(
+                f"a structure has at most {MOST_CLIQUES:,} cliques, not {len(cliques):,}; join fewer attributes."
+            )
         seen: dict[frozenset[str], Clique] = {}
         for clique in cliques:
             if not clique:
@@ -50,12 +55,13 @@ class Structure:
             if frozenset(clique) in seen:
                 raise Error(f"clique {clique} is there twice (also as {seen[frozenset(clique)]}); keep one of them.")
             seen[frozenset(clique)] = clique
+        known = set(cliques)
         tied: set[Clique] = set()
         for tie in ties:
             if len(tie) < 2:
                 raise Error(f"the tie {tie} joins fewer than two cliques; a tie is a group that shares one potential.")
             for clique in tie:
-                if clique not in set(cliques):
+                if clique not in known:
                     raise Error(f"the tie of {clique}: no such clique (axes count); expected one of {names(cliques)}.")
                 if clique in tied:
                     raise Error(f"clique {clique} is tied twice; put all that share its potential in one tie.")
@@ -85,7 +91,11 @@ class Structure:
     def groups(self) -> tuple[tuple[Clique, ...], ...]:
         """The cliques by shared potential, each group named by its first clique; untied cliques stand alone."""
         tie_of = {clique: tie for tie in self.ties for clique in tie}
-        return tuple(dict.fromkeys(tie_of.get(clique, (clique,)) for clique in self.cliques))
+        found: dict[Clique, tuple[Clique, ...]] = {}  # by first clique: to hash a whole tie for each clique is slow
+        for clique in self.cliques:
+            group = tie_of.get(clique, (clique,))
+            found.setdefault(group[0], group)
+        return tuple(found.values())
 
     @property
     def attributes(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from quietfield.domain import Clique
+from quietfield.domain import Clique, Domain
 from quietfield.errors import Error
 from quietfield.noise import Gaussian, Noise, noise_from_json
 from quietfield.observation import estimate_records
@@ -76,6 +76,20 @@ class Uncertainty:
         if not (least > 0 and found.total_variance >= 0 and found.groups):
             raise Error("what the intervals need must be positive numbers, and it names at least one table.")
         return found
+
+    def check(self, domain: Domain, cliques: tuple[Clique, ...]) -> None:
+        """Refuse what belongs to another model: tables of other cliques, cells that a table does not have."""
+        if sorted(clique for group in self.groups for clique in group) != sorted(cliques):
+            raise Error("what the intervals need speaks of other tables than the model has.")
+        for group, cell in zip(self.groups, self.excluded, strict=True):
+            shapes = {domain.table_shape(clique) for clique in group}
+            shape = shapes.pop()
+            if shapes or (cell is not None and (len(cell) != len(shape) or not all(map(_within, cell, shape)))):
+                raise Error("what the intervals need does not fit the shapes of the model's tables.")
+
+
+def _within(index: int, size: int) -> bool:
+    return 0 <= index < size
 
 
 def of_fit(release: Release, total: float, variances: "np.ndarray", drawn: "np.ndarray | None" = None) -> Uncertainty:

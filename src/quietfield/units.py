@@ -261,7 +261,7 @@ def statistics(
     total_l1 = Fraction(rows if counts_total else 0)
     # K runs over a person's edges in all edge tables at once: what they add to all of those together is at most 1.
     shared = [table for table in tables if normalise and len(table.clique) > 1]
-    apart = [table for table in tables if table not in shared]
+    apart = [table for table in tables if not normalise or len(table.clique) == 1]
     l1 = sum((table.l1 for table in apart), total_l1) + (replace if shared else 0)
     l2_squared = sum((table.l2_squared for table in apart), total_l1**2) + (replace if shared else 0)
     denominator = GRID if normalise else 1
@@ -332,7 +332,7 @@ def _counted(group: tuple[Clique, ...], domain: Domain, unit: Unit, rows: int, r
 
 def null_cell(clique: Clique, domain: Domain, null: Label | None) -> tuple[int, ...] | None:
     """The cell of a clique's table where all is null, or None if some attribute has no such label."""
-    if null is None or not all(null in domain.labels(name) for name in clique):
+    if null is None or not all(domain.has_label(name, null) for name in clique):
         return None
     return tuple(domain.code(name, null) for name in clique)
 

@@ -222,7 +222,7 @@ def test_9_a_key_that_does_not_match(here: Path, capsys: pytest.CaptureFixture[s
         ["verify", "people.qfr", *trust],
         ["fit", "people.qfr", "--out", "m.qfm", *trust],
     ):
-        said = mistaken(words, capsys)
+        said = mistaken(words, capsys, code=11)
         assert "people.qfr" in said
         assert "key" in said
     assert "key" in mistaken([*PAID, "--epsilon", "1", "--key", "schema.json"], capsys)

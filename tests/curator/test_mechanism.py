@@ -1,17 +1,19 @@
 """The mechanism: its noise has the exact distribution, its scale is the smallest that keeps the promise."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import opendp.prelude as dp
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+import quietfield as qf
 from quietfield import accounting
-from quietfield.curator import mechanism
+from quietfield.curator import mechanism, publish
 from quietfield.curator.units import Person, Rows, statistics
 from quietfield.domain import Domain
 from quietfield.errors import Error
@@ -172,6 +174,49 @@ def test_weights_keep_the_promise_and_share_it_as_asked(weights, epsilon, noise,
     assert epsilon * (1 - Fraction(1, 10**6)) < spent <= epsilon
     for i in range(3):
         assert float(exact[i] * weights[i]) == pytest.approx(float(exact[0] * weights[0]), rel=1e-12)
+
+
+@settings(max_examples=6)
+@given(
+    st.integers(100, 400),
+    st.integers(0, 2**32),
+    st.sampled_from(["laplace", "gaussian"]),
+    st.sampled_from([Rows(1), Rows(7), Person("u", normalise=True)]),
+)
+@example(400, 3, "laplace", Rows(1))
+@example(400, 3, "gaussian", Rows(1))
+def test_hundreds_of_weights_can_be_saved_and_verified(tmp_path_factory, tables, seed, noise, unit):
+    """Their exact sum has tens of thousands of digits, which no file takes and Python does not print."""
+    path = tmp_path_factory.mktemp("weights") / "x.qfr"
+    draw = np.random.default_rng(seed)
+    schema = qf.Schema({f"x{i}": 2 for i in range(tables + 1)})
+    structure = chain(schema.domain)
+    weights = {clique: float(w) for clique, w in zip(structure.cliques, draw.uniform(0.1, 10, tables), strict=True)}
+    delta = {"delta": "1e-6"} if noise == "gaussian" else {}
+    asked = {"epsilon": 1, "noise": noise, "weights": weights, "unit": unit, "total": False, **delta}
+    prepared = publish.prepare(schema, structure, **asked)
+    counts = [np.zeros((2, 2), np.int64)] * tables
+    publish._noised(prepared, counts, None, "r1", "", None).save(path)
+    release = qf.Release.load(path)
+    assert release.check_claim()[0].startswith("the noise costs epsilon 1")
+    claim = release.claim
+    understated = [replace(claim, epsilon=claim.epsilon * (1 - Fraction(1, 10**12)))]
+    if claim.rho is not None:
+        understated.append(replace(claim, rho=claim.rho * (1 - Fraction(1, 10**12))))
+    for one in understated:
+        with pytest.raises(Error, match="does not hold"):
+            replace(release, claim=one).check_claim()
+
+
+@given(st.lists(st.fractions(Fraction(1, 10**6), 10**6, max_denominator=10**6), min_size=1, max_size=300))
+def test_a_sum_is_exact_while_it_is_short_and_never_below_what_it_costs(scales):
+    one = Fraction(1)
+    exact = sum(1 / scale for scale in scales)
+    found = accounting.laplace_epsilon([one] * len(scales), one * len(scales), scales)
+    assert exact <= found <= exact * (1 + Fraction(1, 2**1000))
+    assert found == exact or exact.denominator.bit_length() > 3000
+    assert found.denominator.bit_length() <= 4096
+    assert accounting.shown(Fraction(10**6000, 3)).endswith("e+5999")
 
 
 def test_tied_cliques_have_one_weight_and_any_order_of_names():

@@ -389,15 +389,17 @@ def test_a_name_that_is_too_long_is_found_out_before_the_charge(folder, capsys):
 
 
 def test_what_no_file_can_hold_is_refused_before_the_charge(ledger):
-    from quietfield.manifests import LABELS_LIMIT
+    from quietfield.files import MOST_VALUES
 
     with pytest.raises(Error, match="Unicode"):
         qf.Domain({"a\ud800": 2})
     with pytest.raises(Error, match="Unicode"):
         qf.Domain({"a": ["x", "\udfff"]})
-    schema = qf.Schema({"a": LABELS_LIMIT, "b": 2})
-    with pytest.raises(Error, match="at most"):
-        qf.release(np.zeros((1, 2), int), schema, [("b",)], epsilon=1, unit=qf.Rows(1), ledger=ledger)
+    with pytest.raises(Error, match="the most that a domain may have"):
+        _ = qf.Schema({"a": MOST_VALUES, "b": 2}).domain
+    long = qf.Schema({"a": [f"{i:032000}" for i in range(2200)], "b": 2})  # 70 MB, and a manifest takes 64
+    with pytest.raises(Error, match="more than a file may hold"):
+        qf.release(np.zeros((1, 2), int), long, [("b",)], epsilon=1, unit=qf.Rows(1), ledger=ledger)
     frame = {"a": [0], "b": [0], "c": [0], "w\ud800": [1]}
     book = Ledger.create(ledger.path.with_name("p.db"), epsilon=2, unit=qf.Person("w", rows=1))
     with pytest.raises(Error, match="JSON"):

@@ -52,7 +52,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("report", "Write a report on a release and its model as one HTML file."),
     "sample": ("models", "Draw records from a model."),
     "schema": ("schema", "Start a schema from the names and types of columns."),
-    "verify": ("verify", "Check the signature and the arithmetic of a release."),
+    "verify": ("verify", "Check the signature and promise of a release or a model."),
 }
 
 # 2, for a wrong use, comes from typer; errors of ours bring their own (see errors.py).

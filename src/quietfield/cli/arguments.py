@@ -2,7 +2,7 @@
 
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -15,6 +15,23 @@ from quietfield.structures import Structure
 
 if TYPE_CHECKING:
     from quietfield.curator.units import Unit
+    from quietfield.releases import Release
+
+# What every command that reads a release takes, with one meaning.
+Trust = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--trust",
+        help="A public key (PEM), or several: refuse a release that none of them signed, or that promises nothing.",
+    ),
+]
+MaxEpsilon = Annotated[
+    str | None,
+    typer.Option("--max-epsilon", help="Refuse a larger epsilon, and no promise. With --trust, 20 unless said."),
+]
+AllowNoPromise = Annotated[
+    bool, typer.Option("--allow-no-promise", help="With --trust: take a release that promises nothing, too.")
+]
 
 #: The structures that have a name, as help and messages list them.
 #: The help of --for-programs, wherever CSV is written.
@@ -90,6 +107,30 @@ def optional_records(
             "--records."
         )
     return None
+
+
+def load_release(path: Path, trust: list[Path] | None, max_epsilon: str | None, allow_no_promise: bool) -> "Release":
+    """The release at a path, if it is what :data:`Trust`, :data:`MaxEpsilon` and :data:`AllowNoPromise` demand.
+
+    Args:
+        path: The release.
+        trust: Public keys, one of which must have signed it; None or empty for any.
+        max_epsilon: The largest epsilon that is accepted, or None.
+        allow_no_promise: Whether a release that promises nothing will do.
+
+    Raises:
+        NotSigned, OtherSigner, NoPromise, WeakPromise: It is not what is demanded.
+        FileError: It cannot be read or, where anything is demanded, its promise does not hold.
+    """
+    from quietfield.release_checks import verify
+    from quietfield.releases import Release
+
+    release = Release.load(path, trust or None)
+    if trust or max_epsilon is not None:
+        verify(release, max_epsilon=max_epsilon, require_promise=not allow_no_promise)
+    elif allow_no_promise:
+        raise Error("--allow-no-promise goes with --trust or --max-epsilon, which demand a promise.")
+    return release
 
 
 def ledger_unit(text: str) -> "Unit":

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from quietfield.cli.arguments import AllowNoPromise, MaxEpsilon, Trust, load_release
+
 app = typer.Typer()
 
 
@@ -16,6 +18,9 @@ def compare(
         str | None, typer.Option(help="Methods to learn the release by, such as map,naive; all of `fit` will do.")
     ] = None,
     inference: Annotated[str, typer.Option(help="exact, loopy or convex.")] = "exact",
+    trust: Trust = None,
+    max_epsilon: MaxEpsilon = None,
+    allow_no_promise: AllowNoPromise = False,
     svg: Annotated[Path | None, typer.Option(help="A file for the distances as a picture.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a picture that is at --svg already.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write the comparison as JSON.")] = False,
@@ -32,7 +37,6 @@ def compare(
     from quietfield.files import archive_kind, write_atomically
     from quietfield.learning import check_methods
     from quietfield.model import Model, load
-    from quietfield.releases import Release
 
     wanted = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
     if methods is not None and not wanted:
@@ -45,7 +49,7 @@ def compare(
         if archive_kind(path) == "release":
             if release is not None:
                 raise Error("two releases are given; compare on one release at a time.")
-            release = Release.load(path)
+            release = load_release(path, trust, max_epsilon, allow_no_promise)
         else:
             name = path.name if path.name not in models else str(path)
             if name in models:

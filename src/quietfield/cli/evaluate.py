@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from quietfield.cli.arguments import AllowNoPromise, MaxEpsilon, Trust, load_release
+
 if TYPE_CHECKING:
     from quietfield.model import Model
+    from quietfield.releases import Release
 
 app = typer.Typer()
 
@@ -21,6 +24,9 @@ def evaluate(
     release: Annotated[
         Path | None, typer.Option(help="A release, best of records that the model has not seen. Public.")
     ] = None,
+    trust: Trust = None,
+    max_epsilon: MaxEpsilon = None,
+    allow_no_promise: AllowNoPromise = False,
     records: Annotated[
         str | None, typer.Option(help="Records: needs --schema, and either --not-private or --epsilon.")
     ] = None,
@@ -61,12 +67,14 @@ def evaluate(
         raise Error("say what to evaluate against: exactly one of --truth, --release and --records.")
     if records is None and (not_private or epsilon is not None or schema is not None):
         raise Error("--schema, --not-private and --epsilon go with --records.")
+    if release is None and (trust or max_epsilon is not None or allow_no_promise):
+        raise Error("--trust, --max-epsilon and --allow-no-promise go with --release.")
     source = arguments.optional_records(records, values, delimiter, encoding, one_line_per_record)
     asked = load(model)
     if truth is not None:
         content, lines = _against_truth(asked, load(truth))
     elif release is not None:
-        content, lines = _against_release(asked, release)
+        content, lines = _against_release(asked, load_release(release, trust, max_epsilon, allow_no_promise))
     else:
         content, lines = _against_records(
             asked, source, schema, not_private, epsilon, delta, noise, unit, ledger, no_ledger, clip
@@ -96,11 +104,10 @@ def _against_truth(model: "Model", truth: "Model") -> tuple[dict[str, Any], list
     ]
 
 
-def _against_release(model: "Model", path: Path) -> tuple[dict[str, Any], list[str]]:
+def _against_release(model: "Model", release: "Release") -> tuple[dict[str, Any], list[str]]:
     from quietfield.comparison import compare
-    from quietfield.releases import Release
 
-    row = compare(Release.load(path), methods=(), models={"model": model}).rows[0]
+    row = compare(release, methods=(), models={"model": model}).rows[0]
     content = {"log_score": row.log_score, "residual": row.residual, "missed_tables": row.missed}
     return content, [
         f"log-score       {row.log_score:.4f} nats a noisy cell",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quietfield.cli.arguments import FOR_PROGRAMS
+from quietfield.cli.arguments import FOR_PROGRAMS, AllowNoPromise, MaxEpsilon, Trust, load_release
 from quietfield.errors import Error, many
 
 if TYPE_CHECKING:
@@ -44,6 +44,9 @@ def export(
     release_file: Annotated[
         Path | None, typer.Option("--release", help="From a model: its release, for the statement on privacy.")
     ] = None,
+    trust: Trust = None,
+    max_epsilon: MaxEpsilon = None,
+    allow_no_promise: AllowNoPromise = False,
     force: Annotated[
         bool, typer.Option("--force", help="Replace an earlier export at --out: the files that its index lists.")
     ] = False,
@@ -56,7 +59,6 @@ def export(
     """
     from quietfield import exports
     from quietfield.files import archive_kind
-    from quietfield.releases import Release
     from quietfield.texts import APOSTROPHE, has_formulas
 
     if source not in ("auto", "release", "model"):
@@ -68,13 +70,19 @@ def export(
         raise Error("--format is csv or parquet, not 'xlsx'; xlsx is for tables from a model.")
     exports.check(out, format, force)
     if kind == "model":
-        _for_people(path, out, format, table, 0.9 if level is None else level, total, release_file, force, for_programs)
+        if release_file is None and (trust or max_epsilon is not None or allow_no_promise):
+            raise Error("--trust, --max-epsilon and --allow-no-promise are about a release; name it with --release.")
+        source_release = None
+        if release_file is not None:
+            source_release = load_release(release_file, trust, max_epsilon, allow_no_promise)
+        level = 0.9 if level is None else level
+        _for_people(path, out, format, table, level, total, source_release, force, for_programs)
         return
     if table or any(said is not None for said in (level, total, release_file)):
         raise Error(
             "--table, --level, --total and --release are for a model; a release's tables are written as they are."
         )
-    release = Release.load(path)
+    release = load_release(path, trust, max_epsilon, allow_no_promise)
     files: dict[str, bytes] = {}
     index: list[list[Any]] = [list(exports.RELEASE_COLUMNS)]
     for number, part in enumerate(release.parts, 1):
@@ -106,20 +114,18 @@ def _for_people(
     tables: list[str] | None,
     level: float,
     total: float | None,
-    release_file: Path | None,
+    release: "Release | None",
     force: bool,
     for_programs: bool,
 ) -> None:
     from quietfield.cli import questions
     from quietfield.model import load
     from quietfield.publication import people_tables
-    from quietfield.releases import Release
 
     model = load(path)
     wanted = None
     if tables is not None:  # each once, however often it is said
         wanted = list(dict.fromkeys(tuple(questions.attributes([text], model.domain)) for text in tables))
-    release = None if release_file is None else Release.load(release_file)
     made = people_tables(model, wanted, level=level, total=total, release=release)
     made.save(out, format, force=force, for_programs=for_programs)
     inferred = sum(one.inferred for one in made.tables)

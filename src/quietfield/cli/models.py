@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from quietfield.cli.arguments import FOR_PROGRAMS
+from quietfield.cli.arguments import FOR_PROGRAMS, AllowNoPromise, MaxEpsilon, Trust, load_release
 from quietfield.errors import many
+from quietfield.texts import shown
 
 app = typer.Typer()
 
@@ -19,9 +20,10 @@ def fit(
     out: Annotated[Path, typer.Option("--out", "-o", help="The model file to write.")],
     method: Annotated[str, typer.Option(help="map (nothing to tune), cgm, cgm-nlbp or naive.")] = "map",
     inference: Annotated[str, typer.Option(help="exact, loopy or convex.")] = "exact",
-    trust: Annotated[
-        Path | None, typer.Option(help="A public key (PEM): refuse a release that it did not sign.")
-    ] = None,
+    trust: Trust = None,
+    max_epsilon: MaxEpsilon = None,
+    allow_no_promise: AllowNoPromise = False,
+    key: Annotated[Path | None, typer.Option(help="A private key (PEM) to sign the model with.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a model that is at --out already.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write the report as JSON.")] = False,
 ) -> None:
@@ -31,20 +33,26 @@ def fit(
     from quietfield import learning
     from quietfield.cli import outputs
     from quietfield.files import set_time
-    from quietfield.releases import Release
+    from quietfield.keys import load_private
+    from quietfield.release_checks import describe_promise
 
-    outputs.check(out, "model", force, [release])  # before the work, not after it
+    reads = [release, *(trust or ()), *([] if key is None else [key])]
+    outputs.check(out, "model", force, reads)  # before the work, not after it
     learning.check_methods([method], inference)
-    loaded = Release.load(release) if trust is None else Release.load(release, trust=trust)
+    signer = None if key is None else load_private(key)
+    loaded = load_release(release, trust, max_epsilon, allow_no_promise)
     model = learning.fit(loaded, method, inference=inference, progress=sys.stderr.isatty())
-    model.save(out)
+    model.save(out, signer)
     set_time(out, loaded.created)  # else a script that counts and then learns would tell how long the count took
     report = model.report
     if report is None:
         return
     if as_json:
-        typer.echo(json.dumps({**asdict(report), "written": str(out)}, indent=2))
+        told = {"release_signer": loaded.signer, "signed": signer is not None, "written": str(out)}
+        typer.echo(json.dumps({**asdict(report), **told}, indent=2))
         return
+    signed = f"signed by {loaded.signer}" if loaded.signed else "NOT SIGNED: anyone could have made or changed it"
+    typer.echo(f"release     {shown(describe_promise(loaded))}; {signed}")
     typer.echo(f"written     {out}\nmodel       {model!r}")
     steps = many(report.steps, "step")
     typer.echo(f"fit         {report.method}, {steps}, {report.seconds:.1f} s, N about {report.total:.0f}")

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from quietfield.cli.arguments import AllowNoPromise, MaxEpsilon, Trust, load_release
+
 app = typer.Typer()
 
 
@@ -20,9 +22,9 @@ def report(
     ] = None,
     title: Annotated[str, typer.Option(help="The heading of the report.")] = "",
     level: Annotated[float, typer.Option(help="The level of intervals, between 0 and 1.")] = 0.9,
-    trust: Annotated[
-        Path | None, typer.Option(help="A public key (PEM): refuse a release that it did not sign.")
-    ] = None,
+    trust: Trust = None,
+    max_epsilon: MaxEpsilon = None,
+    allow_no_promise: AllowNoPromise = False,
     private: Annotated[
         bool, typer.Option("--private", help="Compare the model with the true records instead: NOT PRIVATE.")
     ] = False,
@@ -41,7 +43,6 @@ def report(
     from quietfield.cli import arguments, outputs
     from quietfield.errors import Error
     from quietfield.model import load
-    from quietfield.releases import Release
     from quietfield.report import write_report
 
     if private != (records is not None) or private != (schema is not None):
@@ -50,8 +51,9 @@ def report(
         )
     source = arguments.optional_records(records, values, delimiter, encoding)
     out = out or Path("private-report.html" if private else "report.html")
-    outputs.check(out, "report", force, [path for path in (release, model, trust, schema) if path is not None])
-    loaded = Release.load(release) if trust is None else Release.load(release, trust=trust)
+    reads = [path for path in (release, model, schema, *(trust or ())) if path is not None]
+    outputs.check(out, "report", force, reads)
+    loaded = load_release(release, trust, max_epsilon, allow_no_promise)
     known = None if model is None else load(model)
     if source is not None and schema is not None:
         from quietfield.curator import WARNING

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from quietfield.curator.ledger import Ledger
     from quietfield.curator.publish import Prepared
+    from quietfield.model import Model
     from quietfield.noise import Noise
     from quietfield.releases import Release
 
@@ -46,6 +47,24 @@ def of_promise(release: "Release") -> dict[str, Any]:
         }
     said = {"signed": release.signed, "signer": release.signer, "notes": list(release.notes)}
     return {"id": release.id, **promised, **said}
+
+
+def of_verified(file: "Release | Model", source: "Release | None") -> dict[str, Any]:
+    """A release that was checked; or a model, with the promise of the release that it was learned from, if given."""
+    from quietfield.releases import Release
+
+    release = file if isinstance(file, Release) else source
+    report = None if isinstance(file, Release) else file.report
+    paid = None if release is None else release.ledger
+    promised: dict[str, Any] = {"id": report.release if report else None, **dict.fromkeys(PROMISE), "notes": []}
+    return {
+        "kind": "release" if isinstance(file, Release) else "model",
+        **(promised if release is None else of_promise(release)),
+        "digest": release.digest if release is not None else (report.release_digest or None) if report else None,
+        "ledger": None if paid is None else {"id": paid.id, "number": paid.number, "digest": paid.digest},
+        "signed": file.signed,
+        "signer": file.signer,
+    }
 
 
 def of_plan(prepared: "Prepared", book: "Ledger | None", protects: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""``quietfield verify``: is this release whole, from whom it should be, and as private as it says?"""
+"""``quietfield verify``: is this release whole, from whom it should be, and as private as is demanded?"""
 
 import json
 from pathlib import Path
@@ -6,49 +6,61 @@ from typing import Annotated
 
 import typer
 
+from quietfield.cli.arguments import AllowNoPromise, MaxEpsilon, Trust
+from quietfield.errors import Error
+
 app = typer.Typer()
 
-NEIGHBOURS = {
-    "add_remove": "add_remove (data sets with and without one unit)",
-    "replace": "replace (data sets in which one unit is another; how many there are is public)",
-    "paper": "paper (as published: with and without one unit, although the exact total is told)",
-}
 
-
-@app.command(epilog="Example: quietfield verify visits.qfr --trust curator.pub.pem")
+@app.command(epilog="Example: quietfield verify visits.qfr --trust curator.pub.pem --max-epsilon 2 --require-ledger")
 def verify(
-    path: Annotated[Path, typer.Argument(help="The release.")],
-    trust: Annotated[
-        list[Path] | None,
-        typer.Option(help="A public key (PEM) to trust; refuses what none of these signed. May be repeated."),
+    path: Annotated[Path, typer.Argument(help="The release, or a model.")],
+    trust: Trust = None,
+    max_epsilon: MaxEpsilon = None,
+    max_delta: Annotated[
+        str | None, typer.Option(help="Refuse a larger delta, and no promise; 0 takes pure epsilon alone.")
+    ] = None,
+    require_promise: Annotated[
+        bool, typer.Option("--require-promise", help="Refuse a release that promises nothing; --trust does too.")
+    ] = False,
+    allow_no_promise: AllowNoPromise = False,
+    require_ledger: Annotated[
+        bool, typer.Option("--require-ledger", help="Refuse a release that no ledger paid for.")
+    ] = False,
+    release: Annotated[
+        Path | None, typer.Option(help="Of a model: the release that it should have been learned from.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON.")] = False,
 ) -> None:
-    """Check the signature, the shapes and the arithmetic of the privacy promise. Exit code 1 if anything is wrong."""
+    """Check the signature, the shapes and the arithmetic of the privacy promise, which the first line tells.
+
+    Exit codes: 1 if the file or its arithmetic is wrong, 10 not signed, 11 signed by another key, 12 no promise,
+    13 epsilon or delta too large, 14 no ledger, 15 a model of another release.
+    """
+    from quietfield import release_checks
     from quietfield.cli import summaries
-    from quietfield.releases import PAPER_NOTE, Release
+    from quietfield.files import archive_kind
+    from quietfield.model import Model
+    from quietfield.releases import Release
     from quietfield.texts import shown
 
-    release = Release.load(path, trust=trust or None)
-    found = [
-        "the file is whole and its tables fit its structure",
-        f"signed by {release.signer}" + (", which is trusted" if trust else "; pass --trust to check who that is")
-        if release.signed
-        else "NOT SIGNED: anyone could have made or changed it",
-    ]
-    if release.claim is None:
-        found.append("no promise is made: the tables were noised elsewhere")
-    else:
-        claim = release.claim
-        found += release.check_claim()
-        found += [f"protects {claim.protects}", f"neighbours: {NEIGHBOURS[claim.neighbours]}"]
-        if claim.neighbours == "paper":
-            found.append(PAPER_NOTE)
-    found += [f"note: {note}" for note in release.notes if note != PAPER_NOTE]
-    found = [shown(line) for line in found]
+    if require_promise and allow_no_promise:
+        raise Error("--require-promise and --allow-no-promise contradict each other; say one of them.")
+    file = (Model if archive_kind(path) == "model" else Release).load(path, trust or None)
+    source = None if release is None else Release.load(release, trust or None)
+    found = release_checks.verify(
+        file,
+        trust=trust or None,
+        max_epsilon=max_epsilon,
+        max_delta=max_delta,
+        require_promise=False if allow_no_promise else require_promise or None,
+        require_ledger=require_ledger,
+        release=source,
+    )
+    lines = [shown(line) for line in found]
     if as_json:
-        content = {"path": str(path), **summaries.of_promise(release), "trusted": bool(trust), "findings": found}
+        content = {"path": str(path), **summaries.of_verified(file, source), "trusted": bool(trust), "findings": lines}
         typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
-    else:
-        for line in found:
-            typer.echo(line)
+        return
+    for line in lines:
+        typer.echo(line)

@@ -83,7 +83,8 @@ def plan(
     )
     scales = _scales(base, relative)
     spent = accounting.gaussian_rho(l2s, statistics.l2_squared, [Fraction(s) / grid for s in scales])
-    return Plan("gaussian", budget, chance, spent, scales, grid)
+    stated = min(rho, accounting.round_up(spent, 1024))  # with hundreds of weights it has more digits than a file takes
+    return Plan("gaussian", budget, chance, stated, scales, grid)
 
 
 def draw(plan: Plan, tables: "Sequence[np.ndarray]", total: int | None = None) -> "tuple[list[np.ndarray], int | None]":
@@ -98,8 +99,10 @@ def draw(plan: Plan, tables: "Sequence[np.ndarray]", total: int | None = None) -
             raise Error(f"counts must be 64-bit integers, not {value.dtype}; only integers take exact noise.")
     flat = [value.ravel() for value in values] + ([np.array([total], dtype=np.int64)] if total is not None else [])
     noisy: list[np.ndarray] = [np.empty(0, dtype=np.int64)] * len(flat)
-    for scale in dict.fromkeys(plan.scales):  # tables of one scale go through one measurement together
-        places = [i for i, s in enumerate(plan.scales) if s == scale]
+    together: dict[float, list[int]] = {}  # tables of one scale go through one measurement
+    for i, scale in enumerate(plan.scales):
+        together.setdefault(scale, []).append(i)
+    for scale, places in together.items():
         drawn = _measure(plan.kind, scale, np.concatenate([flat[i] for i in places]))
         for i, part in zip(places, np.split(drawn, np.cumsum([flat[i].size for i in places])[:-1]), strict=True):
             noisy[i] = part
@@ -120,8 +123,7 @@ def _laplace_holds(
         return False
     _, moves = accounting.worst_case(l1s, l1, [1 / s for s in exact])
     spent = Fraction(0)
-    for scale in dict.fromkeys(scales):
-        moved = sum((move for move, s in zip(moves, scales, strict=True) if s == scale), Fraction(0))
+    for scale, moved in _moved_by_scale(scales, moves).items():
         loss = _measurement("laplace", scale).map(ceil(moved * grid))
         if loss == inf:  # a map beyond the largest float
             return False
@@ -146,8 +148,7 @@ def _gaussian_holds(
         return False
     _, moves = accounting.worst_case(l2s, l2_squared, [1 / s for s in exact])
     spent = Fraction(0)
-    for scale in dict.fromkeys(scales):
-        moved = sum((move for move, s in zip(moves, scales, strict=True) if s == scale), Fraction(0))
+    for scale, moved in _moved_by_scale(scales, moves).items():
         distance = _root_up(moved * grid * grid)
         spent += Fraction(_measurement("gaussian", scale).map(distance))
         if len(set(scales)) == 1:
@@ -155,6 +156,14 @@ def _gaussian_holds(
             if Fraction(fixed.map(distance)[0]) > epsilon:
                 return False
     return spent <= rho or len(set(scales)) == 1
+
+
+def _moved_by_scale(scales: Sequence[float], moves: Sequence[Fraction]) -> dict[float, Fraction]:
+    """How far the tables of each scale move together: they go through one measurement."""
+    moved = dict.fromkeys(scales, Fraction(0))
+    for scale, move in zip(scales, moves, strict=True):
+        moved[scale] += move
+    return moved
 
 
 def _measurement(kind: str, scale: float) -> Any:

@@ -21,7 +21,7 @@ from quietfield.curator.ledger import Ledger, now
 from quietfield.curator.units import Neighbours, Person, Statistics, Unit, chosen
 from quietfield.errors import Error, many, names
 from quietfield.files import canonical_json
-from quietfield.manifests import check_domain
+from quietfield.manifests import check_room
 from quietfield.releases import PAPER_NOTE, Claim, Payment, Release, Table, Total
 from quietfield.schema import Attribute, Labels, Schema
 from quietfield.structures import Structure
@@ -72,7 +72,7 @@ def prepare(
     structure = Structure.of(cliques, schema.domain)
     counted, reason = chosen(structure, schema.domain, unit, neighbours, total, noise)
     check(schema, counted, unit)
-    check_domain(schema.domain)
+    check_room(schema.domain, structure)
     canonical_json(unit.to_json())  # as the release file will write it
     plan = mechanism.plan(counted, epsilon=epsilon, delta=delta, noise=noise, weights=weights)
     return Prepared(schema, structure, unit, counted, plan, reason)

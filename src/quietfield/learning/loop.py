@@ -145,7 +145,7 @@ def _model(release: Release, learner: Learner, shape: Shape, data: Data, state: 
     tables = shape.tables(state.theta)
     if not report.advice and max(float(np.ptp(table)) for table in tables.values()) < _FLAT:
         report = replace(report, advice=_UNIFORM)
-    report = replace(report, release=release.id)
+    report = replace(report, release=release.id, release_digest=release.digest)
     errors = learner.uncertainty(release, data, state)
     return Model(release.domain, tables, method=report.inference, report=report, uncertainty=errors)
 

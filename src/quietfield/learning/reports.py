@@ -11,7 +11,7 @@ from quietfield.errors import Error
 class FitReport:
     """How a fit went. ``advice`` says what to do where it did not converge or learned nothing, and is else empty.
 
-    ``release`` is the id of the release that was fitted, where it has one.
+    ``release`` is the id of the release that was fitted, where it has one, and ``release_digest`` its digest.
     """
 
     method: str
@@ -24,15 +24,21 @@ class FitReport:
     seconds: float
     advice: str = ""
     release: str = ""
+    release_digest: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """The report as JSON can hold it: numbers that are not finite become null."""
-        return {name: None if value != value or value in _INFINITE else value for name, value in asdict(self).items()}
+        """The report as JSON can hold it: numbers that are not finite become null, a digest is there if it is known."""
+        content = asdict(self)
+        if not self.release_digest:
+            del content["release_digest"]
+        return {name: None if value != value or value in _INFINITE else value for name, value in content.items()}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "FitReport":
         """The report that :meth:`to_json` wrote down."""
         expected = {field.name: field.type for field in fields(cls)}
+        if isinstance(content, Mapping) and "release_digest" not in content:
+            content = {**content, "release_digest": ""}
         if not isinstance(content, Mapping) or set(content) != set(expected):
             raise Error(f"a fit report holds {', '.join(expected)}; this one does not.")
         return cls(**{name: _read(name, content[name], kind) for name, kind in expected.items()})
