@@ -318,14 +318,14 @@ def test_odd_names_on_the_whole_way(tmp_path, monkeypatch, capsys):
     qf.release(frame, schema, qf.structures.chain(odd), epsilon=100, unit=qf.Rows(1), ledger=None).save("x.qfr")
     assert main(["verify", "x.qfr"]) == 0
     for kind in ("csv", "parquet"):
-        assert main(["export", "x.qfr", "--out", f"as {kind}", "--format", kind]) == 0
+        assert main(["export", "x.qfr", "--out", f"as {kind}", "--format", kind, "--for-programs"]) == 0
     assert sorted(os.listdir()) == ["as csv", "as parquet", "x.qfr"]
     release = qf.Release.load("x.qfr")
     for number, clique in enumerate(release.tables, 1):
         with open(f"as csv/table-{number:04d}.csv", newline="") as file:
             rows = list(csv.reader(file))
         assert tuple(rows[0][:2]) == clique
-        assert [tuple(r[:2]) for r in rows[1:4]] == [("'=1+1", x) for x in ("'=1+1", "<b>", 'a,"b"\n')]
+        assert [tuple(r[:2]) for r in rows[1:4]] == [("=1+1", x) for x in ("=1+1", "<b>", 'a,"b"\n')]
         assert len(set(rows[0])) == 3
 
 
