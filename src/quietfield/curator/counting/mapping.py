@@ -100,7 +100,7 @@ class Column:
     def identity(self) -> str:
         """A text that tells persons apart, also by numbers that are not whole."""
         if self.kind == "number" or self.ticks:
-            return f"coalesce({self.text}, {self.sql}::VARCHAR)"
+            return f"coalesce({self.text}, TRY({self.sql}::VARCHAR), '')"  # decimals beyond their digits have no text
         return f"coalesce({self.text}, '')"
 
     @property
@@ -188,9 +188,9 @@ def mapped(rule: Attribute, column: Column, number: int, parameters: Parameters)
     code_type = "UTINYINT" if size <= 2**8 else "USMALLINT" if size <= 2**16 else "UINTEGER"
     run = _run(rule)
     if rule.null_code is None and rule.unknown_code is None and run is not None and column.kind == "integer":
-        low, high = run  # the common case of small integers: widened and clamped, so that no value overflows, and quick
-        code = f"(least(greatest(v{number}, {low}), {high}) - {low})::{code_type}"
-        return Mapped(column.integer, "NULL", code, f"{column.sql} BETWEEN {low} AND {high}", False)
+        low, high = run  # the common case of small integers: clamped and widened, so that no value overflows, and quick
+        code = f"(least(greatest(v{number}, {low}), {high})::BIGINT - {low})::{code_type}"
+        return Mapped(column.sql, "NULL", code, f"{column.sql} BETWEEN {low} AND {high}", False)
     value, place = own(rule, column, f"v{number}", parameters)
     null = "NULL" if rule.null_code is None else str(rule.null_code)
     unknown = place if rule.unknown_code is None else f"coalesce({place}, {rule.unknown_code})"
