@@ -5,6 +5,7 @@ import hashlib
 import itertools
 import re
 from collections import defaultdict
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ def whole(value: Any) -> int | None:
         return int(match[1]) if match else None
     if isinstance(value, float):
         return int(value) if abs(value) < 1e15 and value == int(value) else None
+    if isinstance(value, Decimal) and not (abs(value) < 2**63 and value == int(value)):
+        return None
     return int(value)
 
 
@@ -37,8 +40,9 @@ def number(value: Any) -> float | None:
     if isinstance(value, str):
         plain = re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", value.strip(" \t"), re.ASCII)
         found = float(value) if plain else None
-        return None if found is None or abs(found) == float("inf") else found
-    return None if abs(value) == float("inf") else float(value)
+        return None if found is None or abs(found) >= 1e308 else found
+    found = float(value)
+    return None if abs(found) == float("inf") else found
 
 
 def seconds(value: Any) -> int | None:
@@ -47,9 +51,9 @@ def seconds(value: Any) -> int | None:
             return None
         try:
             value = datetime.datetime.fromisoformat(value)
-        except ValueError:
+            value = (value - (value.utcoffset() or datetime.timedelta())).replace(tzinfo=None)
+        except (ValueError, OverflowError):
             return None
-        value = (value - (value.utcoffset() or datetime.timedelta())).replace(tzinfo=None)
     if isinstance(value, datetime.datetime):
         moment = value
     elif isinstance(value, datetime.date):
@@ -62,7 +66,7 @@ def seconds(value: Any) -> int | None:
 def text(value: Any) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, float):
+    if isinstance(value, float | Decimal):
         found = whole(value)
         return None if found is None else str(found)
     return str(value)

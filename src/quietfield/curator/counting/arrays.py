@@ -55,7 +55,8 @@ class ArrayEngine:
                 unknown = schema[name].unknown_code
                 if unknown is None:
                     keep &= known
-                codes[name] = np.where(known, column, 0 if unknown is None else unknown).astype(np.int64)
+                # Widened first: an unknown value's own code may be more than the array's type holds.
+                codes[name] = np.where(known, column.astype(np.int64), 0 if unknown is None else unknown)
             if not keep.all():
                 codes = {name: column[keep] for name, column in codes.items()}
             tally.add(codes, int(keep.sum()))

@@ -32,6 +32,8 @@ from quietfield.curator.units import GRID, ROWS_KEY, Person, Statistics, Unit
 from quietfield.errors import Error
 from quietfield.schema import SECONDS, Attribute, Cuts, Dates, Labels, Schema
 
+#: How Spark and DuckDB write a decimal that is zero and has places alone.
+ZERO = r"0[eE]-[0-9]+|\.0+"
 FAILED = (
     "the database could not count. What it said is not shown, since it may quote records; the database's own log has "
     "it. Check the connection, your rights on the table and that it is still there."
@@ -191,8 +193,11 @@ def _divided(value: Any, by: Any) -> Any:
 
 
 def _read_as(column: Any, kind: str | None) -> Any:
-    """As ``mapping.Column.read_as``."""
-    return _integer(column) if kind == "integer" else column
+    """As ``mapping.Column.read_as``; what is of another kind, by its text, since not every type can be compared."""
+    own = kind_of(column.type())
+    if kind == "integer" and own != "integer":
+        return _integer(column)
+    return column.cast("string") if own == "other" else column
 
 
 def _is_null(column: Any) -> Any:
@@ -214,21 +219,29 @@ def _is_missing(column: Any, rule: Attribute) -> Any:
 
 
 def _matching(column: Any, pattern: str) -> Any:
-    """The text where all of it matches, else NULL. In some databases ``$`` also matches before a final line break."""
+    """The text where all of it matches, else NULL.
+
+    In some databases ``$`` also matches before a final line break of whichever kind, so the text is given another end.
+    """
     text = column.cast("string")
-    return ibis.ifelse(text.re_search(f"^({pattern})$") & ~text.contains("\n"), text, ibis.null("string"))
+    return ibis.ifelse((text + "|").re_search(f"^({pattern})[|]$"), text, ibis.null("string"))
 
 
 def _integer(column: Any) -> Any:
     kind = kind_of(column.type())
     if kind == "text" or column.type().is_decimal():
-        text = _matching(column, INTEGER)
+        text = _matching(column, INTEGER if kind == "text" else rf"{INTEGER}|{ZERO}")
         return text.re_extract("(-?[0-9]+)", 1).cast("int64")
     if kind == "number":
         number = column.cast("float64")
         whole = (number.abs() < WHOLE) & (number == number.floor())
         return ibis.ifelse(whole, number, ibis.null("float64")).cast("int64")
-    return column if kind == "integer" else ibis.null("int64")
+    if kind != "integer":
+        return ibis.null("int64")
+    # Of one type: Ibis compares no negative label with an unsigned column.
+    most = ibis.literal(2**63 - 1, "uint64")
+    unsigned = column.type().is_uint64()
+    return (ibis.ifelse(column <= most, column, ibis.null("uint64")) if unsigned else column).cast("int64")
 
 
 def _text(column: Any) -> Any:
@@ -260,15 +273,17 @@ def _seconds(column: Any) -> Any:
         text = _matching(column, TIME)
         local = ibis.ifelse(text.substr(16, 1) == ":", text.substr(0, 19), text.substr(0, 16))
         time = local.re_replace("T", " ").cast("timestamp")
-    elif kind == "date":
-        time = column.cast("timestamp")
-    elif kind == "time":
-        time = column
+    elif kind == "date":  # some databases know dates that are no times to them, and fail where those are to become such
+        inside = (column >= ibis.date("0001-01-01")) & (column <= ibis.date("9999-12-31"))
+        time = ibis.ifelse(inside, column, ibis.null("date")).cast("timestamp")
+    elif kind == "time":  # of nanoseconds, 64 bits do not hold the limits below
+        time = column.cast(column.type().copy(scale=6)) if column.type().scale == 9 else column
     else:
         return ibis.null("int64")
     # Some databases know infinite times, and fail where those are to become numbers.
     finite = (time >= ibis.timestamp("0001-01-01 00:00:00")) & (time <= ibis.timestamp("9999-12-31 23:59:59.999999"))
-    seconds = ibis.ifelse(finite, time, ibis.null(time.type())).epoch_seconds().cast("int64")
+    # Cut off first: as numbers, some databases would round to the next second, which may be of another period.
+    seconds = ibis.ifelse(finite, time, ibis.null(time.type())).truncate("s").epoch_seconds().cast("int64")
     if kind != "text":
         return seconds
     utc = seconds - _offset(text.substr(16))
@@ -317,4 +332,5 @@ def _bins(value: Any, points: Sequence[float], first: int = 0) -> Any:
         return ibis.literal(first, "int32")
     middle = len(points) // 2
     below, above = _bins(value, points[:middle], first), _bins(value, points[middle + 1 :], first + middle + 1)
-    return ibis.ifelse(value < float(points[middle]), below, above)
+    # As a text: some databases take a number with a point for a decimal, and round that to another double.
+    return ibis.ifelse(value < ibis.literal(repr(float(points[middle]))).cast("float64"), below, above)

@@ -51,13 +51,14 @@ class Column:
     """A column by its position in the query, and what it holds.
 
     ``ticks`` says that a date or time is given as a whole number of so many a second, since 1970 UTC, so that no value
-    can fail to be one; ``zoned`` that it knew its time zone.
+    can fail to be one; ``zoned`` that it knew its time zone; ``exact`` that numbers are decimals.
     """
 
     sql: str
     kind: str
     ticks: int | None = None
     zoned: bool = False
+    exact: bool = False
 
     def read_as(self, kind: str | None) -> "Column":
         """The same column as it is, or read as whole numbers, with NULL where that fails: what tells persons apart.
@@ -99,7 +100,7 @@ class Column:
     def identity(self) -> str:
         """A text that tells persons apart, also by numbers that are not whole."""
         if self.kind == "number" or self.ticks:
-            return f"coalesce({self.text}, {self.sql}::VARCHAR)"
+            return f"coalesce({self.text}, TRY({self.sql}::VARCHAR), '')"  # decimals beyond their digits have no text
         return f"coalesce({self.text}, '')"
 
     @property
@@ -109,6 +110,8 @@ class Column:
             text = f"{self.sql}::VARCHAR"
             digits = f"regexp_extract({text}, '-?[0-9]+')"
             return f"CASE WHEN regexp_full_match({text}, '{INTEGER}') THEN TRY_CAST({digits} AS BIGINT) END"
+        if self.exact:
+            return f"CASE WHEN {self.sql} = trunc({self.sql}) THEN TRY_CAST({self.sql} AS BIGINT) END"
         if self.kind == "number":
             number = f"{self.sql}::DOUBLE"
             whole = f"abs({number}) < {WHOLE!r} AND {number} = trunc({number})"
@@ -185,8 +188,8 @@ def mapped(rule: Attribute, column: Column, number: int, parameters: Parameters)
     code_type = "UTINYINT" if size <= 2**8 else "USMALLINT" if size <= 2**16 else "UINTEGER"
     run = _run(rule)
     if rule.null_code is None and rule.unknown_code is None and run is not None and column.kind == "integer":
-        low, high = run  # the common case of small integers: clamped, so that no value overflows, and quick
-        code = f"(least(greatest(v{number}, {low}), {high}) - {low})::{code_type}"
+        low, high = run  # the common case of small integers: clamped and widened, so that no value overflows, and quick
+        code = f"(least(greatest(v{number}, {low}), {high})::BIGINT - {low})::{code_type}"
         return Mapped(column.sql, "NULL", code, f"{column.sql} BETWEEN {low} AND {high}", False)
     value, place = own(rule, column, f"v{number}", parameters)
     null = "NULL" if rule.null_code is None else str(rule.null_code)
@@ -231,4 +234,5 @@ def _bins(value: str, points: tuple[float, ...], first: int = 0) -> str:
         return str(first)
     middle = len(points) // 2
     below, above = _bins(value, points[:middle], first), _bins(value, points[middle + 1 :], first + middle + 1)
-    return f"CASE WHEN {value} < {float(points[middle])!r} THEN {below} ELSE {above} END"
+    # As a text: DuckDB takes a number with a point for a decimal, and rounds that to another double than Python does.
+    return f"CASE WHEN {value} < '{float(points[middle])!r}'::DOUBLE THEN {below} ELSE {above} END"

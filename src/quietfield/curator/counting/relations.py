@@ -11,10 +11,11 @@ def opened(data: Any) -> Source:
     columns = unique(data.columns)
 
     def read(wanted: Sequence[str]) -> Read:
-        chosen = data.project(", ".join(f"#{columns.index(name) + 1}" for name in wanted) or "1")
+        places = [columns.index(name) for name in wanted]
+        chosen = data.project(", ".join(f"#{place + 1}{_cast(data.types[place])}" for place in places) or "1")
         stream = _reader(chosen)
-        places = list(range(len(wanted)))
-        return Read(stream.schema.types[: len(wanted)], lambda: (batch.select(places) for batch in stream))
+        first = list(range(len(wanted)))
+        return Read(stream.schema.types[: len(wanted)], lambda: (batch.select(first) for batch in stream))
 
     return Source(columns, read, once=True)
 
@@ -33,7 +34,7 @@ def declared(data: Any) -> Source:
         found = None
         try:
             with duckdb.connect() as own:
-                found = _reader(own.sql(f"SELECT NULL::{kinds[name]} LIMIT 0")).schema.types[0]
+                found = _reader(own.sql(f"SELECT NULL::{kinds[name]}{_cast(kinds[name])} LIMIT 0")).schema.types[0]
         except Exception:  # noqa: BLE001  # told below: neither DuckDB nor Arrow may know the type
             found = None
         if found is None:
@@ -41,6 +42,11 @@ def declared(data: Any) -> Source:
         return found
 
     return Source(tuple(kinds), lambda wanted: Read([kind(name) for name in wanted], list))
+
+
+def _cast(kind: Any) -> str:
+    """Integers of 128 bits as texts: Arrow would have them as decimals, in which the largest are negative."""
+    return "::VARCHAR" if str(kind) in ("HUGEINT", "UHUGEINT") else ""
 
 
 def _reader(relation: Any) -> Any:

@@ -307,6 +307,10 @@ def _column(values: Any) -> Any:
 
     if isinstance(values, pa.Array | pa.ChunkedArray):
         array = values
+    elif isinstance(values, np.ndarray) and values.dtype == np.dtype("M8[D]"):
+        # Numpy's days have 64 bits and Arrow's 32, into which it would fold the others.
+        days = np.clip(values.astype(np.int64), -(2**31) + 1, 2**31 - 1).astype(np.int32)
+        array = pa.array(days, mask=np.isnat(values)).view(pa.date32())
     elif _typed(values):
         array = values.to_arrow() if hasattr(values, "to_arrow") else pa.array(values, from_pandas=True)
     else:

@@ -63,7 +63,7 @@ def kind_of(kind: Any) -> str:
         return "text"
     if types.is_integer(kind):
         return "integer"
-    if types.is_floating(kind) or types.is_decimal128(kind):
+    if types.is_floating(kind) or (types.is_decimal128(kind) and kind.scale >= 0):  # DuckDB has no others
         return "number"
     if types.is_boolean(kind):
         return "boolean"
@@ -79,7 +79,8 @@ def column(number: int, kind: Any) -> Column:
     name, own = f"c{number}", plain(kind)
     if types.is_timestamp(own):
         return Column(name, "time", PER_SECOND[own.unit], own.tz is not None)
-    return Column(name, kind_of(own), PER_SECOND["ms"] if types.is_date64(own) else None)
+    ticks = PER_SECOND["ms"] if types.is_date64(own) else None
+    return Column(name, kind_of(own), ticks, exact=types.is_decimal(own))
 
 
 def handed_type(kind: Any) -> Any:

@@ -1,0 +1,134 @@
+"""Extreme values of every type of column in every form and every database: no count fails, and none is wrong.
+
+Each column is counted by every kind of rule and as the name of persons; see ``tests/curator/counting/extremes.py``.
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "curator" / "counting"))
+import extremes
+import extremes_sql
+
+from quietfield.curator.counting.checks import check_columns
+from quietfield.errors import Error
+
+pytestmark = pytest.mark.heavy
+
+#: Types that are refused before anything is paid, whatever the values are.
+REFUSED = {"interval", "integer[]"}
+
+
+def forms(array: pa.Array, values: list[Any], folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """The same values in every form that can hold them: what cannot is refused by its own library, not by us."""
+    import duckdb
+    import ibis
+    import pandas
+    import polars
+
+    table = pa.table({"a": array})
+    yield "Arrow", lambda: table
+    yield "stream", lambda: table.to_reader(max_chunksize=3)
+    yield "dataset", lambda: pa.dataset.dataset(table)
+    made: dict[str, Callable[[], Any]] = {
+        "Parquet": lambda: pq.write_table(table, folder / "a.parquet") or folder / "a.parquet",
+        "polars": lambda: polars.from_arrow(table),
+        "pandas of Arrow": lambda: pandas.DataFrame({"a": pandas.arrays.ArrowExtensionArray(table["a"])}),
+        "relation": lambda: duckdb.connect().from_arrow(table),
+        "Ibis": lambda: ibis.memtable(table),
+    }
+    plain = [value for value in values if value is not None]
+    if not any(isinstance(value, extremes.Beyond) for value in plain):
+        made["list"] = lambda: {"a": values}
+        made["objects"] = lambda: pandas.DataFrame({"a": pandas.Series(values, dtype=object)})
+    if pa.types.is_integer(array.type) or pa.types.is_floating(array.type) or pa.types.is_boolean(array.type):
+        made["numpy"] = lambda: {"a": array.drop_null().to_numpy(zero_copy_only=False)}
+        made["pandas"] = lambda: pandas.DataFrame({"a": array.drop_null().to_numpy(zero_copy_only=False)})
+    for name, make in made.items():
+        try:
+            make()
+        except Exception:  # noqa: BLE001  # this form has no such type, or no such values
+            continue
+        yield name, make
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_files_and_frames(part: int, tmp_path: Path) -> None:
+    checks = extremes.Checks()
+    columns = list(extremes.arrow_columns().items())[part::4]
+    for name, (array, values) in columns:
+        for form, make in forms(array, values, tmp_path):
+            # Without nulls, in numpy; a list has neither -0.0 nor texts that are not UTF-8.
+            kept = [value for value in values if value is not None] if form in ("numpy", "pandas") else values
+            checks.check(f"{form}: {name}", make, kept)
+    checks.end(100, 70_000)
+
+
+def test_csv(tmp_path: Path) -> None:
+    words = [word for word in extremes.WORDS if word is not None and not set(word) & set('"\n\r,')]
+    (tmp_path / "a.csv").write_text("a,b\n" + "".join(f"{word},\n" for word in words), encoding="utf-8", newline="")
+    checks = extremes.Checks()
+    checks.check("CSV", lambda: tmp_path / "a.csv", words, extremes.dropping_rules())
+    checks.end(1, 3_500)
+
+
+def test_times_of_numpy() -> None:
+    checks = extremes.Checks()
+    for unit, per_second in (("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)):
+        ticks, moments = extremes.times_of(per_second)
+        held = np.array([-(2**63) if tick is None else tick for tick in ticks], np.int64).view(f"M8[{unit}]")
+        checks.check(unit, lambda held=held: {"a": held}, moments, extremes.dropping_rules())  # type: ignore[misc]
+    checks.end(4, 1_500)
+
+
+def test_duckdb() -> None:
+    import duckdb
+    import ibis
+
+    checks = extremes.Checks()
+    for kind, rows in extremes_sql.DUCKDB.items():
+        made = f"SELECT CAST(v AS {kind}) AS a FROM (VALUES {extremes_sql.listed(rows)}) t(v)"
+        values = [value for _, value in rows]
+        held, named = duckdb.connect(), ibis.duckdb.connect()
+        held.execute(f"CREATE TABLE rows AS {made}")
+        named.raw_sql(f"CREATE TABLE rows AS {made}")
+        checks.check(f"relation: {kind}", lambda held=held: held.table("rows"), values)  # type: ignore[misc]
+        if kind != "UHUGEINT":  # Ibis does not know it, so that it has a text and no number
+            checks.check(f"Ibis: {kind}", lambda named=named: named.table("rows"), values)  # type: ignore[misc]
+    checks.end(60, 38_000)
+
+
+def test_postgres(postgres: Any) -> None:
+    checks = extremes.Checks()
+    for kind, rows in extremes_sql.POSTGRES.items():
+        postgres.raw_sql("DROP TABLE IF EXISTS far").close()
+        postgres.raw_sql(f"CREATE TABLE far (a {kind})").close()
+        postgres.raw_sql(f"INSERT INTO far VALUES {extremes_sql.listed(rows)}").close()
+        if kind in REFUSED:
+            with pytest.raises(Error, match="which no rule reads"):
+                check_columns(postgres.table("far"), ["a"])
+        else:
+            checks.check(kind, lambda: postgres.table("far"), [value for _, value in rows])
+    checks.end(28, 16_000)
+
+
+@pytest.mark.parametrize("ansi", [False, True])
+def test_spark(spark: Any, ansi: bool) -> None:
+    checks = extremes.Checks()
+    for kind, rows in extremes_sql.SPARK.items():
+        session = spark._session
+        made = f"SELECT CAST(v AS {kind}) AS a FROM (VALUES {extremes_sql.listed(rows)}) t(v)"
+        session.sql(made if kind != "void" else "SELECT NULL AS a").createOrReplaceTempView("far")
+        session.conf.set("spark.sql.ansi.enabled", str(ansi).lower())
+        try:
+            checks.check(kind, lambda: spark.table("far"), [value for _, value in rows], extremes.FEW[:1])
+        finally:
+            session.conf.set("spark.sql.ansi.enabled", "false")
+    checks.end(18, 9_000)
