@@ -385,3 +385,73 @@ def test_it_cannot_know_of_a_copy_that_was_put_back(tmp_path, ledger):
     shutil.copy(tmp_path / "copy.db", ledger.path)
     assert Ledger(ledger.path).spent == 0
     assert "copy of this one that was put back" in ledger.describe()
+
+
+#: What people and programs may pass by mistake, beside what is right.
+ODD = st.sampled_from(
+    ["", "r", 5, 0, -1, 0.5, True, None, b"x", [], {}, "\ud800", "a\0b", "1e-6", "x" * 2000, "2030-01-31T12:00:00Z"]
+) | st.fractions(-1, 2)
+
+
+@settings(max_examples=150)
+@given(
+    accounting_by=st.sampled_from(["pure", "zcdp"]),
+    release=st.text(max_size=5) | ODD,
+    asked=st.fixed_dictionaries(
+        {"epsilon": st.fractions(Fraction(-1, 10), Fraction(1, 10)) | ODD, "unit": st.just(Rows(1)) | ODD},
+        optional={
+            "delta": st.just("1e-6") | ODD,
+            "rho": st.fractions(Fraction(-1, 100), Fraction(1, 100)) | ODD,
+            "what": st.text(max_size=5) | ODD,
+            "time": ODD,
+        },
+    ),
+    neighbours=st.just("add_remove") | ODD,
+)
+def test_whatever_is_charged_the_ledger_can_be_read(tmp_path_factory, accounting_by, release, asked, neighbours):
+    path = tmp_path_factory.mktemp("l") / "b.db"
+    delta = None if accounting_by == "pure" else "1e-6"
+    book = Ledger.create(path, epsilon=1, delta=delta, unit=Rows(1), accounting_by=accounting_by)
+    try:
+        charge = book.charge(release, neighbours=neighbours, **asked)
+    except Error:
+        assert Ledger(path).charges == ()
+    else:
+        assert Ledger(path).charges == (charge,)
+        assert charge.cost > 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rho": Fraction(0)},
+        {"rho": Fraction(-1)},
+        {"rho": 0.0},
+        {"rho": 10**500},
+        {"what": 3},
+        {"time": 7},
+        {"release": 5},
+    ],
+)
+def test_a_charge_that_could_not_be_read_back_is_refused_before_it_is_written(tmp_path, wrong):
+    book = Ledger.create(tmp_path / "z.db", epsilon=1, delta="1e-6", unit=Rows(1), accounting_by="zcdp")
+    right = {"release": "r", "epsilon": 1, "delta": "1e-6", "rho": Fraction(1, 100), **ROW}
+    with pytest.raises(Error):
+        book.charge(**{**right, **wrong})
+    assert Ledger(book.path).spent == 0
+    assert book.charge(**right).number == 1
+
+
+def test_what_the_reader_refuses_is_rolled_back(tmp_path, ledger, monkeypatch):
+    """The second line of defence: even if a check is missing, no line stays that closes the ledger."""
+    monkeypatch.setattr("quietfield.curator.ledger._check_text", lambda value, *_, **__: value)
+    with pytest.raises(Error, match="not made"):
+        ledger.charge("r", epsilon="0.1", what=3, **ROW)
+    assert Ledger(ledger.path).charges == ()
+
+
+@pytest.mark.parametrize("name", [5, None, b"visits", "x" * 2000, "\ud800"])
+def test_a_ledger_with_an_odd_name_is_not_made(tmp_path, name):
+    with pytest.raises(Error):
+        Ledger.create(tmp_path / "b.db", epsilon=1, unit=Rows(1), name=name)
+    assert not list(tmp_path.iterdir())

@@ -115,18 +115,13 @@ def release(
             ]  # SQLite's
         outputs.check(out, "release", force, [data, *map(Path, glob(str(data), recursive=True)), *reads])
     if dry_run:
-        planned = _planned(prepared, book, neighbours)
+        planned = _planned(prepared, book)
         _show(summaries.of_plan(prepared, book) if as_json else planned, as_json)
         return
     if out is None:
         raise Error("say where the release goes: --out FILE.")
-    before = None if book is None else book.spent
-    try:
-        found = publish.carried_out(records, prepared, book, progress=progress)
-    except KeyboardInterrupt:
-        if book is not None and book.spent != before:
-            typer.echo(publish.STANDS, err=True)
-        raise
+    with arguments.tell_charge():
+        found = publish.charge_and_count(records, prepared, book, progress=progress)
     loaded = _kept(found, out, signer, force, paid=book is not None)
     facts = [(name, text) for name, text in loaded._facts() if name != "note"]
     told = {"written": str(out), **dict(facts), "notes": "; ".join(loaded.notes)}
@@ -188,7 +183,7 @@ def _written(found: "Release", out: Path, signer: "Ed25519PrivateKey | None", fo
     return loaded
 
 
-def _planned(prepared: "Prepared", book: "Ledger | None", neighbours: str) -> dict[str, Any]:
+def _planned(prepared: "Prepared", book: "Ledger | None") -> dict[str, Any]:
     from quietfield.accounting import shown
     from quietfield.curator.counting import spilling
     from quietfield.curator.units import Person
@@ -197,8 +192,7 @@ def _planned(prepared: "Prepared", book: "Ledger | None", neighbours: str) -> di
     plan, counted = prepared.plan, prepared.statistics
     paid = {}
     if book is not None:
-        price = {"epsilon": plan.epsilon, "delta": plan.delta, "rho": plan.rho}
-        cost = book.check(**price, unit=prepared.unit, neighbours=neighbours)  # type: ignore[arg-type]
+        cost = prepared.price.check(book)
         paid = {"ledger": book.describe(), "afterwards": book.describe_after(cost)}
     return {
         "dry run": "nothing was paid; the data are there and were not looked at, not even their columns",
