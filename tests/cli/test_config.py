@@ -126,3 +126,12 @@ def test_the_file_itself_is_not_overwritten(folder: Path) -> None:
     file = write(folder, WHOLE.replace("people.qfr", "release.toml"))
     assert main(["release", "--config", file, "--force"]) == 1
     assert "epsilon" in Path(file).read_text()
+
+
+@pytest.mark.parametrize("listed", ["'start.json'", "['start.json', 'people.qfr']"])
+def test_options_that_may_be_repeated_are_a_text_or_a_list(folder: Path, listed: str) -> None:
+    assert main(["ledger", "anchor", str(folder / "budget.db"), "--out", str(folder / "start.json")]) == 0
+    assert main(["release", "--config", write(folder, WHOLE)]) == 0
+    said = write(folder, WHOLE + f"against = {listed}\n")
+    assert main(["release", "--config", said, "--out", str(folder / "second.qfr")]) == 0
+    assert main(["release", "--config", write(folder, WHOLE + "against = 'none.qfr'\n"), "--dry-run"]) == 1

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from quietfield.cli import config as configuration
+from quietfield.cli.passphrases import PassphraseEnv, PassphraseFile
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -44,6 +45,10 @@ def release(
     ],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The release file to write.")] = None,
     ledger: Annotated[Path | None, typer.Option(help="The ledger that pays.")] = None,
+    against: Annotated[
+        list[Path] | None,
+        typer.Option(help="An anchor or release whose line the ledger must still have. May be repeated."),
+    ] = None,
     no_ledger: Annotated[
         bool, typer.Option("--no-ledger", help="Release without a ledger: nothing adds up what is spent.")
     ] = False,
@@ -56,13 +61,16 @@ def release(
     delimiter: Annotated[str | None, typer.Option(help="Of CSV files, what separates fields: ';', '|' or tab.")] = None,
     encoding: Annotated[str | None, typer.Option(help="Of texts that are not UTF-8, such as cp1252 or utf-16.")] = None,
     key: Annotated[Path | None, typer.Option(help="A private key (PEM) that signs the release.")] = None,
+    passphrase_file: PassphraseFile = None,
+    passphrase_env: PassphraseEnv = None,
     config: Annotated[
         Path | None,
         typer.Option(
             help="A TOML file with any of these settings, such as epsilon = 0.5; what is said here wins.",
             is_eager=True,
             callback=configuration.loader(
-                {"data", "schema", "structure", "out", "ledger", "weights", "key"}, {"structure", "unit"}
+                {"data", "schema", "structure", "out", "ledger", "against", "weights", "key", "passphrase_file"},
+                {"structure", "unit"},
             ),
         ),
     ] = None,
@@ -74,13 +82,13 @@ def release(
     as_json: Annotated[bool, typer.Option("--json", help="Write the summary as JSON.")] = False,
 ) -> None:
     """Count, pay, add noise, and write a file that may be published."""
-    from quietfield.cli import arguments, outputs, silence, summaries
+    from quietfield.cli import arguments, outputs, passphrases, silence, summaries
     from quietfield.curator import publish
+    from quietfield.curator.anchors import read_anchor
     from quietfield.curator.counting import lines
     from quietfield.curator.counting.checks import check_there
     from quietfield.curator.ledger import Ledger
     from quietfield.errors import Error
-    from quietfield.keys import load_private
     from quietfield.schema import Schema
 
     if _said(context, "ledger"):
@@ -101,13 +109,21 @@ def release(
     records = arguments.records(data, values, delimiter, encoding)
     check_there(records)
     cliques = arguments.structure(structure, known.domain)
-    signer = None if key is None else load_private(key)
+    signer = passphrases.load_key(key, passphrase_file, passphrase_env)
     prepared = publish.prepare(known, cliques, **asked)
     lines.check_neighbours(records, prepared.statistics)
     arguments.warn(*prepared.warnings)
     book = None if ledger is None else Ledger(ledger)
+    if against and book is None:
+        raise Error("--against is for a ledger: say which with --ledger FILE.")
+    if book is not None:
+        book.check_against(map(read_anchor, against or ()))
     if out is not None:
-        reads = [schema, *(path for path in (key, weights, config) if path is not None), Path(structure)]
+        reads = [
+            schema,
+            *(path for path in (key, weights, config, *(against or ())) if path is not None),
+            Path(structure),
+        ]
         if ledger is not None:
             reads += [
                 ledger,

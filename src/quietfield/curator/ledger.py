@@ -6,9 +6,10 @@ the disk before it returns.
 
 Triggers and a chain of digests guard against accidents and careless edits, not against whoever may write the file: the
 last lines can be taken out so that the file alone does not show it. Each release carries the number and digest of its
-line, and :meth:`Ledger.missing` finds those whose line is gone.
+line, and :meth:`Ledger.missing` finds those whose line is gone; anchors (``anchors.py``) serve where there is none yet.
 
-What it cannot know: a second ledger for the same data, a copy of this one that was put back, a release made without it.
+What it cannot know by itself: a second ledger for the same data, a copy of this one that was put back, a release made
+without it.
 """
 
 import json
@@ -31,6 +32,17 @@ if TYPE_CHECKING:
     from quietfield.releases import Payment
 
 Accounting = Literal["pure", "zcdp"]
+#: What is found about the line of a ledger that a release or an anchor names.
+Place = Literal["here", "rolled back", "forked", "another ledger", "no ledger"]
+PLACES: dict[Place, str] = {
+    "here": "its charge is here",
+    "rolled back": "ITS CHARGE IS MISSING: lines were taken off the end of the ledger, or an old copy was put back; "
+    "count it as spent",
+    "forked": "ITS CHARGE IS MISSING: another one has its place, so the ledger was altered, or an old copy was put "
+    "back and charged anew; count it as spent",
+    "another ledger": "charged to another ledger",
+    "no ledger": "charged to no ledger",
+}
 NEIGHBOURS = ("add_remove", "replace", "paper")
 #: The most characters of a name or a description in a ledger.
 MOST_CHARACTERS = 1000
@@ -41,6 +53,12 @@ class BudgetExceeded(Error):
     """A charge that would spend more than the ledger's total. Nothing was charged."""
 
     exit_code = 3
+
+
+class RolledBack(Error):
+    """A ledger without a line that was published or anchored: lines were taken off, or an old copy was put back."""
+
+    exit_code = 6
 
 
 @dataclass(frozen=True)
@@ -264,19 +282,49 @@ class Ledger:
                 raise
         return charge
 
-    def missing(self, results: "Iterable[Paid]") -> "tuple[Paid, ...]":
-        """Of some results, those that were charged here and whose line is gone or is another one now.
+    @property
+    def head(self) -> "Payment":
+        """Where the ledger ends now: its last line and the digest of all lines, for an anchor outside of it."""
+        from quietfield.releases import Payment
 
-        A result is whatever carries its payment: a release, a score, a model learned by PSGD.
+        charges = self.charges
+        return Payment(self.id, len(charges), charges[-1].digest if charges else self._account)
+
+    def place(self, result: "_Paid", charges: Sequence[Charge] | None = None) -> Place:
+        """Where the charge of a result stands, or what happened to it; see :data:`Place`.
+
+        A result is whatever carries its payment: a release, a score, a model learned by PSGD, an anchor.
         """
-        lines = {(charge.number, charge.release, charge.digest) for charge in self.charges}
-        return tuple(
-            one
-            for one in results
-            if one.ledger is not None
-            and one.ledger.id == self.id
-            and (one.ledger.number, one.id, one.ledger.digest) not in lines
-        )
+        paid = result.ledger
+        if paid is None:
+            return "no ledger"
+        if paid.id != self.id:
+            return "another ledger"
+        lines = self.charges if charges is None else charges
+        if paid.number > len(lines):
+            return "rolled back"
+        line = lines[paid.number - 1] if paid.number > 0 else None
+        same = paid.digest == (line.digest if line else self._account) and paid.number >= 0
+        return "here" if same and result.id in ("", line.release if line else "") else "forked"
+
+    def missing(self, results: "Iterable[Paid]") -> "tuple[Paid, ...]":
+        """Of some results (see :meth:`place`), those that were charged here and whose line is gone or is another."""
+        charges = self.charges
+        return tuple(one for one in results if self.place(one, charges) in ("rolled back", "forked"))
+
+    def check_against(self, results: "Iterable[_Paid]") -> None:
+        """Refuse to go on with a ledger that is not the one that results or anchors were charged to.
+
+        Args:
+            results: Releases, scores, models of PSGD or anchors, each of which names a line (see :meth:`place`).
+
+        Raises:
+            RolledBack: A line is gone or is another one now, or is of another ledger or of none.
+        """
+        charges = self.charges
+        for one in results:
+            if (place := self.place(one, charges)) != "here":
+                raise RolledBack(f"{self.path}: {PLACES[place]}; nothing was charged.")
 
     def describe(self) -> str:
         """What the figures mean, in words."""
@@ -293,7 +341,7 @@ class Ledger:
                 f"It protects: {self.protects}",
                 several(self.unit),
                 "It cannot know of a second ledger for the same data, of a copy of this one that was put back, "
-                "of lines taken off its end (--against finds releases whose line is gone), "
+                "of lines taken off its end (--against finds releases and anchors whose line is gone), "
                 "or of releases made without it.",
             ]
         )
