@@ -28,6 +28,12 @@ class FileError(Error):
     """A file that is missing, truncated, altered, foreign or of another version."""
 
 
+class Incomplete(FileError):
+    """A release that waits for its second signature."""
+
+    exit_code = 7
+
+
 def many(count: int, one: str, several: str = "") -> str:
     """A number with its noun, for use in messages.
 

@@ -152,6 +152,15 @@ def check(data: bytes, signature: Any) -> "Ed25519PublicKey":
     return key
 
 
+def check_all(data: bytes, signatures: Any) -> tuple[str, ...]:
+    """The fingerprints of the keys that signed these bytes: of one signature, or of a list of two by different keys."""
+    listed = signatures if isinstance(signatures, list) else [signatures]
+    found = tuple(fingerprint(check(data, one)) for one in listed[:3])
+    if isinstance(signatures, list) and (len(found) != 2 or len(set(found)) != 2):
+        raise FileError("a file is signed once, or twice by different keys; use the key of somebody else.")
+    return found
+
+
 def _bytes(passphrase: str) -> bytes:
     """A passphrase as it is used."""
     try:

@@ -92,7 +92,7 @@ def test_data_and_structure_as_files(folder: Path) -> None:
     ("line", "said"),
     [
         ("epsilom = 1", "no setting 'epsilom'; did you mean 'epsilon'?"),
-        ("colour = 'red'", "no setting 'colour'; expected some of 'data', 'delimiter', 'delta', 'encoding'"),
+        ("colour = 'red'", "no setting 'colour'; expected some of 'against', 'data', 'delimiter', 'delta', 'encoding'"),
         ("force = true", "no setting 'force'; it is said on the command line"),
         ("dry-run = true", "no setting 'dry-run'; it is said on the command line"),
         ("noise = ['laplace']", "noise is a text or a number, not a list or a table"),

@@ -88,6 +88,7 @@ def release(
     from quietfield.curator.counting import lines
     from quietfield.curator.counting.checks import check_there
     from quietfield.curator.ledger import Ledger
+    from quietfield.curator.policy import read_policy
     from quietfield.errors import Error
     from quietfield.schema import Schema
 
@@ -112,6 +113,9 @@ def release(
     signer = passphrases.load_key(key, passphrase_file, passphrase_env)
     prepared = publish.prepare(known, cliques, **asked)
     lines.check_neighbours(records, prepared.statistics)
+    policy = read_policy()
+    if policy is not None:
+        policy.check_signer(signer)
     arguments.warn(*prepared.warnings)
     book = None if ledger is None else Ledger(ledger)
     if against and book is None:
@@ -129,6 +133,7 @@ def release(
                 ledger,
                 *(ledger.with_name(ledger.name + end) for end in ("-journal", "-wal", "-shm")),
             ]  # SQLite's
+        _check_disk(out, prepared)
         outputs.check(out, "release", force, [data, *map(Path, glob(str(data), recursive=True)), *reads])
     if dry_run:
         planned = _planned(prepared, book)
@@ -141,6 +146,8 @@ def release(
     loaded = _kept(found, out, signer, force, paid=book is not None)
     facts = [(name, text) for name, text in loaded._facts() if name != "note"]
     told = {"written": str(out), **dict(facts), "notes": "; ".join(loaded.notes)}
+    if not loaded.complete:
+        arguments.warn(f"{out} waits for its second signature: quietfield sign {out} --key SECOND.pem.")
     try:
         _show(summaries.of_release(loaded, out, prepared.warnings) if as_json else told, as_json)
         if sys.stdout is not None:  # it may be closed
@@ -154,6 +161,20 @@ def _said(context: typer.Context, name: str) -> bool:
     """Whether an option was given on the command line itself, and not by a configuration file."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
+
+
+def _check_disk(out: Path, prepared: "Prepared") -> None:
+    """Refuse a release for which the disk has no room: it would be paid for and lost."""
+    from shutil import disk_usage
+
+    from quietfield.errors import FileError
+    from quietfield.inference.memory import readable_bytes
+
+    needed = 8 * prepared.statistics.cells
+    if out.parent.is_dir() and (free := disk_usage(out.parent).free) < needed:
+        raise FileError(
+            f"{out} takes {readable_bytes(needed)}, and {readable_bytes(free)} is free there; choose another path."
+        )
 
 
 def _kept(found: "Release", out: Path, signer: "Ed25519PrivateKey | None", force: bool, paid: bool) -> "Release":
@@ -189,12 +210,13 @@ def _kept(found: "Release", out: Path, signer: "Ed25519PrivateKey | None", force
 
 def _written(found: "Release", out: Path, signer: "Ed25519PrivateKey | None", force: bool) -> "Release":
     """A release in a file, as it reads from there: under another name until it is whole."""
+    from quietfield import manifests
     from quietfield.files import check_writable, neighbour, put
 
     check_writable(out)
     with neighbour(out) as made:
         found.save(made, signer)
-        loaded = type(found).load(made)
+        loaded = manifests.read(made, complete=False)
         put(made, out, replace=force)
     return loaded
 
@@ -207,8 +229,8 @@ def _planned(prepared: "Prepared", book: "Ledger | None") -> dict[str, Any]:
 
     plan, counted = prepared.plan, prepared.statistics
     paid = {}
-    if book is not None:
-        cost = prepared.price.check(book)
+    cost = prepared.price.check(book)
+    if book is not None and cost is not None:
         paid = {"ledger": book.describe(), "afterwards": book.describe_after(cost)}
     return {
         "dry run": "nothing was paid; the data are there and were not looked at, not even their columns",

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from quietfield.curator.ledger import Ledger, now
+from quietfield.curator.policy import read_policy
 from quietfield.curator.units import Unit
 from quietfield.errors import Error, TooLarge, Unreadable, a_type
-from quietfield.releases import Payment
+from quietfield.releases import Payment, PolicyInForce
 
 Result = TypeVar("Result")
 STANDS = "It was charged before the data were read, and the charge stands."
@@ -30,10 +31,14 @@ class Price:
     unit: Unit
     neighbours: str
     noise: str
+    signable: bool = False  # whether the result is a release, which can be signed
 
-    def check(self, ledger: Ledger) -> Fraction:
-        """What this costs a ledger, or an error if it does not match the ledger or is more than remains."""
-        return ledger.check(**self._terms())
+    def check(self, ledger: Ledger | None) -> Fraction | None:
+        """What this costs a ledger; an error if the policy in force or the ledger does not allow it."""
+        policy = read_policy()
+        if policy is not None:
+            policy.check(self, ledger)
+        return None if ledger is None else ledger.check(**self._terms())
 
     def _terms(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in ("epsilon", "delta", "rho", "unit", "neighbours")}
@@ -41,11 +46,12 @@ class Price:
 
 @dataclass(frozen=True)
 class Receipt:
-    """The name and time of a result, from before its records were read, and the line of the ledger that paid."""
+    """The name and time of a result, from before its records were read, the line that paid, and the policy in force."""
 
     id: str
     created: str
     payment: Payment | None
+    policy: PolicyInForce | None
 
 
 def open_ledger(ledger: "Ledger | str | Path | None") -> Ledger | None:
@@ -58,7 +64,7 @@ def open_ledger(ledger: "Ledger | str | Path | None") -> Ledger | None:
 
 
 def charge_ledger(ledger: Ledger | None, price: Price, what: str, work: Callable[[Receipt], Result]) -> Result:
-    """Charge a ledger, then do some work that may read records.
+    """Ask the policy, charge a ledger, then do some work that may read records.
 
     Args:
         ledger: Who pays; None pays nothing, and leaves the sum over results to the curator.
@@ -71,6 +77,7 @@ def charge_ledger(ledger: Ledger | None, price: Price, what: str, work: Callable
 
     Raises:
         BudgetExceeded: The ledger does not hold as much. Nothing was charged, and no work was done.
+        PolicyRefused: The policy in force does not allow it, likewise.
         Error: The work failed. Where a ledger was charged, the message says that the charge stands, and the message of
             an error that is not ours is withheld, since it may quote a record.
 
@@ -80,9 +87,13 @@ def charge_ledger(ledger: Ledger | None, price: Price, what: str, work: Callable
     >>> charge_ledger(ledger, price, "an example", lambda receipt: receipt.payment.number)
     1
     """
+    policy, in_force = read_policy(), None
+    if policy is not None:
+        policy.check(price, ledger)
+        in_force = policy.in_force
     name, created = secrets.token_hex(16), now()
     if ledger is None:
-        return work(Receipt(name, created, None))
+        return work(Receipt(name, created, None, in_force))
     failure: BaseException
     try:
         charge = ledger.charge(name, **price._terms(), what=what, time=created)
@@ -91,7 +102,9 @@ def charge_ledger(ledger: Ledger | None, price: Price, what: str, work: Callable
             raise
         raise KeyboardInterrupt(STANDS) from None
     try:
-        return work(Receipt(name, created, Payment(ledger.id, charge.number, charge.digest)))
+        if policy is not None:
+            policy.write_anchor(ledger)
+        return work(Receipt(name, created, Payment(ledger.id, charge.number, charge.digest), in_force))
     except Error as error:
         failure = type(error)(f"{error} {STANDS}")
     except KeyboardInterrupt:

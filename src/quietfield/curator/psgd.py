@@ -199,10 +199,9 @@ def psgd_grid(
         rho=sum((zcdp_price(sigma, int(one.steps)) for sigma, one in zip(sigmas, wanted, strict=True)), Fraction(0)),
         unit=Rows(1),
         neighbours="paper" if paper else "add_remove",
-        noise="gaussian",
+        noise="psgd",
     )
-    if book is not None:
-        price.check(book)
+    price.check(book)
 
     from quietfield.curator.psgd_steps import Draws, field, run
 

@@ -42,7 +42,9 @@ class Prepared:
     def price(self) -> Price:
         """What the release would cost."""
         plan = self.plan
-        return Price(plan.epsilon, plan.delta, plan.rho, self.unit, self.statistics.neighbours, plan.kind)
+        return Price(
+            plan.epsilon, plan.delta, plan.rho, self.unit, self.statistics.neighbours, plan.kind, signable=True
+        )
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -235,4 +237,5 @@ def _noised(
         created=receipt.created,
         package=__version__,
         ledger=receipt.payment,
+        policy=receipt.policy,
     )
