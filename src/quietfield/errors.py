@@ -28,6 +28,12 @@ class FileError(Error):
     """A file that is missing, truncated, altered, foreign or of another version."""
 
 
+class Incomplete(FileError):
+    """A release that waits for its second signature."""
+
+    exit_code = 7
+
+
 # What somebody who reads a file may demand of it (see release_checks.py), with an exit code for each.
 
 

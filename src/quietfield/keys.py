@@ -1,6 +1,7 @@
 """Ed25519 keys and signatures, so that a reader can tell who published a release and that nobody changed it.
 
-Keys are PEM files as OpenSSL writes them. A private key is written for its owner alone (mode 600).
+Keys are PEM files as OpenSSL writes them. A private key is written for its owner alone (mode 600), encrypted with a
+passphrase if one is given. Keys neither expire nor are revoked here: ``docs/how-to/verify.md`` says what to do instead.
 """
 
 import base64
@@ -17,14 +18,31 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 KEY_LIMIT = 64 * 1024
+#: OpenSSL takes no longer passphrase.
+PASSPHRASE_BYTES = 1023
 #: What is signed starts with these bytes, so that a signature for one purpose never serves another.
 CONTEXT = "quietfield {kind} signature 1\n"
 
 
-def create_keys(path: str | Path) -> tuple[Path, Path]:
+def create_keys(path: str | Path, passphrase: str | None = None) -> tuple[Path, Path]:
     """Write a new private key to ``path`` (mode 600) and its public key beside it, as ``path`` with ``.pub.pem``.
 
-    Neither file may exist: a lost private key cannot be made again.
+    Neither file may exist: a lost private key cannot be made again, nor can a forgotten passphrase.
+
+    Args:
+        path: Where the private key goes.
+        passphrase: What the private key is encrypted with; None leaves it as it is.
+
+    Returns:
+        The paths of the private and the public key.
+
+    Raises:
+        FileError: A file is there already or cannot be written, or the passphrase is empty or too long.
+
+    >>> import tempfile
+    >>> private, public = create_keys(tempfile.mkdtemp() + "/curator.pem", passphrase="correct horse")
+    >>> is_encrypted(private), load_private(private, "correct horse").public_key() == load_public(public)
+    (True, True)
     """
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -38,7 +56,9 @@ def create_keys(path: str | Path) -> tuple[Path, Path]:
             raise FileError(f"{target} exists, and a key is never overwritten; choose another name.")
     key = Ed25519PrivateKey.generate()
     encoding = serialization.Encoding.PEM
-    secret = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    plain: serialization.KeySerializationEncryption = serialization.NoEncryption()
+    how = plain if passphrase is None else serialization.BestAvailableEncryption(_bytes(passphrase))
+    secret = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, how)
     open_part = key.public_key().public_bytes(encoding, serialization.PublicFormat.SubjectPublicKeyInfo)
     _write_new(private, secret, 0o600)
     try:
@@ -49,13 +69,39 @@ def create_keys(path: str | Path) -> tuple[Path, Path]:
     return private, public
 
 
-def load_private(path: str | Path) -> "Ed25519PrivateKey":
-    """A private key from a PEM file."""
+def is_encrypted(path: str | Path) -> bool:
+    """Whether a PEM file holds a private key that needs a passphrase."""
+    data = read_bytes(path, KEY_LIMIT)
+    return b"BEGIN ENCRYPTED PRIVATE KEY" in data or b"Proc-Type: 4,ENCRYPTED" in data
+
+
+def load_private(path: str | Path, passphrase: str | None = None) -> "Ed25519PrivateKey":
+    """A private key from a PEM file.
+
+    Args:
+        path: The file.
+        passphrase: What the key is encrypted with; it is not used for a key that is not.
+
+    Returns:
+        The key, for ``Release.save(path, key=...)``.
+
+    Raises:
+        FileError: The file holds no such key, or the passphrase is missing or wrong.
+    """
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    data = read_bytes(path, KEY_LIMIT)
-    key = _parsed(lambda: serialization.load_pem_private_key(data, None))
+    data, secret = read_bytes(path, KEY_LIMIT), None
+    if is_encrypted(path):
+        if passphrase is None:
+            raise FileError(
+                f"{path} is encrypted, and no passphrase is given; with `quietfield`, type it at a terminal or name "
+                "its file with --passphrase-file; in Python, use quietfield.keys.load_private(path, passphrase)."
+            )
+        secret = _bytes(passphrase)
+    key = _parsed(lambda: serialization.load_pem_private_key(data, secret))
+    if key is None and secret is not None:
+        raise FileError(f"{path} cannot be decrypted: the passphrase is wrong, or the file is damaged; try again.")
     if not isinstance(key, Ed25519PrivateKey):
         raise FileError(f"{path} is not an Ed25519 private key in PEM; make one with: quietfield key create.")
     return key
@@ -109,8 +155,8 @@ def check(data: bytes, signature: Any, kind: str = "release") -> "Ed25519PublicK
 
 def check_archive(
     members: Mapping[str, bytes], kind: str, path: str | Path, trust: "str | Path | Iterable[str | Path] | None" = None
-) -> str | None:
-    """The fingerprint of the key that signed an archive, or None.
+) -> tuple[str, ...]:
+    """The fingerprints of the keys that signed an archive: none, one or two.
 
     Args:
         members: The members of the archive, by name.
@@ -123,29 +169,49 @@ def check_archive(
         OtherSigner: None of the keys in ``trust`` signed it.
         FileError: It has a signature that is not right, whether or not one is asked for.
     """
-    signer = None
+    signers: tuple[str, ...] = ()
     if SIGNATURE in members:
         try:
             signature = parse_json(members[SIGNATURE], SIGNATURE)
             if canonical_json(signature) != members[SIGNATURE]:
                 raise FileError("the signature is not in canonical form; get a fresh copy of the file.")
-            signer = fingerprint(check(members[MANIFEST], signature, kind))
+            signers = check_all(members[MANIFEST], signature, kind)
         except FileError as error:
             raise FileError(f"{path}: {error}") from None
     if trust is not None:
-        check_trust(signer, trust, path)
-    return signer
+        check_trust(signers, trust, path)
+    return signers
 
 
-def check_trust(signer: str | None, trust: "str | Path | Iterable[str | Path]", path: str | Path) -> None:
-    """Refuse a file that is not signed, or signed by none of these public keys; the two are told apart."""
+def check_trust(signers: tuple[str, ...], trust: "str | Path | Iterable[str | Path]", path: str | Path) -> None:
+    """Refuse a file that is not signed, or signed by a key that is none of these; the two are told apart."""
     trusted = {fingerprint(load_public(one)) for one in ([trust] if isinstance(trust, str | Path) else trust)}
-    if signer is None:
+    if not signers:
         raise NotSigned(
             f"{path} is not signed (or its signature was taken off), so it cannot be trusted; ask for a signed copy."
         )
-    if signer not in trusted:
-        raise OtherSigner(f"{path} is signed by another key ({signer}) than the trusted one; do not use it.")
+    if others := sorted(set(signers) - trusted):
+        raise OtherSigner(f"{path} is signed by another key ({', '.join(others)}) than the trusted one; do not use it.")
+
+
+def check_all(data: bytes, signatures: Any, kind: str) -> tuple[str, ...]:
+    """The fingerprints of the keys that signed these bytes: of one signature, or of a list of two by different keys."""
+    listed = signatures if isinstance(signatures, list) else [signatures]
+    found = tuple(fingerprint(check(data, one, kind)) for one in listed[:3])
+    if isinstance(signatures, list) and (len(found) != 2 or len(set(found)) != 2):
+        raise FileError("a file is signed once, or twice by different keys; use the key of somebody else.")
+    return found
+
+
+def _bytes(passphrase: str) -> bytes:
+    """A passphrase as it is used."""
+    try:
+        data = passphrase.encode()
+    except UnicodeEncodeError:
+        data = b""
+    if not 0 < len(data) <= PASSPHRASE_BYTES:
+        raise FileError(f"a passphrase has 1 to {PASSPHRASE_BYTES} bytes of text; choose another.")
+    return data
 
 
 def _decoded(text: str) -> bytes:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from quietfield import keys, units
 from quietfield.accounting import write_rational, written
 from quietfield.domain import Clique, Domain
-from quietfield.errors import Error, FileError
+from quietfield.errors import Error, FileError, Incomplete, names
 from quietfield.files import (
     MANIFEST,
     MANIFEST_LIMIT,
@@ -19,12 +19,13 @@ from quietfield.files import (
     canonical_json,
     content_digest,
     pack,
+    parse_json,
     read_archive,
     unpack,
     write_archive,
 )
 from quietfield.noise import noise_from_json
-from quietfield.releases import Claim, Payment, Release, Table, Total
+from quietfield.releases import Claim, Payment, PolicyInForce, Release, Table, Total
 from quietfield.structures import Structure
 
 if TYPE_CHECKING:
@@ -41,7 +42,44 @@ def write(release: Release, path: str | Path, key: "Ed25519PrivateKey | str | Pa
     members = {MANIFEST: manifest, TABLES: blob}
     if key is not None:
         members[SIGNATURE] = canonical_json(keys.sign(manifest, key))
+    _check_signers(release, members)
     write_archive(path, members, time=release.created)
+
+
+def sign(path: str | Path, key: "Ed25519PrivateKey | str | Path") -> Release:
+    """Add a signature to the file of a release: the first, or the second by another key.
+
+    Args:
+        path: The release; its file is replaced, whole or not at all.
+        key: A private key, or its PEM file.
+
+    Returns:
+        The release with both signatures.
+
+    Raises:
+        FileError: It has two signatures, or one by this key, or the policy under which it was made lists other keys.
+    """
+    release = read(path, complete=False)
+    members = read_archive(path, "a quietfield release")
+    signature: Any = keys.sign(members[MANIFEST], key, KIND)
+    if SIGNATURE in members:
+        signature = [parse_json(members[SIGNATURE], SIGNATURE), signature]
+        keys.check_all(members[MANIFEST], signature, KIND)
+    members[SIGNATURE] = canonical_json(signature)
+    _check_signers(release, members)
+    write_archive(path, members, time=release.created)
+    return read(path, complete=False)
+
+
+def _check_signers(release: Release, members: Mapping[str, bytes]) -> None:
+    """Refuse to write a release without a signature, or with a stranger's, where a policy says who has to sign."""
+    asked = () if release.policy is None else release.policy.signers
+    found = keys.check_archive(members, KIND, "the release")
+    if asked and not (found and set(found) <= set(asked)):
+        raise FileError(
+            f"the policy under which this release was made has it signed by two of {names(asked)}; save it with the "
+            "private key of one of them."
+        )
 
 
 def check_room(domain: Domain, structure: Structure) -> None:
@@ -59,17 +97,27 @@ def check_room(domain: Domain, structure: Structure) -> None:
         )
 
 
-def read(path: str | Path, trust: str | Path | Iterable[str | Path] | None = None) -> Release:
-    """Read a release, check that its parts fit, and its signature if it has one (it must, where trust is asked for)."""
+def read(path: str | Path, trust: str | Path | Iterable[str | Path] | None = None, *, complete: bool = True) -> Release:
+    """Read a release, check that its parts fit, and its signature if it has one (it must, where trust is asked for).
+
+    One that still waits for a signature is refused, unless it need not be ``complete``.
+    """
     members = read_archive(path, "a quietfield release")
     manifest, tables = unpack(members, KIND, VERSION, path)
-    signer = keys.check_archive(members, KIND, path, trust)
+    signers = keys.check_archive(members, KIND, path, trust)
     try:
-        release = from_json(manifest, tables).with_signer(signer)
+        release = from_json(manifest, tables).with_signer(*signers or (None,))
         # Written once more, it must be the same: no field can be hidden anywhere, and no number spelled in another way.
         if canonical_json({**to_json(release), "kind": KIND, "version": VERSION}) != canonical_json(manifest):
             raise FileError("its manifest holds something that no release has, or holds it in another form.")
+        if complete and not release.complete:
+            raise Incomplete(
+                f"{path} waits for a second signature, which the policy asks for under which it was made; have another "
+                f"of its signers add it with: quietfield sign {path} --key SECOND.pem."
+            )
         return release
+    except Incomplete:
+        raise
     except Error as error:
         raise FileError(f"{path}: {error}") from None
     except MISPLACED as error:
@@ -126,7 +174,14 @@ def to_json(release: Release) -> dict[str, Any]:
         if release.ledger is None
         else {"id": release.ledger.id, "number": release.ledger.number, "digest": release.ledger.digest},
         "notes": list(release.notes),
+        **_policy_json(release.policy),  # releases without one are written as they always were
     }
+
+
+def _policy_json(policy: PolicyInForce | None) -> dict[str, Any]:
+    if policy is None:
+        return {}
+    return {"policy": {"name": policy.name, "digest": policy.digest, "signers": list(policy.signers)}}
 
 
 def from_json(manifest: Mapping[str, Any], tables: list[Any]) -> Release:
@@ -163,6 +218,7 @@ def from_json(manifest: Mapping[str, Any], tables: list[Any]) -> Release:
         _string(manifest["created"]),
         _string(manifest["package"]),
         None if manifest["ledger"] is None else _payment(manifest["ledger"]),
+        policy=_policy(manifest["policy"]) if "policy" in manifest else None,
     )
 
 
@@ -190,6 +246,10 @@ def _claim(data: Mapping[str, Any]) -> Claim:
 
 def _payment(data: Mapping[str, Any]) -> Payment:
     return Payment(_string(data["id"]), _whole(data["number"]), _string(data["digest"]))
+
+
+def _policy(data: Mapping[str, Any]) -> PolicyInForce:
+    return PolicyInForce(_string(data["name"]), _string(data["digest"]), tuple(_string(one) for one in data["signers"]))
 
 
 def _clique(value: Any) -> Clique:

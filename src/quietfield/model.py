@@ -247,6 +247,11 @@ class Model:
         """Whether the model was loaded from a file with a valid signature."""
         return self.signer is not None
 
+    @property
+    def signers(self) -> tuple[str, ...]:
+        """The fingerprints of the keys that signed the file it was read from."""
+        return () if self.signer is None else (self.signer,)
+
     def save(self, path: str | Path, key: "Ed25519PrivateKey | str | Path | None" = None) -> None:
         """Write the model to a file: versioned, without pickle, whole or not at all; signed if a key is given.
 
@@ -307,7 +312,7 @@ class Model:
 
         members = read_archive(path, "a quietfield model")
         manifest, tables = unpack(members, KIND, VERSION, path)
-        signer = keys.check_archive(members, KIND, path, trust)
+        signers = keys.check_archive(members, KIND, path, trust)
         report, uncertainty = manifest.get("report"), manifest.get("uncertainty")
         try:
             cliques = [tuple(clique) for clique in manifest["cliques"]]
@@ -330,7 +335,7 @@ class Model:
                 raise FileError("its manifest holds something that no model has, or holds it in another form.")
         except (*MISPLACED, Error) as error:
             raise FileError(f"{path} is damaged or was altered: {error}") from None
-        model.signer = signer
+        model.signer = signers[0] if signers else None
         return model
 
     def _inside(self, wanted: Clique) -> "np.ndarray | None":

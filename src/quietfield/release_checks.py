@@ -197,12 +197,13 @@ def verify(
     if isinstance(file, str | Path):
         file = (Model if archive_kind(file) == "model" else Release).load(file, trust)
     elif trust is not None:
-        keys.check_trust(file.signer, trust, f"this {type(file).__name__.lower()}")
+        keys.check_trust(file.signers, trust, f"this {type(file).__name__.lower()}")
     if require_promise is None:
         require_promise = any(demand is not None for demand in (trust, max_epsilon, max_delta))
     signed = "NOT SIGNED: anyone could have made or changed it"
     if file.signed:
-        signed = f"signed by {file.signer}" + (", which is trusted" if trust else "; name a key to trust to check who")
+        who = " and ".join(file.signers)
+        signed = f"signed by {who}" + (", which is trusted" if trust else "; name a key to trust to check who")
     if isinstance(file, Release):
         if release is not None:
             raise Error("a release is given beside a release; it goes with a model that was learned from it.")

@@ -70,6 +70,15 @@ class Payment:
     digest: str
 
 
+@dataclass(frozen=True)
+class PolicyInForce:
+    """The policy under which a release was made: its name, the SHA-256 of its file, and of whom two have to sign."""
+
+    name: str
+    digest: str
+    signers: tuple[str, ...] = ()
+
+
 class Tables(Mapping[Clique, "np.ndarray"]):
     """The tables by clique, as floats, axes in the order asked for.
 
@@ -130,6 +139,8 @@ class Release:
     package: str = ""
     ledger: Payment | None = None
     signer: str | None = field(default=None)
+    second_signer: str | None = field(default=None)
+    policy: PolicyInForce | None = None
 
     def __post_init__(self) -> None:
         check_parts(self)
@@ -240,6 +251,17 @@ class Release:
         """Whether the release was loaded from a file with a valid signature."""
         return self.signer is not None
 
+    @property
+    def signers(self) -> tuple[str, ...]:
+        """The fingerprints of the keys that signed the file it was read from."""
+        return tuple(one for one in (self.signer, self.second_signer) if one is not None)
+
+    @property
+    def complete(self) -> bool:
+        """Whether it has the signatures that the policy asked for under which it was made."""
+        asked = () if self.policy is None else self.policy.signers
+        return not asked or {self.signer, self.second_signer} <= set(asked)
+
     def save(self, path: str | Path, key: "Ed25519PrivateKey | str | Path | None" = None) -> None:
         """Write the release to one file, whole or not at all, signed if a private key (or its PEM file) is given.
 
@@ -265,9 +287,9 @@ class Release:
         """Recompute the promise from noise and sensitivity; the findings in words, or an error if it does not hold."""
         return check_claim(self)
 
-    def with_signer(self, signer: str | None) -> "Release":
-        """The same release, marked as signed by a key."""
-        return replace(self, signer=signer)
+    def with_signer(self, signer: str | None, second: str | None = None) -> "Release":
+        """The same release, marked as signed by a key, or by two."""
+        return replace(self, signer=signer, second_signer=second)
 
     def _facts(self) -> list[tuple[str, str]]:
         cells = sum(part.values.size for part in self.parts)
@@ -293,7 +315,10 @@ class Release:
             delta = "" if self.claim.delta is None else f", delta {accounting.shown(self.claim.delta)}"
             facts.append(("promise", f"epsilon {accounting.shown(self.claim.epsilon)}{delta}, {self.claim.neighbours}"))
             facts.append(("protects", self.claim.protects))
-        facts.append(("signed", f"by {self.signer}" if self.signed else "no"))
+        both = "by " + " and ".join(self.signers)
+        facts.append(("signed", (both if self.signed else "no") + ("" if self.complete else ", NOT COMPLETE")))
+        if self.policy is not None:
+            facts.append(("policy", self.policy.name or self.policy.digest))
         return facts + [("note", note) for note in self.notes]
 
     def __repr__(self) -> str:

@@ -92,7 +92,7 @@ def test_data_and_structure_as_files(folder: Path) -> None:
     ("line", "said"),
     [
         ("epsilom = 1", "no setting 'epsilom'; did you mean 'epsilon'?"),
-        ("colour = 'red'", "no setting 'colour'; expected some of 'data', 'delimiter', 'delta', 'encoding'"),
+        ("colour = 'red'", "no setting 'colour'; expected some of 'against', 'data', 'delimiter', 'delta', 'encoding'"),
         ("force = true", "no setting 'force'; it is said on the command line"),
         ("dry-run = true", "no setting 'dry-run'; it is said on the command line"),
         ("noise = ['laplace']", "noise is a text or a number, not a list or a table"),
@@ -126,3 +126,12 @@ def test_the_file_itself_is_not_overwritten(folder: Path) -> None:
     file = write(folder, WHOLE.replace("people.qfr", "release.toml"))
     assert main(["release", "--config", file, "--force"]) == 1
     assert "epsilon" in Path(file).read_text()
+
+
+@pytest.mark.parametrize("listed", ["'start.json'", "['start.json', 'people.qfr']"])
+def test_options_that_may_be_repeated_are_a_text_or_a_list(folder: Path, listed: str) -> None:
+    assert main(["ledger", "anchor", str(folder / "budget.db"), "--out", str(folder / "start.json")]) == 0
+    assert main(["release", "--config", write(folder, WHOLE)]) == 0
+    said = write(folder, WHOLE + f"against = {listed}\n")
+    assert main(["release", "--config", said, "--out", str(folder / "second.qfr")]) == 0
+    assert main(["release", "--config", write(folder, WHOLE + "against = 'none.qfr'\n"), "--dry-run"]) == 1

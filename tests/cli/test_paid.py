@@ -85,3 +85,32 @@ def test_a_count_that_fails_says_that_it_was_charged(
     monkeypatch.setattr(counting, "count", interrupted)
     assert main(SAID) == 130
     assert capsys.readouterr().err.startswith("It was charged before the data were read, and the charge stands.\n")
+
+
+def test_a_disk_without_room_is_found_out_before_the_charge(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import shutil
+    from types import SimpleNamespace
+
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=16))
+    assert main(SAID) == 1
+    assert "16 bytes is free there" in capsys.readouterr().err
+    assert qf.Ledger("l.db").spent == 0
+
+
+def test_an_interrupted_score_says_that_it_was_charged(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from quietfield.curator import evaluate
+
+    qf.Model(qf.Schema.load("s.json").domain, {("a",): [0.0, 1.0]}).save("m.qfm")
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(evaluate.mechanism, "draw", interrupted)
+    asked = ["evaluate", "m.qfm", "--records", "d.csv", "--schema", "s.json", "--epsilon", "1", "--ledger", "l.db"]
+    assert main(asked) == 130
+    assert capsys.readouterr().err.startswith("It was charged before the data were read, and the charge stands.\n")
+    assert qf.Ledger("l.db").spent == 1

@@ -1,6 +1,7 @@
 """A model against records: exact and marked, or noisy and paid for."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 import quietfield as qf
 from quietfield.cli import main
 from quietfield.curator import evaluate as evaluation
+from quietfield.releases import Payment
 from quietfield.units import GRID
 
 pytest.importorskip("duckdb")
@@ -190,7 +192,11 @@ def test_the_ledger_pays_first_and_mistakes_cost_nothing(files, people):
             evaluation.private_score(MODEL, source, SCHEMA, **{**asked, **more})
     assert ledger.spent == 0
     found = evaluation.private_score(MODEL, files / "people.csv", SCHEMA, **asked)
-    assert found.ledger == ledger.id
+    (charge,) = ledger.charges
+    assert (found.id, found.ledger) == (charge.release, Payment(ledger.id, 1, charge.digest))
+    assert found.to_dict()["ledger"] == {"id": ledger.id, "number": 1, "digest": charge.digest}
+    assert ledger.missing([found]) == ()
+    assert ledger.missing([replace(found, id="another")])
     assert float(ledger.spent) == pytest.approx(0.4)
     evaluation.private_score(MODEL, files / "people.csv", SCHEMA, **asked)
     with pytest.raises(qf.Error, match=r"[Bb]udget|remain|left"):
@@ -213,6 +219,28 @@ def test_no_value_is_looked_at_before_the_ledger_has_paid(files):
         evaluation.private_score(MODEL, columns, SCHEMA, epsilon="0.4", unit=qf.Rows(1), ledger=ledger)
     assert spent
     assert set(spent) == {0.4}
+
+
+def test_a_model_that_is_too_large_is_refused_before_the_charge(tmp_path):
+    ledger = qf.Ledger.create(tmp_path / "b.db", epsilon=1, unit=qf.Rows(1))
+    schema = qf.Schema({f"a{i}": 4 for i in range(45)})
+    model = qf.Model(schema.domain, {pair: np.zeros((4, 4)) for pair in qf.structures.complete(schema.domain)})
+    codes = np.zeros((9, 45), int)
+    with pytest.raises(qf.Error, match="exact inference"):
+        evaluation.private_score(model, codes, schema, epsilon=1, unit=qf.Rows(1), ledger=ledger, clip=(-9, 0))
+    assert ledger.spent == 0
+
+
+def test_a_score_that_fails_says_that_it_was_charged(people, tmp_path, monkeypatch):
+    ledger = qf.Ledger.create(tmp_path / "b.db", epsilon=1, unit=qf.Rows(1))
+
+    def fails(*_):
+        raise qf.Error("the noise failed.")
+
+    monkeypatch.setattr(evaluation.mechanism, "draw", fails)
+    with pytest.raises(qf.Error, match=r"the noise failed\. .*the charge stands"):
+        evaluation.private_score(MODEL, people.codes, SCHEMA, epsilon="0.4", unit=qf.Rows(1), ledger=ledger)
+    assert len(ledger.charges) == 1
 
 
 def test_gaussian_scores_are_charged_by_rho(people, tmp_path):

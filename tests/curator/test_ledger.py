@@ -209,9 +209,9 @@ def test_a_release_whose_charge_was_taken_out_is_found(tmp_path, ledger, capsys)
     whole = ledger.path.read_bytes()
     _altered(ledger.path, "DELETE FROM charges WHERE number = 2")
     assert Ledger(ledger.path).spent == Fraction(1, 4)
-    assert main(shown) == 1
+    assert main(shown) == 6
     assert "two.qfr: ITS CHARGE IS MISSING" in capsys.readouterr().out
-    assert main([*shown, "--json"]) == 1
+    assert main([*shown, "--json"]) == 6
     assert "MISSING" in json.loads(capsys.readouterr().out)["against"][str(paths[1])]
     Ledger(ledger.path).charge("another", epsilon="1/4", **ROW)  # its place is taken: still found
     assert [r.id for r in Ledger(ledger.path).missing(map(qf.Release.load, paths))] == [qf.Release.load(paths[1]).id]
@@ -385,3 +385,150 @@ def test_it_cannot_know_of_a_copy_that_was_put_back(tmp_path, ledger):
     shutil.copy(tmp_path / "copy.db", ledger.path)
     assert Ledger(ledger.path).spent == 0
     assert "copy of this one that was put back" in ledger.describe()
+
+
+#: What people and programs may pass by mistake, beside what is right.
+ODD = st.sampled_from(
+    ["", "r", 5, 0, -1, 0.5, True, None, b"x", [], {}, "\ud800", "a\0b", "1e-6", "x" * 2000, "2030-01-31T12:00:00Z"]
+) | st.fractions(-1, 2)
+
+
+@settings(max_examples=150)
+@given(
+    accounting_by=st.sampled_from(["pure", "zcdp"]),
+    release=st.text(max_size=5) | ODD,
+    asked=st.fixed_dictionaries(
+        {"epsilon": st.fractions(Fraction(-1, 10), Fraction(1, 10)) | ODD, "unit": st.just(Rows(1)) | ODD},
+        optional={
+            "delta": st.just("1e-6") | ODD,
+            "rho": st.fractions(Fraction(-1, 100), Fraction(1, 100)) | ODD,
+            "what": st.text(max_size=5) | ODD,
+            "time": ODD,
+        },
+    ),
+    neighbours=st.just("add_remove") | ODD,
+)
+def test_whatever_is_charged_the_ledger_can_be_read(tmp_path_factory, accounting_by, release, asked, neighbours):
+    path = tmp_path_factory.mktemp("l") / "b.db"
+    delta = None if accounting_by == "pure" else "1e-6"
+    book = Ledger.create(path, epsilon=1, delta=delta, unit=Rows(1), accounting_by=accounting_by)
+    try:
+        charge = book.charge(release, neighbours=neighbours, **asked)
+    except Error:
+        assert Ledger(path).charges == ()
+    else:
+        assert Ledger(path).charges == (charge,)
+        assert charge.cost > 0
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rho": Fraction(0)},
+        {"rho": Fraction(-1)},
+        {"rho": 0.0},
+        {"rho": 10**500},
+        {"what": 3},
+        {"time": 7},
+        {"release": 5},
+    ],
+)
+def test_a_charge_that_could_not_be_read_back_is_refused_before_it_is_written(tmp_path, wrong):
+    book = Ledger.create(tmp_path / "z.db", epsilon=1, delta="1e-6", unit=Rows(1), accounting_by="zcdp")
+    right = {"release": "r", "epsilon": 1, "delta": "1e-6", "rho": Fraction(1, 100), **ROW}
+    with pytest.raises(Error):
+        book.charge(**{**right, **wrong})
+    assert Ledger(book.path).spent == 0
+    assert book.charge(**right).number == 1
+
+
+def test_what_the_reader_refuses_is_rolled_back(tmp_path, ledger, monkeypatch):
+    """The second line of defence: even if a check is missing, no line stays that closes the ledger."""
+    monkeypatch.setattr("quietfield.curator.ledger._check_text", lambda value, *_, **__: value)
+    with pytest.raises(Error, match="not made"):
+        ledger.charge("r", epsilon="0.1", what=3, **ROW)
+    assert Ledger(ledger.path).charges == ()
+
+
+@pytest.mark.parametrize("name", [5, None, b"visits", "x" * 2000, "\ud800"])
+def test_a_ledger_with_an_odd_name_is_not_made(tmp_path, name):
+    with pytest.raises(Error):
+        Ledger.create(tmp_path / "b.db", epsilon=1, unit=Rows(1), name=name)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_ledger_that_was_rolled_back_and_charged_anew_is_found_out(tmp_path, ledger, capsys, monkeypatch):
+    """An old copy that is put back buys a second budget, unless something outside of the ledger remembers."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "d.csv").write_text("a\n0\n1\n")
+    qf.Schema({"a": [0, 1]}).save("s.json")
+    words = ["release", "d.csv", "--schema", "s.json", "--structure", "chain", "--unit", "rows:1", "--epsilon", "1/4"]
+    pay = [*words, "--ledger", "budget.db"]
+    assert main(["ledger", "anchor", "budget.db", "--out", "start.json"]) == 0
+    assert main([*pay, "--out", "one.qfr"]) == 0
+    shutil.copy("budget.db", "copy.db")
+    assert main([*pay, "--out", "two.qfr", "--against", "one.qfr", "--against", "start.json"]) == 0
+    assert main(["ledger", "anchor", "budget.db", "--out", "anchor.json"]) == 0
+    capsys.readouterr()
+    show = ["ledger", "show", "budget.db", "--against"]
+    assert main([*show, "start.json", "one.qfr", "two.qfr", "anchor.json"]) == 0
+    out = capsys.readouterr().out
+    assert out.endswith("start.json: charge 0\none.qfr: charge 1\ntwo.qfr: charge 2\nanchor.json: charge 2\n")
+    shutil.copy("copy.db", "budget.db")
+    for path, what in (("anchor.json", "taken off the end"), ("two.qfr", "taken off the end")):
+        assert main([*show, path]) == 6
+        assert what in capsys.readouterr().out
+    ledger.charge("another", epsilon="1/4", **ROW)
+    assert main([*show, "anchor.json"]) == 6
+    assert "anchor.json: ITS CHARGE IS MISSING: another one has its place" in capsys.readouterr().out
+    assert main([*show, "one.qfr", "start.json"]) == 0
+    assert main([*pay, "--out", "three.qfr", "--against", "anchor.json"]) == 6
+    assert "nothing was charged" in capsys.readouterr().err
+    assert len(ledger.charges) == 2
+    assert main(["ledger", "anchor", "budget.db", "--out", "anchor.json", "--force"]) == 6  # the proof is not replaced
+    assert main([*show, "anchor.json"]) == 6
+
+
+def test_anchors_of_other_ledgers_and_other_files_fail_closed(tmp_path, ledger, capsys):
+    from quietfield.curator.anchors import read_anchor, write_anchor
+    from quietfield.curator.ledger import RolledBack
+
+    other = Ledger.create(tmp_path / "other.db", epsilon=1, unit=Rows(1))
+    anchor = write_anchor(other, tmp_path / "other.json")
+    assert read_anchor(tmp_path / "other.json") == anchor
+    with pytest.raises(RolledBack, match="another ledger"):
+        ledger.check_against([anchor])
+    with pytest.raises(FileError, match="another ledger"):
+        write_anchor(ledger, tmp_path / "other.json")
+    whole = json.loads((tmp_path / "other.json").read_text())
+    for broken in ([], {}, 5, {**whole, "version": 2}, {**whole, "ledger": {"id": "x"}}, {**whole, "ledger": None}):
+        (tmp_path / "broken.json").write_text(json.dumps(broken))
+        assert main(["ledger", "show", str(ledger.path), "--against", str(tmp_path / "broken.json")]) == 1
+        assert "neither an anchor" in capsys.readouterr().err
+    for change in ({"number": -1}, {"number": 5}, {"digest": "0" * 64}):
+        (tmp_path / "false.json").write_text(json.dumps({**whole, "ledger": {**whole["ledger"], **change}}))
+        assert main(["ledger", "show", str(other.path), "--against", str(tmp_path / "false.json")]) == 6
+
+
+def test_an_anchor_tells_no_more_than_a_release_does(tmp_path, ledger):
+    from quietfield.curator.anchors import write_anchor
+
+    ledger.charge("r", epsilon="0.1", what="a secret study", **ROW)
+    write_anchor(ledger, tmp_path / "anchor.json")
+    content = json.loads((tmp_path / "anchor.json").read_text())
+    assert set(content) == {"format", "version", "made", "ledger"}
+    assert content["ledger"] == {"id": ledger.id, "number": 1, "digest": ledger.charges[0].digest}
+
+
+def test_a_score_is_held_against_the_ledger(tmp_path, ledger):
+    from quietfield.curator.evaluate import private_score
+
+    schema = qf.Schema({"a": [0, 1]})
+    model = qf.Model(schema.domain, {("a",): [0.0, 1.0]})
+    score = private_score(model, {"a": [0, 1] * 500}, schema, epsilon="0.5", unit=Rows(1), ledger=ledger)
+    path = tmp_path / "score.json"
+    path.write_text(json.dumps(score.to_dict()))
+    show = ["ledger", "show", str(ledger.path), "--against", str(path)]
+    assert main(show) == 0
+    _altered(ledger.path, "DELETE FROM charges")
+    assert main(show) == 6

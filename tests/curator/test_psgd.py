@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from math import sqrt
 from pathlib import Path
@@ -15,12 +16,14 @@ from hypothesis import strategies as st
 from scipy.stats import binom, chi2, kstest
 
 import quietfield as qf
+from quietfield import structures
 from quietfield.curator import psgd_steps
 from quietfield.curator.ledger import BudgetExceeded, Ledger
 from quietfield.curator.psgd import Settings, codes_inside, psgd, psgd_grid
 from quietfield.curator.psgd_accounting import noise_multiplier, zcdp_price
 from quietfield.curator.psgd_steps import Draws, Field, run
-from quietfield.errors import Error
+from quietfield.errors import Error, TooLarge
+from quietfield.releases import Payment
 from tests.brute_force import COMPILED, joint, marginal, models, spread
 
 DOMAIN = qf.Domain({"a": 2, "b": 3, "c": 2})
@@ -308,7 +311,10 @@ def test_the_ledger_is_charged_once_and_before_noise_is_drawn(codes, ledger, mon
     assert 0 <= charge.cost - zcdp_price(out.sigma, 5) < Fraction(1, 10**20)
     assert (charge.epsilon, charge.delta, charge.release) == (2, Fraction(1, 10**5), out.id)
     assert charge.what == "1 run of PSGD, Gaussian noise"
-    assert (out.ledger, out.private, out.epsilon, out.delta) == (ledger.id, True, 2, Fraction(1, 10**5))
+    assert (out.private, out.epsilon, out.delta) == (True, 2, Fraction(1, 10**5))
+    assert out.ledger == Payment(ledger.id, 1, charge.digest)
+    assert ledger.missing([out]) == ()
+    assert ledger.missing([replace(out, ledger=Payment(ledger.id, 2, charge.digest))])
 
 
 def test_a_grid_pays_for_each_of_its_runs(codes, ledger):
@@ -338,9 +344,22 @@ def test_failures_before_the_charge_cost_nothing_and_after_it_are_not_paid_back(
         raise MemoryError
 
     monkeypatch.setattr(Draws, "normals", fails)
-    with pytest.raises(MemoryError):
+    with pytest.raises(TooLarge, match="the charge stands"):
         psgd(codes, DOMAIN, CHAIN, FULL, **QUICK, ledger=ledger)
     assert ledger.spent > 0
+
+
+def test_what_is_public_and_always_fails_is_refused_before_the_charge(ledger):
+    large = qf.Domain({f"a{i}": 4 for i in range(45)})
+    asked = {"epsilon": 1, "delta": 1e-6, "ledger": ledger}
+    with pytest.raises(TooLarge, match="exact inference"):
+        psgd(np.zeros((9, 45), int), large, structures.complete(large), FULL, population=9, **asked)
+    ones = qf.Domain({f"a{i}": 1 for i in range(65)})
+    with pytest.raises(TooLarge, match="65 attributes"):
+        psgd(np.zeros((9, 65), int), ones, [tuple(ones)], FULL, population=9, **asked)
+    with pytest.raises(Error, match="public guess"):
+        psgd(np.zeros((9, 1), int), qf.Domain({"a": 2}), ["a"], FULL, population=10**400, **asked)
+    assert ledger.spent == 0
 
 
 def test_ledgers_that_cannot_pay_refuse(codes, tmp_path, ledger):

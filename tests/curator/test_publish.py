@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 import quietfield as qf
+from quietfield import structures
 from quietfield.cli import main
 from quietfield.curator import mechanism, publish
 from quietfield.curator.ledger import BudgetExceeded, Ledger
-from quietfield.errors import Error, FileError
+from quietfield.errors import Error, FileError, TooLarge
 from quietfield.releases import Payment
 
 SCHEMA = qf.Schema({"a": [0, 1], "b": [0, 1, 2], "c": [0, 1]})
@@ -71,7 +72,7 @@ def test_the_ledger_must_be_named_and_pays_first(codes, ledger, monkeypatch):
 def test_a_count_that_fails_is_paid_for(codes, ledger, monkeypatch):
     """Whether it fails may depend on a record: for nothing, that bit could be asked for without end."""
     uneven = {"a": [0, 1], "b": [0], "c": [1]}
-    with pytest.raises(Error, match="differ in length"):
+    with pytest.raises(Error, match=r"differ in length.*the charge stands"):
         qf.release(uneven, SCHEMA, PAIRS, epsilon=0.5, unit=qf.Rows(1), ledger=ledger)
     assert ledger.spent == Fraction(1, 2)
     seen = []
@@ -81,7 +82,7 @@ def test_a_count_that_fails_is_paid_for(codes, ledger, monkeypatch):
         raise MemoryError
 
     monkeypatch.setattr("quietfield.curator.counting.count", count)
-    with pytest.raises(MemoryError):
+    with pytest.raises(TooLarge, match="the charge stands"):
         qf.release(codes, SCHEMA, PAIRS, epsilon=0.5, unit=qf.Rows(1), ledger=ledger)
     assert seen == [ledger.spent] == [1]
 
@@ -109,7 +110,7 @@ def test_failures_after_the_charge_are_not_paid_back_and_public_mistakes_cost_no
         raise MemoryError
 
     monkeypatch.setattr(mechanism, "draw", fails)
-    with pytest.raises(MemoryError):
+    with pytest.raises(TooLarge, match="the charge stands"):
         qf.release(codes, SCHEMA, PAIRS, epsilon=0.5, unit=qf.Rows(1), ledger=ledger)
     assert ledger.spent == Fraction(1, 2)
 
@@ -407,6 +408,81 @@ def test_what_no_file_can_hold_is_refused_before_the_charge(ledger):
     with pytest.raises(Error, match="too many digits"):
         qf.release(frame, SCHEMA, PAIRS, epsilon=Fraction(10**500 + 1, 10**500), unit=qf.Rows(1), ledger=ledger)
     assert (ledger.spent, book.spent) == (0, 0)
+
+
+@pytest.mark.parametrize("ones", [64, 65, 70])
+def test_a_table_of_too_many_attributes_is_refused_before_the_charge(ledger, ones):
+    """An array of numpy has at most 64 axes, whatever their lengths."""
+    schema = qf.Schema({f"a{i}": [0] for i in range(ones)})
+    asked = {"epsilon": 1, "unit": qf.Rows(1), "ledger": ledger}
+    for source in (np.zeros((3, ones), int), {name: [0, 0, 0] for name in schema}):
+        if ones > 64:
+            with pytest.raises(TooLarge, match=f"{ones} attributes, more than the 64"):
+                qf.release(source, schema, [tuple(schema)], **asked)
+            assert ledger.spent == 0
+        else:
+            assert qf.release(source, schema, [tuple(schema)], **asked).parts[0].values.shape == (1,) * 64
+
+
+def test_many_attributes_of_one_value_are_counted(ledger):
+    """They fit into one covering table by their cells, and not by their axes."""
+    schema = qf.Schema({f"a{i}": [0] if i < 70 else [0, 1] for i in range(75)})
+    out = qf.release(
+        np.zeros((3, 75), int), schema, structures.chain(schema.domain), epsilon=1, unit=qf.Rows(1), ledger=ledger
+    )
+    assert len(out.parts) == 74
+
+
+def test_more_edges_than_an_expression_of_duckdb_is_deep(tmp_path):
+    schema = qf.Schema({f"a{i}": [0, 1] for i in range(47)})
+    unit = qf.Person("u", normalise=True)
+    book = Ledger.create(tmp_path / "p.db", epsilon=2, unit=unit)
+    data = {**{name: [0, 1] for name in schema}, "u": ["x", "y"]}
+    out = qf.release(data, schema, structures.complete(schema.domain), epsilon=2, unit=unit, ledger=book)
+    assert len(out.parts) == 47 * 46 // 2
+
+
+def test_more_attributes_than_a_database_nests(tmp_path):
+    ibis = pytest.importorskip("ibis")
+    arrow = pytest.importorskip("pyarrow")
+    schema = qf.Schema({f"a{i}": [0, 1] for i in range(300)})
+    unit = qf.Person("u", rows=1)
+    book = Ledger.create(tmp_path / "p.db", epsilon=2, unit=unit)
+    table = ibis.duckdb.connect().create_table("t", arrow.table({**{name: [0, 1] for name in schema}, "u": ["x", "y"]}))
+    out = qf.release(table, schema, [(name,) for name in schema], epsilon=2, unit=unit, ledger=book)
+    assert len(out.parts) == 300
+
+
+def test_too_many_cut_points_and_too_little_memory_are_refused_before_the_charge(ledger, monkeypatch):
+    asked = {"epsilon": 1, "unit": qf.Rows(1), "ledger": ledger}
+    with pytest.raises(TooLarge, match="intervals"):
+        qf.release({"a": [0.5]}, qf.Schema({"a": qf.Cuts(range(40_000))}), [("a",)], **asked)
+    monkeypatch.setattr("quietfield.inference.memory.available_memory", lambda: 10**6)
+    large = qf.Schema(dict.fromkeys("abcdefghijklmnopqrst", 2))
+    with pytest.raises(TooLarge, match="is free here"):
+        qf.release(np.zeros((1, 20), int), large, [tuple(large)], **asked)
+    assert ledger.spent == 0
+
+
+def test_a_log_is_released_with_its_own_schema(tmp_path):
+    log = {"u": ["a", "a"], "t": ["2024-01-01 00:00:00", "2024-01-01 00:10:00"], "p": ["x", "y"]}
+    how = qf.Sequences("u", "t", "p", labels=["x", "y"], segment="20min")
+    book = Ledger.create(tmp_path / "p.db", epsilon=2, unit=how.unit)
+    for other in (qf.Schema({"q": [0, 1], "r": [0, 1]}), qf.Schema({name: ["x", "absent"] for name in how.schema})):
+        with pytest.raises(Error, match=r"sequences\.schema"):
+            qf.release(how.log(log), other, [tuple(other)], epsilon=1, unit=how.unit, ledger=book)
+    assert book.spent == 0
+
+
+def test_what_another_library_says_after_the_charge_is_withheld(codes, ledger, monkeypatch):
+    def fails(*_, **__):
+        raise ValueError("could not convert 'HIV+'")
+
+    monkeypatch.setattr("quietfield.curator.counting.count", fails)
+    with pytest.raises(Error, match=r"ValueError.*the charge stands") as caught:
+        qf.release(codes, SCHEMA, PAIRS, epsilon=0.5, unit=qf.Rows(1), ledger=ledger)
+    assert "HIV" not in str(caught.value)
+    assert caught.value.__context__ is None
 
 
 def test_verify_names_the_neighbours_and_paper_mode_and_escapes_notes(folder, capsys):

@@ -52,6 +52,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("report", "Write a report on a release and its model as one HTML file."),
     "sample": ("models", "Draw records from a model."),
     "schema": ("schema", "Start a schema from the names and types of columns."),
+    "sign": ("sign", "Sign a release, also as the second of two persons."),
     "verify": ("verify", "Check the signature and promise of a release or a model."),
 }
 

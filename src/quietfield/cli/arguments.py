@@ -1,5 +1,7 @@
 """How units, structures and weights are written on the command line."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -228,6 +230,17 @@ def check_payer(ledger: Path | None, no_ledger: bool) -> None:
     """Refuse a charge of which it is not said, or said twice, who pays."""
     if (ledger is None) == (not no_ledger):
         raise Error("say who pays: --ledger FILE, or --no-ledger to pay from none (and not both).")
+
+
+@contextmanager
+def tell_charge() -> Iterator[None]:
+    """Tell of a charge that stands when the work that it paid for is interrupted."""
+    try:
+        yield
+    except KeyboardInterrupt as stopped:
+        for text in stopped.args:
+            typer.echo(text, err=True)
+        raise
 
 
 def warn(*warnings: str | None) -> None:

@@ -47,10 +47,13 @@ def read(file: Path, params: list[Any], paths: Set[str], structured: Set[str]) -
         if key.replace("_", "-") not in known:
             raise FileError(f"{file}: there is no setting {key!r}{_hint(key, known)}")
         param = known[key.replace("_", "-")]
+        flag = bool(getattr(param, "is_flag", False))
         try:
-            values[param.name] = _value(
-                file, param.name, value, bool(getattr(param, "is_flag", False)), paths, structured
-            )
+            if getattr(param, "multiple", False):
+                listed = value if isinstance(value, list) else [value]
+                values[param.name] = [_value(file, param.name, one, flag, paths, structured) for one in listed]
+            else:
+                values[param.name] = _value(file, param.name, value, flag, paths, structured)
         except Error as error:
             raise FileError(f"{file}: {key} {error}") from None
     return values

@@ -151,17 +151,18 @@ def _against_records(
     ends = None if clip is None else tuple(clip.split(","))
     if ends is not None and len(ends) != 2:
         raise Error(f"--clip is LOW,HIGH, two log-probabilities such as -20,0; it is not {clip!r}.")
-    score = evaluation.private_score(
-        model,
-        records,
-        known,
-        epsilon=epsilon,
-        delta=delta,
-        noise=noise,  # type: ignore[arg-type]  # checked there
-        unit=arguments.unit(unit),
-        ledger=None if ledger is None else Ledger(ledger),
-        clip=ends,  # type: ignore[arg-type]  # checked there
-    )
+    with arguments.tell_charge():
+        score = evaluation.private_score(
+            model,
+            records,
+            known,
+            epsilon=epsilon,
+            delta=delta,
+            noise=noise,  # type: ignore[arg-type]  # checked there
+            unit=arguments.unit(unit),
+            ledger=None if ledger is None else Ledger(ledger),
+            clip=ends,  # type: ignore[arg-type]  # checked there
+        )
     chance = "" if score.delta is None else f", delta {float(score.delta):g}"
     return score.to_dict(), [
         f"log-likelihood  {score.mean_log_likelihood:.4f} nats a record, give or take {score.std:.2g} (the noise's "

@@ -8,7 +8,6 @@ import typer
 
 if TYPE_CHECKING:
     from quietfield.curator.ledger import Ledger
-    from quietfield.releases import Release
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -53,13 +52,37 @@ def create(
     _describe(book)
 
 
-@app.command(epilog="Example: quietfield ledger show budget.db --against visits.qfr")
+@app.command(epilog="Example: quietfield ledger anchor budget.db --out anchor.json")
+def anchor(
+    path: Annotated[Path, typer.Argument(help="The ledger.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write: to print, to sign, to commit.")],
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier anchor of this ledger.")] = False,
+) -> None:
+    """Write down where a ledger ends, outside of it, so that a copy that is put back later is found out.
+
+    An anchor holds the ledger's id, the number of charges and a digest: nothing of the data, and no secret.
+    """
+    from quietfield.cli import outputs
+    from quietfield.curator import anchors
+    from quietfield.curator.ledger import Ledger
+
+    book = Ledger(path)
+    outputs.check(out, "anchor", force, [path])
+    written = anchors.write_anchor(book, out).ledger
+    assert written is not None
+    typer.echo(f"ledger  {written.id}\ncharges {written.number}\ndigest  {written.digest}")
+
+
+@app.command(epilog="Example: quietfield ledger show budget.db --against anchor.json visits.qfr")
 def show(
     path: Annotated[Path, typer.Argument(help="The ledger.")],
-    more: Annotated[list[Path] | None, typer.Argument(help="Further releases for --against.")] = None,
+    more: Annotated[list[Path] | None, typer.Argument(help="Further files for --against.")] = None,
     against: Annotated[
         list[Path] | None,
-        typer.Option(help="A release (or several) whose charge should be in the ledger; exit code 1 if one is not."),
+        typer.Option(
+            help="An anchor, release or score (or several) whose line should be in the ledger; exit code 6 if it is "
+            "gone, 1 if it is of another ledger."
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON, with exact rationals as text.")] = False,
 ) -> None:
@@ -67,20 +90,23 @@ def show(
 
     It also says what the figures mean, and what a ledger cannot know.
     """
-    from quietfield.curator.ledger import Ledger
+    from quietfield.curator.anchors import read_anchor
+    from quietfield.curator.ledger import PLACES, Ledger, RolledBack
     from quietfield.errors import Error
-    from quietfield.releases import Release
     from quietfield.texts import shown
 
     if more and not against:
-        raise Error("releases are named after --against: quietfield ledger show LEDGER --against RELEASE ...")
-    releases = {str(one): Release.load(one) for one in [*(against or ()), *(more or ())]}
+        raise Error("files are named after --against: quietfield ledger show LEDGER --against FILE ...")
+    named = {str(one): read_anchor(one) for one in [*(against or ()), *(more or ())]}
     book = Ledger(path)
     charges = book.charges
-    gone = book.missing(releases.values())
-    found = {name: _found(one, book.id, one in gone) for name, one in releases.items()}
-    elsewhere = any(one.ledger is None or one.ledger.id != book.id for one in releases.values())
-    code = 1 if gone or elsewhere else 0
+    places = {name: book.place(one, charges) for name, one in named.items()}
+    found = {
+        name: f"charge {one.ledger.number}" if places[name] == "here" and one.ledger else PLACES[places[name]]
+        for name, one in named.items()
+    }
+    gone = any(place in ("rolled back", "forked") for place in places.values())
+    code = RolledBack.exit_code if gone else int(any(place != "here" for place in places.values()))
     spent = sum(charge.cost for charge in charges)
     if as_json:
         content: dict[str, Any] = {
@@ -132,11 +158,3 @@ def _check_total(
             "a zcdp ledger has --delta, and a total as --epsilon or as --rho (not both), for instance: "
             f"{example} --accounting zcdp --epsilon 2 --delta 1e-6."
         )
-
-
-def _found(release: "Release", ledger: str, gone: bool) -> str:
-    if gone:
-        return "ITS CHARGE IS MISSING: the ledger was altered or an old copy put back; count it as spent"
-    if release.ledger is None:
-        return "charged to no ledger"
-    return f"charge {release.ledger.number}" if release.ledger.id == ledger else "charged to another ledger"

@@ -18,6 +18,7 @@ KINDS: dict[str, Callable[[Path], bool]] = {
     "model": lambda path: archive_kind(path) == "model",
     "release": lambda path: archive_kind(path) == "release",
     "report": lambda path: b'<meta name="generator" content="quietfield ' in beginning(path),
+    "anchor": lambda path: b'"format":"quietfield-anchor"' in beginning(path),
     "picture": lambda path: path.suffix.lower() == ".svg",
     "file of records": lambda path: path.suffix.lower() in (".csv", ".parquet"),
 }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from quietfield.cli import config as configuration
+from quietfield.cli.passphrases import PassphraseEnv, PassphraseFile
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -44,6 +45,10 @@ def release(
     ],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The release file to write.")] = None,
     ledger: Annotated[Path | None, typer.Option(help="The ledger that pays.")] = None,
+    against: Annotated[
+        list[Path] | None,
+        typer.Option(help="An anchor or release whose line the ledger must still have. May be repeated."),
+    ] = None,
     no_ledger: Annotated[
         bool, typer.Option("--no-ledger", help="Release without a ledger: nothing adds up what is spent.")
     ] = False,
@@ -60,13 +65,16 @@ def release(
         typer.Option("--one-line-per-record", help="Affirm that every record of a CSV file is one line; for persons."),
     ] = False,
     key: Annotated[Path | None, typer.Option(help="A private key (PEM) that signs the release.")] = None,
+    passphrase_file: PassphraseFile = None,
+    passphrase_env: PassphraseEnv = None,
     config: Annotated[
         Path | None,
         typer.Option(
             help="A TOML file with any of these settings, such as epsilon = 0.5; what is said here wins.",
             is_eager=True,
             callback=configuration.loader(
-                {"data", "schema", "structure", "out", "ledger", "weights", "key"}, {"structure", "unit"}
+                {"data", "schema", "structure", "out", "ledger", "against", "weights", "key", "passphrase_file"},
+                {"structure", "unit"},
             ),
         ),
     ] = None,
@@ -78,13 +86,14 @@ def release(
     as_json: Annotated[bool, typer.Option("--json", help="Write the summary as JSON.")] = False,
 ) -> None:
     """Count, pay, add noise, and write a file that may be published."""
-    from quietfield.cli import arguments, outputs, silence, summaries
+    from quietfield.cli import arguments, outputs, passphrases, silence, summaries
     from quietfield.curator import publish
+    from quietfield.curator.anchors import read_anchor
     from quietfield.curator.counting import lines
     from quietfield.curator.counting.checks import check_there
     from quietfield.curator.ledger import Ledger
+    from quietfield.curator.policy import read_policy
     from quietfield.errors import Error
-    from quietfield.keys import load_private
     from quietfield.schema import Schema
 
     if _said(context, "ledger"):
@@ -105,20 +114,32 @@ def release(
     records = arguments.records(data, values, delimiter, encoding, one_line_per_record)
     check_there(records)
     cliques = arguments.structure(structure, known.domain)
-    signer = None if key is None else load_private(key)
+    signer = passphrases.load_key(key, passphrase_file, passphrase_env)
     prepared = publish.prepare(known, cliques, **asked)
     lines.check_neighbours(records, prepared.statistics)
     lines.check_unit(records, prepared.unit)
     protects = lines.describe_unit(records, prepared.unit)
+    policy = read_policy()
+    if policy is not None:
+        policy.check_signer(signer)
     arguments.warn(*prepared.warnings)
     book = None if ledger is None else Ledger(ledger)
+    if against and book is None:
+        raise Error("--against is for a ledger: say which with --ledger FILE.")
+    if book is not None:
+        book.check_against(map(read_anchor, against or ()))
     if out is not None:
-        reads = [schema, *(path for path in (key, weights, config) if path is not None), Path(structure)]
+        reads = [
+            schema,
+            *(path for path in (key, weights, config, *(against or ())) if path is not None),
+            Path(structure),
+        ]
         if ledger is not None:
             reads += [
                 ledger,
                 *(ledger.with_name(ledger.name + end) for end in ("-journal", "-wal", "-shm")),
             ]  # SQLite's
+        _check_disk(out, prepared)
         outputs.check(out, "release", force, [data, *map(Path, glob(str(data), recursive=True)), *reads])
     if dry_run:
         planned = _planned(prepared, book, neighbours, protects)
@@ -126,16 +147,13 @@ def release(
         return
     if out is None:
         raise Error("say where the release goes: --out FILE.")
-    before = None if book is None else book.spent
-    try:
-        found = publish.carried_out(records, prepared, book, progress=progress)
-    except KeyboardInterrupt:
-        if book is not None and book.spent != before:
-            typer.echo(publish.STANDS, err=True)
-        raise
+    with arguments.tell_charge():
+        found = publish.charge_and_count(records, prepared, book, progress=progress)
     loaded = _kept(found, out, signer, force, paid=book is not None)
     facts = [(name, text) for name, text in loaded._facts() if name != "note"]
     told = {"written": str(out), **dict(facts), "notes": "; ".join(loaded.notes)}
+    if not loaded.complete:
+        arguments.warn(f"{out} waits for its second signature: quietfield sign {out} --key SECOND.pem.")
     try:
         _show(summaries.of_release(loaded, out, prepared.warnings) if as_json else told, as_json)
         if sys.stdout is not None:  # it may be closed
@@ -149,6 +167,20 @@ def _said(context: typer.Context, name: str) -> bool:
     """Whether an option was given on the command line itself, and not by a configuration file."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
+
+
+def _check_disk(out: Path, prepared: "Prepared") -> None:
+    """Refuse a release for which the disk has no room: it would be paid for and lost."""
+    from shutil import disk_usage
+
+    from quietfield.errors import FileError
+    from quietfield.inference.memory import readable_bytes
+
+    needed = 8 * prepared.statistics.cells
+    if out.parent.is_dir() and (free := disk_usage(out.parent).free) < needed:
+        raise FileError(
+            f"{out} takes {readable_bytes(needed)}, and {readable_bytes(free)} is free there; choose another path."
+        )
 
 
 def _kept(found: "Release", out: Path, signer: "Ed25519PrivateKey | None", force: bool, paid: bool) -> "Release":
@@ -184,12 +216,13 @@ def _kept(found: "Release", out: Path, signer: "Ed25519PrivateKey | None", force
 
 def _written(found: "Release", out: Path, signer: "Ed25519PrivateKey | None", force: bool) -> "Release":
     """A release in a file, as it reads from there: under another name until it is whole."""
+    from quietfield import manifests
     from quietfield.files import check_writable, neighbour, put
 
     check_writable(out)
     with neighbour(out) as made:
         found.save(made, signer)
-        loaded = type(found).load(made)
+        loaded = manifests.read(made, complete=False)
         put(made, out, replace=force, time=found.created)
     return loaded
 
@@ -202,9 +235,8 @@ def _planned(prepared: "Prepared", book: "Ledger | None", neighbours: str, prote
 
     plan, counted = prepared.plan, prepared.statistics
     paid = {}
-    if book is not None:
-        price = {"epsilon": plan.epsilon, "delta": plan.delta, "rho": plan.rho}
-        cost = book.check(**price, unit=prepared.unit, neighbours=neighbours)  # type: ignore[arg-type]
+    cost = prepared.price.check(book)
+    if book is not None and cost is not None:
         paid = {"ledger": book.describe(), "afterwards": book.describe_after(cost)}
     return {
         "dry run": "nothing was paid; the data are there and were not looked at, not even their columns",

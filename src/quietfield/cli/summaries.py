@@ -3,6 +3,7 @@
 What a ledger holds has the names that ``ledger show --json`` gives it. A key is always there, with null for nothing.
 """
 
+from dataclasses import asdict
 from fractions import Fraction
 from math import prod
 from pathlib import Path
@@ -45,7 +46,14 @@ def of_promise(release: "Release") -> dict[str, Any]:
             "unit": dict(claim.unit),
             "protects": claim.protects,
         }
-    said = {"signed": release.signed, "signer": release.signer, "notes": list(release.notes)}
+    said = {
+        "signed": release.signed,
+        "signer": release.signer,
+        "second_signer": release.second_signer,
+        "complete": release.complete,
+        "policy": None if release.policy is None else asdict(release.policy),
+        "notes": list(release.notes),
+    }
     return {"id": release.id, **promised, **said}
 
 

@@ -8,9 +8,8 @@ which is released beside it; k rows of one person add k times as much. Both get 
 as tables do.
 """
 
-import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from math import inf, isfinite, sqrt
 from pathlib import Path
@@ -20,16 +19,18 @@ import numpy as np
 
 from quietfield import accounting
 from quietfield.curator import WARNING, mechanism
+from quietfield.curator.charging import Price, Receipt, charge_ledger, open_ledger
 from quietfield.curator.counting import count, engine, in_database, lines
 from quietfield.curator.counting.arrays import ArrayEngine
 from quietfield.curator.counting.checks import check_columns
-from quietfield.curator.ledger import Ledger, now
+from quietfield.curator.ledger import Ledger
 from quietfield.curator.sequences import Log
 from quietfield.curator.units import GRID, Counted, Person, Rows, Statistics, Unit, statistics
 from quietfield.domain import Clique
 from quietfield.errors import Error, many
 from quietfield.model import Model
 from quietfield.release_checks import check_same
+from quietfield.releases import Payment
 from quietfield.schema import Schema
 from quietfield.structures import Structure
 
@@ -157,7 +158,8 @@ class PrivateScore:
     """A noisy mean log-likelihood, which may be published: what it cost, and how far noise moves it.
 
     ``mean_log_likelihood`` is of log-probabilities clipped to [``low``, ``high``]; ``std`` is the standard deviation
-    that the noise gives it; ``records`` is the noisy number of records.
+    that the noise gives it; ``records`` is the noisy number of records. ``id`` names the score, and ``ledger`` the line
+    that paid for it: :meth:`Ledger.missing` finds whether that line is still there.
     """
 
     mean_log_likelihood: float
@@ -168,7 +170,8 @@ class PrivateScore:
     epsilon: Fraction
     delta: Fraction | None
     protects: str
-    ledger: str | None
+    id: str
+    ledger: Payment | None
 
     def to_dict(self) -> dict[str, Any]:
         """A plain dictionary for JSON."""
@@ -180,7 +183,8 @@ class PrivateScore:
             "epsilon": float(self.epsilon),
             "delta": None if self.delta is None else float(self.delta),
             "protects": self.protects,
-            "ledger": self.ledger,
+            "id": self.id,
+            "ledger": None if self.ledger is None else asdict(self.ledger),
         }
 
 
@@ -217,28 +221,36 @@ def private_score(
     _check(model, schema)
     low, high = _clip(model, clip)
     plan = mechanism.plan(_summed(_rows(unit)), epsilon=epsilon, delta=delta, noise=noise)
-    book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
-    if book is not None and not isinstance(book, Ledger):
-        raise Error(f"ledger is a path, a Ledger or None, not a {type(book).__name__}.")
+    book = open_ledger(ledger)
     read = _reader(source, schema, unit)
     protects = lines.describe_unit(source, unit)
-    name, started = secrets.token_hex(16), now()
-    if book is not None:  # before any record is read: whether that fails may depend on one
-        price: dict[str, Any] = {"epsilon": plan.epsilon, "delta": plan.delta, "rho": plan.rho, "unit": unit}
-        book.charge(name, **price, neighbours="add_remove", what="score of a model on records", time=started)
-    codes = read()[:, [schema.domain.position(name) for name in model.domain]]
-    clipped = np.clip(model.log_prob(codes), low, high)
-    steps = np.clip(np.floor((clipped - low) / (high - low) * GRID), 0, GRID).astype(np.int64)
-    (summed,), total = mechanism.draw(plan, [steps.sum(keepdims=True, dtype=np.int64)], len(codes) * GRID)
-    assert total is not None
-    if total <= 0:
-        raise Error("the noise is larger than the number of records, so there is no mean; pay a larger epsilon.")
-    share = float(summed[0]) / total
-    spread = [one.std for one in plan.noises]
-    std = (high - low) * sqrt(spread[0] ** 2 + (share * spread[1]) ** 2) / (total / GRID)
-    mean = low + (high - low) * min(max(share, 0.0), 1.0)
-    paid = None if book is None else book.id
-    return PrivateScore(mean, std, total / GRID, low, high, plan.epsilon, plan.delta, protects, paid)
+    model.log_partition()  # now: a model that is too large for inference is refused before anything is paid
+    price = Price(plan.epsilon, plan.delta, plan.rho, unit, "add_remove", plan.kind)
+
+    def work(receipt: Receipt) -> PrivateScore:
+        codes = read()[:, [schema.domain.position(name) for name in model.domain]]
+        clipped = np.clip(model.log_prob(codes), low, high)
+        steps = np.clip(np.floor((clipped - low) / (high - low) * GRID), 0, GRID).astype(np.int64)
+        (summed,), total = mechanism.draw(plan, [steps.sum(keepdims=True, dtype=np.int64)], len(codes) * GRID)
+        assert total is not None
+        if total <= 0:
+            raise Error("the noise is larger than the number of records, so there is no mean; pay a larger epsilon.")
+        share = float(summed[0]) / total
+        spread = [one.std for one in plan.noises]
+        return PrivateScore(
+            mean_log_likelihood=low + (high - low) * min(max(share, 0.0), 1.0),
+            std=(high - low) * sqrt(spread[0] ** 2 + (share * spread[1]) ** 2) / (total / GRID),
+            records=total / GRID,
+            low=low,
+            high=high,
+            epsilon=plan.epsilon,
+            delta=plan.delta,
+            protects=protects,
+            id=receipt.id,
+            ledger=receipt.payment,
+        )
+
+    return charge_ledger(book, price, "score of a model on records", work)
 
 
 def _counted_cliques(model: Model) -> list[Clique]:

@@ -6,19 +6,21 @@ the disk before it returns.
 
 Triggers and a chain of digests guard against accidents and careless edits, not against whoever may write the file: the
 last lines can be taken out so that the file alone does not show it. Each release carries the number and digest of its
-line, and :meth:`Ledger.missing` finds those whose line is gone.
+line, and :meth:`Ledger.missing` finds those whose line is gone; anchors (``anchors.py``) serve where there is none yet.
 
-What it cannot know: a second ledger for the same data, a copy of this one that was put back, a release made without it.
+What it cannot know by itself: a second ledger for the same data, a copy of this one that was put back, a release made
+without it.
 """
 
 import json
+import re
 import secrets
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from quietfield import accounting, promises
 from quietfield.curator.ledger_file import connected, create_file, damaged, digest, now, protected, whole
@@ -27,18 +29,38 @@ from quietfield.errors import Error, FileError
 from quietfield.files import canonical_json
 
 if TYPE_CHECKING:
-    from quietfield.releases import Release
+    from quietfield.releases import Payment
 
 Accounting = Literal["pure", "zcdp"]
 #: What a ledger's total is for, as the subject of a sentence.
 ALL = "all that this total pays for"
+#: What is found about the line of a ledger that a release or an anchor names.
+Place = Literal["here", "rolled back", "forked", "another ledger", "no ledger"]
+PLACES: dict[Place, str] = {
+    "here": "its charge is here",
+    "rolled back": "ITS CHARGE IS MISSING: lines were taken off the end of the ledger, or an old copy was put back; "
+    "count it as spent",
+    "forked": "ITS CHARGE IS MISSING: another one has its place, so the ledger was altered, or an old copy was put "
+    "back and charged anew; count it as spent",
+    "another ledger": "charged to another ledger",
+    "no ledger": "charged to no ledger",
+}
 NEIGHBOURS = ("add_remove", "replace", "paper")
+#: The most characters of a name or a description in a ledger.
+MOST_CHARACTERS = 1000
+TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z", re.ASCII)
 
 
 class BudgetExceeded(Error):
     """A charge that would spend more than the ledger's total. Nothing was charged."""
 
     exit_code = 3
+
+
+class RolledBack(Error):
+    """A ledger without a line that was published or anchored: lines were taken off, or an old copy was put back."""
+
+    exit_code = 6
 
 
 @dataclass(frozen=True)
@@ -53,6 +75,18 @@ class Charge:
     cost: Fraction
     what: str
     digest: str
+
+
+Paid = TypeVar("Paid", bound="_Paid")
+
+
+class _Paid(Protocol):
+    """What carries its payment."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def ledger(self) -> "Payment | None": ...
 
 
 class Ledger:
@@ -133,7 +167,7 @@ class Ledger:
             "one": 1,
             "id": secrets.token_hex(16),
             "created": now(),
-            "name": name,
+            "name": _check_text(name, "the name of a ledger"),
             "unit": canonical_json(unit_json(unit)).decode(),
             "protects": from_json(unit_json(unit)).who,
             "neighbours": neighbours,
@@ -162,12 +196,19 @@ class Ledger:
         return self.total - self.spent
 
     def cost(
-        self, epsilon: accounting.Number, delta: accounting.Number | None = None, rho: Fraction | None = None
+        self,
+        epsilon: accounting.Number,
+        delta: accounting.Number | None = None,
+        rho: accounting.Number | None = None,
     ) -> Fraction:
         """What a release costs here: its epsilon, or in a zCDP ledger its rho (epsilon^2/2 if it is pure)."""
         asked = accounting.rational(epsilon, "epsilon")
         if (delta is None) != (rho is None):
             raise Error("a release with a delta is charged by its rho; give both or neither.")
+        # A rho that was computed may have more digits than a person would write; it is rounded up below.
+        paid = rho if rho is None or isinstance(rho, Fraction) else accounting.rational(rho, "rho")
+        if paid is not None and not 0 < paid <= accounting.LARGEST:
+            raise Error("rho must be greater than 0 and of usual size; give the rho of the noise that is drawn.")
         if self.accounting == "pure":
             if rho is not None:
                 raise Error(
@@ -175,14 +216,14 @@ class Ledger:
                     "or a ledger with zcdp accounting from the start."
                 )
             return asked
-        return accounting.outward(rho) if rho is not None else asked * asked / 2
+        return accounting.outward(paid) if paid is not None else asked * asked / 2
 
     def check(
         self,
         *,
         epsilon: accounting.Number,
         delta: accounting.Number | None = None,
-        rho: Fraction | None = None,
+        rho: accounting.Number | None = None,
         unit: Any,
         neighbours: str,
     ) -> Fraction:
@@ -198,7 +239,7 @@ class Ledger:
         *,
         epsilon: accounting.Number,
         delta: accounting.Number | None = None,
-        rho: Fraction | None = None,
+        rho: accounting.Number | None = None,
         unit: Any,
         neighbours: str,
         what: str = "",
@@ -210,13 +251,15 @@ class Ledger:
         """
         self._match(unit, neighbours)
         cost = self.cost(epsilon, delta, rho)
-        row = {
-            "release": release,
+        if time is not None and not (isinstance(time, str) and TIME.fullmatch(time)):
+            raise Error(f"the time of a charge is in UTC, such as 2030-01-31T12:00:00Z, not {time!r:.60}.")
+        row: dict[str, Any] = {
+            "release": _check_text(release, "the name of a release", least=1),
             "time": time if time is not None else now(),
             "epsilon": str(accounting.rational(epsilon, "epsilon")),
             "delta": None if delta is None else str(accounting.probability(delta)),
             "cost": str(cost),
-            "what": what,
+            "what": _check_text(what, "what is paid for"),
         }
         with connected(self.path) as connection:
             connection.execute("BEGIN IMMEDIATE")
@@ -225,27 +268,65 @@ class Ledger:
                 self._afford(cost, sum((charge.cost for charge in charges), Fraction(0)))
                 if any(charge.release == release for charge in charges):
                     raise Error("this release was already charged; a new release needs a new name.")
-                row["number"] = len(charges) + 1  # type: ignore[assignment]
+                row["number"] = len(charges) + 1
                 row["digest"] = digest(last, row)
                 marks = ", ".join(f":{key}" for key in row)
                 connection.execute(f"INSERT INTO charges ({', '.join(row)}) VALUES ({marks})", row)
+                # Whatever could not be read later would close the ledger for good: it is rolled back.
+                try:
+                    (charge,) = self._lines(connection, charges[-1:])
+                except FileError:
+                    raise Error("this charge cannot be read back as written, so it was not made; report it.") from None
                 connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
                 raise
-        return _charge(row)
+        return charge
 
-    def missing(self, releases: "Iterable[Release]") -> "tuple[Release, ...]":
-        """Of some releases, those that were charged here and whose line is gone or is another one now."""
-        lines = {(charge.number, charge.release, charge.digest) for charge in self.charges}
-        return tuple(
-            one
-            for one in releases
-            if one.ledger is not None
-            and one.ledger.id == self.id
-            and (one.ledger.number, one.id, one.ledger.digest) not in lines
-        )
+    @property
+    def head(self) -> "Payment":
+        """Where the ledger ends now: its last line and the digest of all lines, for an anchor outside of it."""
+        from quietfield.releases import Payment
+
+        charges = self.charges
+        return Payment(self.id, len(charges), charges[-1].digest if charges else self._account)
+
+    def place(self, result: "_Paid", charges: Sequence[Charge] | None = None) -> Place:
+        """Where the charge of a result stands, or what happened to it; see :data:`Place`.
+
+        A result is whatever carries its payment: a release, a score, a model learned by PSGD, an anchor.
+        """
+        paid = result.ledger
+        if paid is None:
+            return "no ledger"
+        if paid.id != self.id:
+            return "another ledger"
+        lines = self.charges if charges is None else charges
+        if paid.number > len(lines):
+            return "rolled back"
+        line = lines[paid.number - 1] if paid.number > 0 else None
+        same = paid.digest == (line.digest if line else self._account) and paid.number >= 0
+        return "here" if same and result.id in ("", line.release if line else "") else "forked"
+
+    def missing(self, results: "Iterable[Paid]") -> "tuple[Paid, ...]":
+        """Of some results (see :meth:`place`), those that were charged here and whose line is gone or is another."""
+        charges = self.charges
+        return tuple(one for one in results if self.place(one, charges) in ("rolled back", "forked"))
+
+    def check_against(self, results: "Iterable[_Paid]") -> None:
+        """Refuse to go on with a ledger that is not the one that results or anchors were charged to.
+
+        Args:
+            results: Releases, scores, models of PSGD or anchors, each of which names a line (see :meth:`place`).
+
+        Raises:
+            RolledBack: A line is gone or is another one now, or is of another ledger or of none.
+        """
+        charges = self.charges
+        for one in results:
+            if (place := self.place(one, charges)) != "here":
+                raise RolledBack(f"{self.path}: {PLACES[place]}; nothing was charged.")
 
     def describe(self) -> str:
         """What the figures mean, in words."""
@@ -265,7 +346,7 @@ class Ledger:
                 promises.describe_promise(most, self.delta, rho, self.neighbours, ALL),
                 promises.describe_groups(self.unit, most, self.delta, rho, self.neighbours),
                 "It cannot know of a second ledger for the same data, of a copy of this one that was put back, "
-                "of lines taken off its end (--against finds releases whose line is gone), "
+                "of lines taken off its end (--against finds releases and anchors whose line is gone), "
                 "or of releases made without it.",
             ]
         )
@@ -307,27 +388,41 @@ class Ledger:
         """All charges and the last digest, with the triggers and the chain of digests checked."""
         if not whole(connection):
             raise damaged(self.path)
+        charges = self._lines(connection)
+        return charges, charges[-1].digest if charges else self._account
+
+    def _lines(self, connection: sqlite3.Connection, before: Sequence[Charge] = ()) -> list[Charge]:
+        """The charges after one that is known (or all of them), with the chain of digests checked."""
+        number, last = (before[-1].number, before[-1].digest) if before else (0, self._account)
         charges: list[Charge] = []
-        last = self._account
         try:
-            for found in connection.execute("SELECT * FROM charges ORDER BY number"):
+            for found in connection.execute("SELECT * FROM charges WHERE number > ? ORDER BY number", [number]):
                 row = dict(found)
-                if row["number"] != len(charges) + 1 or row["digest"] != digest(last, row):
+                number += 1
+                if row["number"] != number or row["digest"] != digest(last, row):
                     raise damaged(self.path)
                 charges.append(_charge(row))
                 last = row["digest"]
-        except (FileError, ValueError, KeyError, IndexError, TypeError):
+        except (Error, ValueError, KeyError, IndexError, TypeError):
             raise damaged(self.path) from None
-        return charges, last
+        return charges
 
 
 def unit_json(unit: Any) -> dict[str, Any]:
     """A unit as plain JSON."""
     if isinstance(unit, Mapping):
-        return dict(unit)
+        return from_json(unit).to_json()
     if not isinstance(unit, Rows | Person):
         raise Error(f"a unit is Rows(k) or Person(column, ...), not {unit!r}.")
     return unit.to_json()
+
+
+def _check_text(value: Any, what: str, least: int = 0) -> str:
+    """A text that a ledger takes and gives back as it is."""
+    if not isinstance(value, str) or not least <= len(value) <= MOST_CHARACTERS:
+        raise Error(f"{what} is a text of {least} to {MOST_CHARACTERS:,} characters, not {value!r:.60}.")
+    canonical_json(value)  # half a surrogate pair, say, has no bytes
+    return value
 
 
 def _charge(row: Mapping[str, Any]) -> Charge:

@@ -14,7 +14,6 @@ principle leaks (Mironov 2012), unlike the exact noise of :func:`quietfield.rele
 Glossary: w parameters (one a cell of each untied table), theta = w laid out for inference, q rate, N population.
 """
 
-import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
@@ -24,13 +23,16 @@ from pathlib import Path
 from typing import Any
 
 from quietfield import accounting
-from quietfield.curator.ledger import Ledger, now
+from quietfield.curator.charging import Price, Receipt, charge_ledger, open_ledger
+from quietfield.curator.counting.tally import check_size
+from quietfield.curator.ledger import Ledger
 from quietfield.curator.psgd_accounting import Accountant, noise_multiplier, zcdp_price
-from quietfield.curator.units import Rows
+from quietfield.curator.units import Rows, statistics
 from quietfield.domain import Domain
 from quietfield.errors import Error, many, names
 from quietfield.model import Model
-from quietfield.releases import PAPER_NOTE
+from quietfield.planning import MOST_RECORDS
+from quietfield.releases import PAPER_NOTE, Payment
 from quietfield.structures import Structure
 
 FLOAT_NOTE = "research baseline: the noise is floating point, not exact"
@@ -90,8 +92,8 @@ class Learned:
     delta: Fraction
     accountant: Accountant
     notes: tuple[str, ...]
-    id: str
-    ledger: str | None
+    id: str  # of the charge: all runs of a grid are paid for at once
+    ledger: Payment | None
 
     @property
     def private(self) -> bool:
@@ -168,6 +170,7 @@ def psgd_grid(
     structure = Structure.of(cliques, domain)
     if not structure.cliques:
         raise Error("there is nothing to learn without cliques; name at least one.")
+    check_size(statistics(structure, domain, Rows(1)))
     asked = accounting.rational(epsilon, "epsilon")
     book = _book(ledger, paper, seed)
     codes: Any = None
@@ -176,45 +179,51 @@ def psgd_grid(
             raise Error("in paper mode the exact number of records is used; leave population= out.")
         codes = codes_inside(domain, records)
         population = max(len(codes), 2)
-    elif population is None or isinstance(population, bool) or not hasattr(population, "__index__") or population < 2:
+    elif (
+        population is None
+        or isinstance(population, bool)
+        or not hasattr(population, "__index__")
+        or not 2 <= population <= MOST_RECORDS
+    ):
         raise Error(
-            f"population is a public guess of the number of records, 2 or more, not {population!r}; it must not be "
-            "counted from them. To simulate with the exact number, say paper=True."
+            f"population is a public guess of the number of records, from 2 to {MOST_RECORDS:,}, not "
+            f"{population!r:.40}; it must not be counted from them. To simulate with the exact number, say paper=True."
         )
     chance = Fraction(1, population) if delta is None else accounting.probability(delta)
     sigmas = [
         noise_multiplier(_down(asked), _down(chance), float(one.rate), int(one.steps), accountant) for one in wanted
     ]
-    price: dict[str, Any] = {
-        "epsilon": asked * len(wanted),
-        "delta": chance * len(wanted),
-        "rho": sum((zcdp_price(sigma, int(one.steps)) for sigma, one in zip(sigmas, wanted, strict=True)), Fraction(0)),
-        "unit": Rows(1),
-        "neighbours": "paper" if paper else "add_remove",
-    }
-    if book is not None:
-        book.check(**price)
-    name, started = secrets.token_hex(16), now()
+    price = Price(
+        epsilon=asked * len(wanted),
+        delta=chance * len(wanted),
+        rho=sum((zcdp_price(sigma, int(one.steps)) for sigma, one in zip(sigmas, wanted, strict=True)), Fraction(0)),
+        unit=Rows(1),
+        neighbours="paper" if paper else "add_remove",
+        noise="psgd",
+    )
+    price.check(book)
 
-    from quietfield.curator.psgd_steps import Draws, run
+    from quietfield.curator.psgd_steps import Draws, field, run
 
+    field(domain, structure).exact.plan.check_memory(rows=len(wanted))  # compiled, and refused, before anything is paid
     read = None if paper else reading(domain, records)
-    if book is not None:
-        book.charge(name, **price, what=f"{many(len(wanted), 'run')} of PSGD, Gaussian noise", time=started)
-    codes = read() if read else codes  # after the charge: whether reading fails may depend on a record
-    models = run(domain, structure, codes, wanted, sigmas, population, Draws(seed))
-    notes = [FLOAT_NOTE]
-    if paper:
-        notes.insert(0, PAPER_NOTE)
-    if seed is not None:
-        notes.insert(0, SEED_NOTE)
-    if book is None:
-        notes.append("no ledger was charged")
-    paid = None if book is None else book.id
-    return [
-        Learned(model, one, sigma, asked, chance, accountant, tuple(notes), name, paid)
-        for model, one, sigma in zip(models, wanted, sigmas, strict=True)
-    ]
+
+    def work(receipt: Receipt) -> list[Learned]:
+        found = read() if read else codes
+        models = run(domain, structure, found, wanted, sigmas, population, Draws(seed))
+        notes = [FLOAT_NOTE]
+        if paper:
+            notes.insert(0, PAPER_NOTE)
+        if seed is not None:
+            notes.insert(0, SEED_NOTE)
+        if book is None:
+            notes.append("no ledger was charged")
+        return [
+            Learned(model, one, sigma, asked, chance, accountant, tuple(notes), receipt.id, receipt.payment)
+            for model, one, sigma in zip(models, wanted, sigmas, strict=True)
+        ]
+
+    return charge_ledger(book, price, f"{many(len(wanted), 'run')} of PSGD, Gaussian noise", work)
 
 
 def codes_inside(domain: Domain, records: Any) -> Any:
@@ -264,9 +273,7 @@ def _book(ledger: "Ledger | str | Path | None", paper: bool, seed: int | None) -
         raise Error("a seed makes the noise known, so it goes with paper=True (a simulation, not private) only.")
     if seed is not None and ledger is not None:
         raise Error("a run with a seed is not private, so no ledger can pay for it; say ledger=None.")
-    book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
-    if book is not None and not isinstance(book, Ledger):
-        raise Error(f"ledger is a path, a Ledger or None, not a {type(book).__name__}.")
+    book = open_ledger(ledger)
     if book is not None and book.accounting == "pure":
         raise Error(
             "this ledger counts pure epsilon and cannot pay for PSGD, which promises (epsilon, delta); "

@@ -6,7 +6,6 @@ could be asked for again and again if it cost nothing; so whatever fails after t
 files are from before the count, so that they do not tell how long it took.
 """
 
-import secrets
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,16 +16,15 @@ import numpy as np
 
 from quietfield import accounting, planning
 from quietfield.curator import mechanism
-from quietfield.curator.ledger import Ledger, now
+from quietfield.curator.charging import Price, Receipt, charge_ledger, open_ledger
+from quietfield.curator.ledger import Ledger
 from quietfield.curator.units import Neighbours, Person, Statistics, Unit, chosen
 from quietfield.errors import Error, many, names
 from quietfield.files import canonical_json
 from quietfield.manifests import check_room
-from quietfield.releases import PAPER_NOTE, Claim, Payment, Release, Table, Total
+from quietfield.releases import PAPER_NOTE, Claim, Release, Table, Total
 from quietfield.schema import Attribute, Labels, Schema
 from quietfield.structures import Structure
-
-STANDS = "It was charged before the data were read, and the charge stands."
 
 
 @dataclass(frozen=True)
@@ -39,6 +37,14 @@ class Prepared:
     statistics: Statistics
     plan: mechanism.Plan
     total_reason: str
+
+    @property
+    def price(self) -> Price:
+        """What the release would cost."""
+        plan = self.plan
+        return Price(
+            plan.epsilon, plan.delta, plan.rho, self.unit, self.statistics.neighbours, plan.kind, signable=True
+        )
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -63,7 +69,7 @@ def prepare(
     noise: mechanism.NoiseKind = "laplace",
 ) -> Prepared:
     """Check and plan a release from what is public alone."""
-    from quietfield.curator.counting import check
+    from quietfield.curator.counting import check, check_memory
 
     if not isinstance(schema, Schema):
         raise Error(
@@ -72,6 +78,7 @@ def prepare(
     structure = Structure.of(cliques, schema.domain)
     counted, reason = chosen(structure, schema.domain, unit, neighbours, total, noise)
     check(schema, counted, unit)
+    check_memory(counted)
     check_room(schema.domain, structure)
     canonical_json(unit.to_json())  # as the release file will write it
     plan = mechanism.plan(counted, epsilon=epsilon, delta=delta, noise=noise, weights=weights)
@@ -123,44 +130,26 @@ def release(
         weights=weights,
         noise=noise,
     )
-    book = Ledger(ledger) if isinstance(ledger, str | Path) else ledger
-    if book is not None and not isinstance(book, Ledger):
-        raise Error(f"ledger is a path, a Ledger or None, not a {type(book).__name__}.")
+    book = open_ledger(ledger)
     for text in prepared.warnings:
         warnings.warn(text, stacklevel=2)
-    return carried_out(source, prepared, book, progress=progress)
+    return charge_and_count(source, prepared, book, progress=progress)
 
 
-def carried_out(source: Any, prepared: Prepared, book: Ledger | None, *, progress: bool = False) -> Release:
+def charge_and_count(source: Any, prepared: Prepared, ledger: Ledger | None, *, progress: bool = False) -> Release:
     """Check the source, charge the ledger, count and add noise, in this order."""
     from quietfield.curator.counting import count, lines
 
-    plan, counted, unit = prepared.plan, prepared.statistics, prepared.unit
-    price: dict[str, Any] = {
-        "epsilon": plan.epsilon,
-        "delta": plan.delta,
-        "rho": plan.rho,
-        "unit": unit,
-        "neighbours": counted.neighbours,
-    }
-
     _check_source(source, prepared)
     # Now: once it is paid, nothing else is to fail.
-    notes, protects = lines.notes(source), lines.describe_unit(source, unit)
-    name, started = secrets.token_hex(16), now()
-    paid = None
-    if book is not None:
-        what = f"{many(len(counted.tables), 'table')}, {plan.kind} noise"
-        charge = book.charge(name, **price, what=what, time=started)
-        paid = Payment(book.id, charge.number, charge.digest)
-    try:
-        counts = count(source, prepared.schema, counted, unit, progress=progress)
-    except Error as error:
-        if paid is None:
-            raise
-        failure = type(error)(f"{error} {STANDS}")
-        raise failure from None
-    return _noised(prepared, counts.tables, counts.total, name, started, paid, protects, notes)
+    notes, protects = lines.notes(source), lines.describe_unit(source, prepared.unit)
+    what = f"{many(len(prepared.statistics.tables), 'table')}, {prepared.plan.kind} noise"
+
+    def work(receipt: Receipt) -> Release:
+        counts = count(source, prepared.schema, prepared.statistics, prepared.unit, progress=progress)
+        return _noised(prepared, counts.tables, counts.total, receipt, protects, notes)
+
+    return charge_ledger(ledger, prepared.price, what, work)
 
 
 def _check_source(source: Any, prepared: Prepared) -> None:
@@ -176,6 +165,10 @@ def _check_source(source: Any, prepared: Prepared) -> None:
     lines.check_neighbours(source, prepared.statistics)
     lines.check_unit(source, prepared.unit)
     if isinstance(source, Log):
+        read = {name: source.sequences.schema.domain.labels(name) for name in source.sequences.schema}
+        asked = {name: prepared.schema.domain.labels(name) for name in prepared.statistics.attributes}
+        if other := [name for name, labels in asked.items() if read.get(name) != labels]:
+            raise Error(f"these sequences have no {names(other)} with these values; release with sequences.schema.")
         check_columns(source, source.sequences.checked(prepared.unit).columns)
         return
     persons = prepared.unit.columns if isinstance(prepared.unit, Person) else ()
@@ -199,9 +192,7 @@ def _noised(
     prepared: Prepared,
     tables: Any,
     total: int | None,
-    name: str,
-    started: str,
-    paid: Payment | None,
+    receipt: Receipt,
     protects: str,
     notes: Iterable[str],
 ) -> Release:
@@ -224,7 +215,7 @@ def _noised(
     notes = [f"total: {prepared.total_reason}", *notes]
     if counted.neighbours == "paper":
         notes.insert(0, PAPER_NOTE)
-    if paid is None:
+    if receipt.payment is None:
         notes.append("no ledger was charged")
     unit = prepared.unit
     claim = Claim(
@@ -245,8 +236,9 @@ def _noised(
         denominator=counted.denominator,
         claim=claim,
         notes=tuple(notes),
-        id=name,
-        created=started,
+        id=receipt.id,
+        created=receipt.created,
         package=__version__,
-        ledger=paid,
+        ledger=receipt.payment,
+        policy=receipt.policy,
     )

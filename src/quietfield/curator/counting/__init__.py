@@ -12,12 +12,16 @@ from quietfield.curator.counting import lines
 from quietfield.curator.counting.cleaning import cleaned as cleaned
 from quietfield.curator.counting.kinds import is_a
 from quietfield.curator.counting.tally import Counts as Counts
+from quietfield.curator.counting.tally import check_memory as check_memory
 from quietfield.curator.counting.tally import check_size
 from quietfield.curator.units import Person, Rows, Statistics, Unit
-from quietfield.errors import Error, names
-from quietfield.schema import Schema
+from quietfield.errors import Error, TooLarge, names
+from quietfield.schema import SECONDS, Cuts, Dates, Schema
 
-__all__ = ["Counts", "Engine", "check", "columns", "count", "engine", "in_database"]
+__all__ = ["Counts", "Engine", "check", "check_memory", "columns", "count", "engine", "in_database"]
+
+#: The most cut points of an attribute. Engines compare with each: 50,000 took DuckDB 18 seconds, 100,000 minutes.
+MOST_POINTS = 2**15
 
 
 class Engine(Protocol):
@@ -68,6 +72,14 @@ def check(schema: Schema, statistics: Statistics, unit: Unit) -> None:
     check_size(statistics)
     if not isinstance(unit, Rows | Person):
         raise Error(f"a unit is Rows(k) or Person(column, ...), not {unit!r}.")
+    for name in statistics.attributes:
+        rule, intervals = schema[name], schema.domain.size(name)
+        if isinstance(rule, Cuts) or (isinstance(rule, Dates) and rule.period not in SECONDS):
+            if intervals > MOST_POINTS:
+                raise TooLarge(
+                    f"{name!r} has {intervals:,} intervals, more than the {MOST_POINTS:,} that can be counted; "
+                    "take longer ones."
+                )
     if statistics.neighbours == "replace" and statistics.known_total:
         dropping = [name for name in statistics.attributes if name in schema.drops]
         if dropping:

@@ -130,25 +130,31 @@ def _of_units(coded: Any, statistics: Statistics, unit: Unit) -> Any:
     keys = [f"k{i}" for i in range(len(statistics.attributes))]
     persons = [f"u{i}" for i in range(len(unit.columns))]
     if unit.rows is not None:
-        text = ibis.literal(ROWS_KEY)
-        for part in [*(coded[f"t{i}"] for i in range(len(persons))), *(coded[key].cast("string") for key in keys)]:
-            text = text + "|" + part
-        hashed = coded.mutate(h=_md5(text))
+        parts = [*(coded[f"t{i}"] for i in range(len(persons))), *(coded[key].cast("string") for key in keys)]
+        hashed = coded.mutate(h=_md5(_summed([ibis.literal(ROWS_KEY), *(ibis.literal("|") + part for part in parts)])))
         place = ibis.row_number().over(ibis.window(group_by=persons, order_by=hashed.h))
         ranked = hashed.mutate(place=place)
         return ranked.filter(ranked.place < unit.rows)
     number = dict(zip(statistics.attributes, keys, strict=True))
-    terms = ibis.literal(0, "int64")
+    terms = [ibis.literal(0, "int64")]
     for clique, cell in statistics.edges:
         if cell is None:
-            terms = terms + 1
+            terms.append(ibis.literal(1, "int64"))
         else:
             differs = [coded[number[name]] != code for name, code in zip(clique, cell, strict=True)]
-            terms = terms + ibis.ifelse(ibis.or_(*differs), 1, 0)
-    made = coded.mutate(e=terms)
+            terms.append(ibis.ifelse(ibis.or_(*differs), 1, 0))
+    made = coded.mutate(e=_summed(terms))
     made = made.filter(made.e > 0)
     shared = made.mutate(total=made.e.sum().over(ibis.window(group_by=persons)).cast("int64"))
     return shared.mutate(w=_divided(ibis.literal(GRID, "int64"), shared.total))
+
+
+def _summed(terms: Sequence[Any]) -> Any:
+    """A sum (of texts: one after the other) as a balanced tree: databases, and Ibis itself, refuse deep expressions."""
+    if len(terms) == 1:
+        return terms[0]
+    middle = len(terms) // 2
+    return _summed(terms[:middle]) + _summed(terms[middle:])
 
 
 def declared_table(table: Any) -> Source:

@@ -135,8 +135,16 @@ def unit_sql(coded: str, statistics: Statistics, unit: Unit) -> str:
     for clique, cell in statistics.edges:
         empty = " AND ".join(f"{number[name]} = {code}" for name, code in zip(clique, cell or (), strict=False))
         terms.append(f"(NOT ({empty}))::INTEGER" if cell else "1")
-    made = f"SELECT *, {' + '.join(terms)} AS e FROM ({coded})"
+    made = f"SELECT *, {sum_sql(terms)} AS e FROM ({coded})"
     return f"SELECT {listed}, ({GRID} // sum(e) OVER (PARTITION BY {who}))::BIGINT AS w FROM ({made}) WHERE e > 0"
+
+
+def sum_sql(terms: Sequence[str]) -> str:
+    """A sum as a balanced tree: DuckDB refuses expressions that are nested more than 1,000 deep, as long sums are."""
+    if len(terms) <= 2:
+        return " + ".join(terms)
+    middle = len(terms) // 2
+    return f"({sum_sql(terms[:middle])}) + ({sum_sql(terms[middle:])})"
 
 
 def chosen_sql(coded: str, attributes: int, unit: Person) -> str:

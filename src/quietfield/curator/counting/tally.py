@@ -15,7 +15,7 @@ import numpy as np
 
 from quietfield.curator.units import Counted, Statistics
 from quietfield.domain import Clique, Domain
-from quietfield.errors import TooLarge
+from quietfield.errors import TooLarge, names
 
 #: The most cells of a covering table that joins several cliques.
 COVER_CELLS = 2**14
@@ -23,6 +23,10 @@ COVER_CELLS = 2**14
 DENSE_CELLS = 2**18
 #: The most cells of one table, and of all tables together: 2 GiB of counts.
 MOST_CELLS = 2**28
+#: The most axes of one table: numpy's arrays have no more.
+MOST_AXES = 64
+#: What a release takes at its peak for each cell: counts, their sums, noise, and the bytes of the file (measured: 46).
+BYTES_PER_CELL = 48
 BATCH = 2**17
 
 
@@ -48,7 +52,9 @@ def covers(cliques: Sequence[Clique], domain: Domain, cells: int = COVER_CELLS) 
         if any(set(clique) <= set(cover) for cover in found):
             continue
         joined = [(i, tuple(dict.fromkeys((*cover, *clique)))) for i, cover in enumerate(found)]
-        fitting = [(domain.cells(cover), i, cover) for i, cover in joined if domain.cells(cover) <= cells]
+        # Attributes of one value add no cells, but axes all the same.
+        small = [(i, cover) for i, cover in joined if len(cover) <= MOST_AXES]
+        fitting = [(domain.cells(cover), i, cover) for i, cover in small if domain.cells(cover) <= cells]
         if fitting:
             _, i, cover = min(fitting)
             found[i] = cover
@@ -60,6 +66,11 @@ def covers(cliques: Sequence[Clique], domain: Domain, cells: int = COVER_CELLS) 
 def check_size(statistics: Statistics) -> None:
     """Refuse tables that could not be held in memory, before any record is read."""
     for table in statistics.tables:
+        if len(table.shape) > MOST_AXES:
+            raise TooLarge(
+                f"the table of {names(table.clique)} has {len(table.shape)} attributes, more than the {MOST_AXES} that "
+                "a table can have; join fewer. Attributes of one value tell nothing and can be left out."
+            )
         if prod(table.shape) > MOST_CELLS:
             raise TooLarge(
                 f"the table of {table.clique} has {prod(table.shape):,} cells, more than the {MOST_CELLS:,} that can "
@@ -68,6 +79,20 @@ def check_size(statistics: Statistics) -> None:
     if statistics.cells > MOST_CELLS:
         raise TooLarge(
             f"the tables have {statistics.cells:,} cells in all, more than {MOST_CELLS:,}; take fewer cliques."
+        )
+
+
+def check_memory(statistics: Statistics) -> None:
+    """Refuse tables for which this machine has no room now; asked once, before anything is charged."""
+    if statistics.cells < 2**20:
+        return
+    from quietfield.inference.memory import available_memory, readable_bytes
+
+    needed, free = BYTES_PER_CELL * statistics.cells, available_memory()
+    if needed > free:
+        raise TooLarge(
+            f"a release of {statistics.cells:,} cells takes about {readable_bytes(needed)}, and {readable_bytes(free)} "
+            "is free here; take fewer or smaller cliques, or a machine with more memory."
         )
 
 

@@ -1,0 +1,88 @@
+"""Anchors: where a ledger ended at some time, kept outside of it, so that a ledger that was rolled back is found out.
+
+An anchor names a ledger, a line and the digest of all lines up to it. Every release, score and model of PSGD carries
+one (its payment); ``quietfield ledger anchor`` writes one on its own, to print, to sign or to commit. It is no secret:
+it tells how many charges there were, as each release does, and its digest covers a salt that the ledger keeps.
+"""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from quietfield.curator.ledger import Ledger, now
+from quietfield.errors import FileError
+from quietfield.files import archive_kind, canonical_json, read_json, write_atomically
+from quietfield.releases import Payment, Release
+
+FORMAT, VERSION = "quietfield-anchor", 1
+
+
+@dataclass(frozen=True)
+class Anchor:
+    """The line of a ledger that a file names: its end when an anchor was made, or the charge of the result ``id``."""
+
+    ledger: Payment | None
+    id: str = ""
+
+
+def write_anchor(ledger: Ledger, path: str | Path) -> Anchor:
+    """Write down where a ledger ends now.
+
+    Args:
+        ledger: The ledger.
+        path: The JSON file to write, best on another machine or medium than the ledger.
+
+    Returns:
+        What was written.
+
+    Raises:
+        RolledBack: An anchor of this ledger is at ``path``, and the ledger lacks its line: that anchor stays.
+
+    >>> import quietfield as qf, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> ledger = Ledger.create(folder + "/budget.db", epsilon=1, unit=qf.Rows(1))
+    >>> write_anchor(ledger, folder + "/anchor.json") == read_anchor(folder + "/anchor.json")
+    True
+    """
+    head = ledger.head
+    if Path(path).exists():
+        earlier = read_anchor(path)
+        if earlier.ledger is None or earlier.ledger.id != ledger.id:
+            raise FileError(f"{path} is of another ledger; choose another path.")
+        ledger.check_against([earlier])
+    content = {"format": FORMAT, "version": VERSION, "made": now(), "ledger": asdict(head)}
+    write_atomically(path, canonical_json(content))
+    return Anchor(head)
+
+
+def read_anchor(path: str | Path) -> Anchor:
+    """The line of a ledger that a file names.
+
+    Args:
+        path: An anchor, a release, or a score as ``quietfield evaluate --json`` writes it.
+
+    Returns:
+        The line; its ``ledger`` is None if no ledger paid for the release or the score.
+
+    Raises:
+        FileError: The file is none of these.
+    """
+    if archive_kind(path) == "release":
+        release = Release.load(path)
+        return Anchor(release.ledger, release.id)
+    content = read_json(path)
+    try:
+        if content.get("format") == FORMAT and content["version"] == VERSION:
+            return Anchor(_payment(content["ledger"]))
+        if isinstance(content["id"], str) and "mean_log_likelihood" in content:
+            return Anchor(None if content["ledger"] is None else _payment(content["ledger"]), content["id"])
+    except (AttributeError, KeyError, TypeError):
+        pass  # told below, as are files of another form
+    raise FileError(f"{path} is neither an anchor, nor a release, nor a score; give what a ledger has paid for.")
+
+
+def _payment(data: Any) -> Payment:
+    found = Payment(**data)
+    if not isinstance(found.id, str) or type(found.number) is not int or not isinstance(found.digest, str):
+        raise TypeError
+    return found

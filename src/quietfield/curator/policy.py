@@ -1,0 +1,165 @@
+"""What an office allows: a small TOML file, named by the variable QUIETFIELD_POLICY, that every charge obeys.
+
+It guards against mistakes and haste, not against a curator who controls their own environment. Whatever cannot be read
+or understood refuses everything: a policy that is named is in force.
+"""
+
+import hashlib
+import os
+import tomllib
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from quietfield import keys
+from quietfield.accounting import probability, rational, shown
+from quietfield.curator import anchors
+from quietfield.curator.ledger import NEIGHBOURS, Ledger
+from quietfield.curator.units import Person, Unit
+from quietfield.errors import Error, names
+from quietfield.files import check_writable, read_bytes
+from quietfield.releases import PolicyInForce
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from quietfield.curator.charging import Price
+
+VARIABLE = "QUIETFIELD_POLICY"
+LIMIT = 2**20
+NOISES = ("laplace", "gaussian", "psgd")
+
+
+class PolicyRefused(Error):
+    """What the policy in force does not allow, or a policy that cannot be read. Nothing was charged."""
+
+    exit_code = 5
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a policy file says; the fields are its keys, and those that it leaves out allow what they have here.
+
+    ``max_epsilon`` and ``max_delta`` are for one release; where epsilon is limited and no ``max_delta`` is named, noise
+    has to be pure. ``units`` are written ``rows``, ``rows:1``, ``person`` or ``person:user+day``. ``signers`` are the
+    files of public keys, two of which have to sign each release. In the folder ``anchors`` the end of each ledger is
+    checked before a charge and written down after it.
+    """
+
+    name: str = ""
+    max_epsilon: Fraction | None = None
+    max_delta: Fraction | None = None
+    require_ledger: bool = False
+    units: tuple[str, ...] | None = None
+    neighbours: tuple[str, ...] = ("add_remove", "replace")
+    noise: tuple[str, ...] = NOISES
+    signers: tuple[str, ...] = ()
+    anchors: Path | None = None
+    digest: str = ""
+
+    @property
+    def in_force(self) -> PolicyInForce:
+        """What a release says of it."""
+        return PolicyInForce(self.name, self.digest, self.signers)
+
+    def check(self, price: "Price", ledger: Ledger | None) -> None:
+        """Refuse what the policy does not allow; nothing is read or charged."""
+        limit = self.max_epsilon
+        if limit is not None and price.epsilon > limit:
+            raise self._refused(f"epsilon is at most {shown(limit)}, and {shown(price.epsilon)} is asked for")
+        if price.delta is not None and self.max_delta is None and limit is not None:
+            raise self._refused("it limits epsilon and names no max_delta, so that noise has to be pure (laplace)")
+        if price.delta is not None and self.max_delta is not None and price.delta > self.max_delta:
+            raise self._refused(f"delta is at most {shown(self.max_delta)}, and {shown(price.delta)} is asked for")
+        if self.require_ledger and ledger is None:
+            raise self._refused("a ledger has to pay; name one with --ledger or ledger=")
+        kind, unit = _write_unit(price.unit)
+        if self.units is not None and not {kind, unit} & set(self.units):
+            raise self._refused(f"units are {names(self.units)}, not {unit!r}")
+        if price.neighbours not in self.neighbours:
+            raise self._refused(f"neighbours are {names(self.neighbours)}, not {price.neighbours!r}")
+        if price.noise not in self.noise:
+            raise self._refused(f"noise is {names(self.noise)}, not {price.noise!r}")
+        if self.signers and not price.signable:
+            raise self._refused("two have to sign, which only releases can carry; make a release")
+        if self.anchors is not None and ledger is not None:
+            path = self.anchors / f"{ledger.id}.json"
+            check_writable(path)
+            if path.exists():
+                ledger.check_against([anchors.read_anchor(path)])
+            elif ledger.charges:
+                raise self._refused(
+                    f"{path} should tell where this ledger ends, and it is not there; find out why, then write it with "
+                    "`quietfield ledger anchor`"
+                )
+
+    def check_signer(self, key: "Ed25519PrivateKey | None") -> None:
+        """Refuse a release that nobody signs, or somebody who is not listed, where two have to sign."""
+        if self.signers and (key is None or keys.fingerprint(key.public_key()) not in self.signers):
+            raise self._refused("two of its signers have to sign; name the private key of one with --key")
+
+    def write_anchor(self, ledger: Ledger) -> None:
+        """Write down where a ledger ends after a charge, if the policy says where."""
+        if self.anchors is not None:
+            anchors.write_anchor(ledger, self.anchors / f"{ledger.id}.json")
+
+    def _refused(self, why: str) -> PolicyRefused:
+        return PolicyRefused(
+            f"the policy {self.name or os.environ[VARIABLE]!r} refuses this: {why}. Nothing was charged."
+        )
+
+
+def read_policy() -> Policy | None:
+    """The policy in force: that of the file which QUIETFIELD_POLICY names, or None if the variable is not set.
+
+    Returns:
+        The policy, read anew each time.
+
+    Raises:
+        PolicyRefused: The file cannot be read, or says something that is not understood.
+    """
+    named = os.environ.get(VARIABLE)
+    if named is None:
+        return None
+    try:
+        data = read_bytes(named, LIMIT)
+        content = tomllib.loads(data.decode(), parse_float=str)
+        if unknown := set(content) - {field.name for field in fields(Policy)} | set(content) & {"digest"}:
+            raise Error(f"it says {names(sorted(unknown))}, which is not known here.")
+        values = {key: _read_value(key, value, Path(named).parent) for key, value in content.items()}
+        return Policy(**values, digest=hashlib.sha256(data).hexdigest())
+    except (Error, ValueError) as error:  # TOML and UTF-8 raise the latter
+        raise PolicyRefused(
+            f"the policy {named!r}, which {VARIABLE} names, cannot be used, so nothing may be released: {error}"
+        ) from None
+
+
+def _read_value(key: str, value: Any, folder: Path) -> Any:
+    if key in ("max_epsilon", "max_delta"):
+        return rational(value, key) if key == "max_epsilon" else probability(value, key)
+    if key == "require_ledger":
+        if not isinstance(value, bool):
+            raise Error(f"{key} is true or false, not {value!r:.60}.")
+        return value
+    if key in ("name", "anchors"):
+        if not isinstance(value, str):
+            raise Error(f"{key} is a text, not {value!r:.60}.")
+        return folder / value if key == "anchors" else value
+    if type(value) is not list or not all(type(one) is str for one in value):
+        raise Error(f"{key} is a list of texts, not {value!r:.60}.")
+    known = {"neighbours": NEIGHBOURS, "noise": NOISES}.get(key)
+    if known is not None and (other := [one for one in value if one not in known]):
+        raise Error(f"{key} lists {names(other)}; expected some of {names(known)}.")
+    if key == "signers":
+        found = tuple(dict.fromkeys(keys.fingerprint(keys.load_public(folder / one)) for one in value))
+        if len(found) < 2:
+            raise Error("signers lists the public keys of two persons or more, of whom two have to sign.")
+        return found
+    return tuple(value)
+
+
+def _write_unit(unit: Unit) -> tuple[str, str]:
+    if isinstance(unit, Person):
+        return "person", f"person:{'+'.join(unit.columns)}"
+    return "rows", f"rows:{unit.rows}"

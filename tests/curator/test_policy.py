@@ -1,0 +1,213 @@
+"""A policy: what it refuses costs nothing, what it does not understand refuses everything, and two have to sign."""
+
+import json
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import quietfield as qf
+from quietfield import keys, manifests
+from quietfield.cli import main
+from quietfield.curator.evaluate import private_score
+from quietfield.curator.policy import PolicyRefused, read_policy
+from quietfield.curator.psgd import Settings, psgd
+from quietfield.errors import FileError, Incomplete
+
+SCHEMA = qf.Schema({"a": [0, 1]})
+CODES = np.array([[0], [1]] * 20)
+WORDS = ["release", "d.csv", "--schema", "s.json", "--structure", "chain", "--unit", "rows:1", "--epsilon", "1"]
+PAID = [*WORDS, "--ledger", "b.db", "--out", "r.qfr"]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    Path("d.csv").write_text("a\n0\n1\n")
+    SCHEMA.save("s.json")
+    qf.Ledger.create("b.db", epsilon=10, unit=qf.Rows(1))
+    monkeypatch.setenv("QUIETFIELD_POLICY", str(tmp_path / "policy.toml"))
+    return tmp_path
+
+
+def release(**more):
+    return qf.release(CODES, SCHEMA, ["a"], **{"epsilon": 1, "unit": qf.Rows(1), "ledger": "b.db", **more})
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "why"),
+    [
+        ("max_epsilon = 0.5", {}, "epsilon is at most 0.5, and 1 is asked for"),
+        ("max_epsilon = 0.1", {"epsilon": Fraction(1, 10) + Fraction(1, 10**30)}, "epsilon is at most 0.1"),
+        ("max_epsilon = 2", {"delta": 0.5, "noise": "gaussian"}, "names no max_delta"),
+        ("max_epsilon = 2\nmax_delta = 1e-6", {"delta": 1e-5, "noise": "gaussian"}, "delta is at most 1e-06"),
+        ("require_ledger = true", {"ledger": None}, "a ledger has to pay"),
+        ("units = ['person:user', 'rows:2']", {}, "units are 'person:user', 'rows:2', not 'rows:1'"),
+        ("neighbours = ['add_remove']", {"neighbours": "replace"}, "neighbours are 'add_remove', not 'replace'"),
+        ("name = 'the office'", {"neighbours": "paper"}, "'the office' refuses this: neighbours are"),
+        ("noise = ['laplace']", {"delta": 1e-6, "noise": "gaussian"}, "noise is 'laplace', not 'gaussian'"),
+    ],
+)
+def test_what_a_policy_does_not_allow_is_refused_before_anything_is_read_or_charged(text, asked, why, monkeypatch):
+    Path("policy.toml").write_text(text)
+    monkeypatch.setattr("quietfield.curator.counting.count", lambda *_, **__: pytest.fail("counted all the same"))
+    closed = qf.Schema({"a": qf.Cuts([1], null="other", unknown="other")})
+    with pytest.raises(PolicyRefused, match=why):
+        qf.release(CODES, closed, ["a"], **{"epsilon": 1, "unit": qf.Rows(1), "ledger": "b.db", **asked})
+    assert qf.Ledger("b.db").spent == 0
+
+
+def test_what_it_allows_is_done_and_the_release_says_which_policy(capsys):
+    Path("policy.toml").write_text(
+        "name = 'the office'\nmax_epsilon = 1\nrequire_ledger = true\nunits = ['rows:1']\nnoise = ['laplace']\n"
+    )
+    assert main(PAID) == 0
+    found = qf.Release.load("r.qfr")
+    assert (found.policy.name, found.policy.digest, found.complete) == ("the office", read_policy().digest, True)
+    assert "the office" in capsys.readouterr().out
+    assert main([*WORDS, "--no-ledger", "--out", "x.qfr"]) == 5
+    assert main([*PAID, "--epsilon", "1.5", "--dry-run", "--force"]) == 5
+    assert "Nothing was charged" in capsys.readouterr().err
+    assert qf.Ledger("b.db").spent == 1
+
+
+def test_scores_and_psgd_obey_it_too():
+    model = qf.Model(SCHEMA.domain, {("a",): [0.0, 1.0]})
+    zcdp = qf.Ledger.create("z.db", epsilon=50, delta="1e-5", unit=qf.Rows(1), accounting_by="zcdp")
+    asked = {"epsilon": 2, "ledger": zcdp}
+
+    def learn():
+        return psgd(CODES, SCHEMA.domain, ["a"], Settings(rate=1, steps=5), delta=1e-6, population=40, **asked)
+
+    for text in ("max_epsilon = 1\nmax_delta = 0.1", "noise = ['gaussian']", "signers = ['a.pub.pem', 'b.pub.pem']"):
+        for name in ("a.pem", "b.pem"):
+            if not Path(name).exists():
+                keys.create_keys(name)
+        Path("policy.toml").write_text(text)
+        with pytest.raises(PolicyRefused):
+            learn()
+        with pytest.raises(PolicyRefused):
+            private_score(model, CODES, SCHEMA, unit=qf.Rows(1), **asked)
+    assert zcdp.spent == 0
+    Path("policy.toml").write_text("max_epsilon = 2\nmax_delta = 1e-6")
+    assert learn().ledger.number == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "max_epsilom = 1",
+        "digest = 'x'",
+        "max_epsilon = 0",
+        "max_epsilon = '1/0'",
+        "max_delta = 1",
+        "require_ledger = 1",
+        "units = 'rows:1'",
+        "neighbours = ['none']",
+        "noise = ['uniform']",
+        "signers = ['only.pub.pem']",
+        "signers = ['none.pub.pem', 'only.pub.pem']",
+        "not toml",
+        "\xff",
+    ],
+)
+def test_a_policy_that_cannot_be_read_refuses_everything(text, capsys):
+    keys.create_keys("only.pem")
+    if text is not None:
+        Path("policy.toml").write_bytes(text.encode("latin-1"))
+    with pytest.raises(PolicyRefused, match="nothing may be released"):
+        release()
+    assert main(PAID) == 5
+    assert qf.Ledger("b.db").spent == 0
+
+
+def test_an_empty_name_of_a_policy_is_no_way_round(monkeypatch):
+    monkeypatch.setenv("QUIETFIELD_POLICY", "")
+    with pytest.raises(PolicyRefused):
+        release()
+    monkeypatch.delenv("QUIETFIELD_POLICY")
+    assert release().policy is None
+
+
+@pytest.fixture
+def office():
+    for name in ("first", "second", "stranger"):
+        keys.create_keys(f"{name}.pem")
+    Path("policy.toml").write_text("signers = ['first.pub.pem', 'second.pub.pem']")
+
+
+def test_a_release_is_complete_with_two_signatures(office, capsys):
+    for key in ([], ["--key", "stranger.pem"]):
+        assert main([*PAID, *key]) == 5
+    assert qf.Ledger("b.db").spent == 0
+    assert main([*PAID, "--key", "first.pem"]) == 0
+    assert "r.qfr waits for its second signature" in capsys.readouterr().err
+    for words in (["verify", "r.qfr", "--trust", "first.pub.pem"], ["fit", "r.qfr", "--out", "m.qfm"]):
+        assert main(words) == 7
+        assert "waits for a second signature" in capsys.readouterr().err
+    with pytest.raises(Incomplete):
+        qf.Release.load("r.qfr")
+    for key, why in (("first.pem", "different keys"), ("stranger.pem", "signed by two of")):
+        assert main(["sign", "r.qfr", "--key", key]) == 1
+        assert why in capsys.readouterr().err
+    assert main(["sign", "r.qfr", "--key", "second.pem"]) == 0
+    found = qf.Release.load("r.qfr", trust=["first.pub.pem", "second.pub.pem"])
+    assert {found.signer, found.second_signer} == set(found.policy.signers)
+    assert main(["verify", "r.qfr", "--trust", "first.pub.pem", "--trust", "second.pub.pem"]) == 0
+    with pytest.raises(FileError, match="signed by another key"):
+        qf.Release.load("r.qfr", trust="first.pub.pem")
+    assert main(["sign", "r.qfr", "--key", "stranger.pem"]) == 1
+
+
+def test_a_second_signature_that_is_taken_off_is_missed(office):
+    release().save("r.qfr", key="first.pem")
+    manifests.sign("r.qfr", "second.pem")
+    members = manifests.read_archive("r.qfr", manifests.LIMITS, "a quietfield release")
+    both = json.loads(members[manifests.SIGNATURE])
+    for left in (both[0], both[1], [both[0], both[0]], [both[0]], [], None):
+        changed = dict(members)
+        if left is None:
+            del changed[manifests.SIGNATURE]
+        else:
+            changed[manifests.SIGNATURE] = manifests.canonical_json(left)
+        manifests.write_archive("r.qfr", changed)
+        with pytest.raises(FileError):
+            qf.Release.load("r.qfr")
+
+
+def test_python_cannot_save_without_a_listed_key(office):
+    made = release()
+    for key in (None, "stranger.pem"):
+        with pytest.raises(FileError, match="signed by two of"):
+            made.save("r.qfr", key=key)
+    assert not Path("r.qfr").exists()
+
+
+def test_a_release_without_a_policy_can_be_signed_afterwards(office, monkeypatch, capsys):
+    monkeypatch.delenv("QUIETFIELD_POLICY")
+    release().save("r.qfr")
+    assert main(["sign", "r.qfr", "--key", "first.pem"]) == 0
+    assert qf.Release.load("r.qfr", trust="first.pub.pem").second_signer is None
+    assert main(["sign", "r.qfr", "--key", "stranger.pem"]) == 0
+    assert qf.Release.load("r.qfr", trust=["first.pub.pem", "stranger.pub.pem"]).second_signer is not None
+    assert main(["sign", "r.qfr", "--key", "second.pem"]) == 1
+
+
+def test_a_folder_of_anchors_finds_a_ledger_that_was_rolled_back(capsys):
+    Path("policy.toml").write_text("anchors = 'kept'")
+    with pytest.raises(qf.Error, match="does not exist"):
+        release()
+    Path("kept").mkdir()
+    release()
+    before = Path("b.db").read_bytes()
+    release()
+    Path("b.db").write_bytes(before)
+    assert main(PAID) == 6
+    assert "an old copy was put back" in capsys.readouterr().err
+    assert len(qf.Ledger("b.db").charges) == 1
+    (anchor,) = Path("kept").iterdir()
+    anchor.unlink()
+    with pytest.raises(PolicyRefused, match="should tell where this ledger ends"):
+        release()
