@@ -203,14 +203,14 @@ def seconds(created: str) -> float:
 
 def test_no_file_tells_how_long_a_count_took(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A count that lasts an hour by the clock of the files: nothing that may be published bears a later time."""
-    from quietfield.curator import publish
+    from quietfield.curator import charging
 
     monkeypatch.chdir(tmp_path)
     schema = qf.Schema({"a": 2})
     schema.save("schema.json")
     Path("people.csv").write_text("a\n0\n1\n1\n")
     begun = "2024-05-01T12:00:00Z"  # far from the time at which the files are made
-    monkeypatch.setattr(publish, "now", lambda: begun)
+    monkeypatch.setattr(charging, "now", lambda: begun)
     assert main(["ledger", "create", "b.db", "--epsilon", "9", "--unit", "rows:1"]) == 0
     asked = ["--schema", "schema.json", "--structure", '[["a"]]', "--epsilon", "1", "--unit", "rows:1"]
     assert main(["release", "people.csv", *asked, "--ledger", "b.db", "--out", "r.qfr"]) == 0

@@ -43,7 +43,7 @@ def test_a_release(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     noise = release.noise["age", "sex"]
     expected = {"kind": "laplace", "scale": noise.scale, "std": noise.std}
     assert content["tables"] == [{"cliques": [["age", "sex"]], "cells": 6, "noise": expected}]
-    assert (content["signed"], content["signer"]) == (False, None)
+    assert (content["signed"], content["signers"]) == (False, [])
     assert content["ledger"] == {"id": qf.Ledger("pure.db").id, "number": 1}
     assert content["notes"] == list(release.notes)
     assert len(content["warnings"]) == 1
@@ -63,7 +63,7 @@ def test_verify_tells_the_same(here: Path, capsys: pytest.CaptureFixture[str]) -
         "unit",
         "protects",
         "signed",
-        "signer",
+        "signers",
         "notes",
     ):
         assert verified[name] == content[name]

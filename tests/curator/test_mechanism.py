@@ -14,6 +14,7 @@ from scipy import stats
 import quietfield as qf
 from quietfield import accounting
 from quietfield.curator import mechanism, publish
+from quietfield.curator.charging import Receipt
 from quietfield.curator.units import Person, Rows, statistics
 from quietfield.domain import Domain
 from quietfield.errors import Error
@@ -196,7 +197,7 @@ def test_hundreds_of_weights_can_be_saved_and_verified(tmp_path_factory, tables,
     asked = {"epsilon": 1, "noise": noise, "weights": weights, "unit": unit, "total": False, **delta}
     prepared = publish.prepare(schema, structure, **asked)
     counts = [np.zeros((2, 2), np.int64)] * tables
-    publish._noised(prepared, counts, None, "r1", "", None).save(path)
+    publish._noised(prepared, counts, None, Receipt("r1", "", None, None), unit.describe(), []).save(path)
     release = qf.Release.load(path)
     assert release.check_claim()[0].startswith("the noise costs epsilon 1")
     claim = release.claim

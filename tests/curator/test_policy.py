@@ -164,7 +164,7 @@ def test_a_release_is_complete_with_two_signatures(office, capsys):
 def test_a_second_signature_that_is_taken_off_is_missed(office):
     release().save("r.qfr", key="first.pem")
     manifests.sign("r.qfr", "second.pem")
-    members = manifests.read_archive("r.qfr", manifests.LIMITS, "a quietfield release")
+    members = manifests.read_archive("r.qfr", "a quietfield release")
     both = json.loads(members[manifests.SIGNATURE])
     for left in (both[0], both[1], [both[0], both[0]], [both[0]], [], None):
         changed = dict(members)

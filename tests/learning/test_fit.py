@@ -368,3 +368,11 @@ def test_an_interrupted_list_is_given_up_where_releases_were_not_begun():
     model = qf.fit(releases[0], callback=lambda report: interrupt([report]))
     assert not model.report.converged
     assert "interrupted" in model.report.advice
+
+
+def test_many_attributes_of_one_value_are_learned_at_once():
+    domain = qf.Domain({f"x{i}": 1 for i in range(30)} | {"y": 2})
+    release = qf.Release.from_tables(
+        domain, {tuple(domain): np.array([30.0, 70.0]).reshape(domain.shape)}, noise=qf.Laplace(1.0)
+    )
+    assert qf.fit(release).marginal("y") == pytest.approx([0.3, 0.7], abs=0.05)

@@ -48,8 +48,7 @@ def of_promise(release: "Release") -> dict[str, Any]:
         }
     said = {
         "signed": release.signed,
-        "signer": release.signer,
-        "second_signer": release.second_signer,
+        "signers": list(release.signers),
         "complete": release.complete,
         "policy": None if release.policy is None else asdict(release.policy),
         "notes": list(release.notes),
@@ -64,14 +63,15 @@ def of_verified(file: "Release | Model", source: "Release | None") -> dict[str, 
     release = file if isinstance(file, Release) else source
     report = None if isinstance(file, Release) else file.report
     paid = None if release is None else release.ledger
-    promised: dict[str, Any] = {"id": report.release if report else None, **dict.fromkeys(PROMISE), "notes": []}
+    nothing = dict.fromkeys((*PROMISE, "complete", "policy"))
+    promised: dict[str, Any] = {"id": report.release if report else None, **nothing, "notes": []}
     return {
         "kind": "release" if isinstance(file, Release) else "model",
         **(promised if release is None else of_promise(release)),
         "digest": release.digest if release is not None else (report.release_digest or None) if report else None,
         "ledger": None if paid is None else {"id": paid.id, "number": paid.number, "digest": paid.digest},
         "signed": file.signed,
-        "signer": file.signer,
+        "signers": list(file.signers),
     }
 
 

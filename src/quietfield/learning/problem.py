@@ -170,11 +170,13 @@ class Shape:
     @cached_property
     def effect_dimension(self) -> float:
         """The dimension of the rest, effects of fewer attributes, counted once where tables share them."""
+        # Attributes of one value have no effect, and a few dozen of them have more subsets than can be listed.
+        free = [[name for name in group[0] if self.domain.size(name) > 1] for group in self.groups]
         effects = {
             frozenset(effect)
-            for group in self.groups
-            for size in range(1, max(2, len(group[0])))
-            for effect in combinations(group[0], size)
+            for names in free
+            for size in range(1, max(2, len(names)))
+            for effect in combinations(names, size)
         }
         return float(sum(prod(self.domain.shape[self.domain.position(a)] - 1 for a in effect) for effect in effects))
 
