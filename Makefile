@@ -55,12 +55,12 @@ bench: env-bench  ## side by side with other libraries
 	@$(PY) -m benchmarks
 
 reproduce-quick: env-bench  ## the paper's figures and claims, small, into results/quick/
-	@$(PY) -m quietfield reproduce all --quick --jobs 2 --out results/quick
-	@$(PY) -m quietfield reproduce page --out results/quick
+	@$(PY) -m experiments all --quick --jobs 2 --out results/quick
+	@$(PY) -m experiments page --out results/quick
 
 reproduce: env-bench  ## the paper's figures at full size, into docs/results/paper/: many hours; goes on where it ended
-	@$(PY) -m quietfield reproduce all --jobs 2 --out docs/results/paper
-	@$(PY) -m quietfield reproduce page --out docs/results/paper
+	@$(PY) -m experiments all --jobs 2 --out docs/results/paper
+	@$(PY) -m experiments page --out docs/results/paper
 
 docs: env-all  ## the documentation, into site/
 	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet

@@ -1,4 +1,4 @@
-"""Estimators of other libraries, for the paper's figures: ``quietfield reproduce fig2 --with benchmarks._peers``.
+"""Estimators of other libraries, for the paper's figures: ``python -m experiments fig2 --with benchmarks._peers``.
 
 ``mbi`` is mbi 2.0.0 as it comes: mirror descent on its L2 loss, 1,000 iterations, the total known. It is shown apart,
 since nothing in the paper is compared with it.
@@ -8,8 +8,8 @@ import warnings
 
 import numpy as np
 
-from quietfield.experiments import estimator
-from quietfield.model import Model
+from experiments import estimator
+from quietfield.models.model import Model
 
 
 @estimator("mbi", label="mbi 2.0 (default)", apart=True)

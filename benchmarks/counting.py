@@ -45,7 +45,7 @@ def pairs() -> list[tuple[str, str]]:
 def with_quietfield(path: str) -> int:
     """One pass, covering tables, marginals."""
     from quietfield.curator.counting import count
-    from quietfield.curator.units import Rows, statistics
+    from quietfield.privacy.units import Rows, statistics
     from quietfield.schema import Schema
     from quietfield.structures import Structure
 

@@ -60,7 +60,7 @@ def mbis(domain, structure, name):
 def pgmpys(domain, structure):
     from pgmpy.inference import BeliefPropagation
 
-    from quietfield.interchange import to_pgmpy
+    from quietfield.interop import to_pgmpy
 
     def call(potentials):
         peer = BeliefPropagation(to_pgmpy(qf.Model(domain, potentials)))  # builds the junction tree: not counted

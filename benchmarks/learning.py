@@ -25,7 +25,7 @@ import numpy as np
 
 import quietfield as qf
 from quietfield.domain import Domain
-from quietfield.simulation import Simulation
+from quietfield.study.simulation import Simulation
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
 FIELDS = ["suite", "population", "replication", "records", "epsilon", "method", "setting", "kl", "seconds"]

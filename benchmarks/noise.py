@@ -10,8 +10,8 @@ import statistics as stats
 import time
 
 from quietfield.curator import mechanism
-from quietfield.curator.units import Person, Rows, Unit, statistics
 from quietfield.domain import Domain
+from quietfield.privacy.units import Person, Rows, Unit, statistics
 from quietfield.structures import chain
 
 KINDS = {"laplace": {}, "gaussian": {"delta": 1e-6}}

@@ -9,7 +9,7 @@ import json
 import time
 
 from quietfield.domain import Domain
-from quietfield.model import Model
+from quietfield.models.model import Model
 from quietfield.structures import chain
 
 
@@ -22,8 +22,8 @@ def main() -> None:
 
     import numpy as np
 
-    from quietfield.curator.psgd import Settings, psgd_grid
-    from quietfield.curator.psgd_accounting import noise_multiplier
+    from experiments.psgd import Settings, psgd_grid
+    from experiments.psgd_accounting import noise_multiplier
 
     domain = Domain({f"x{i}": 10 for i in range(10)})
     structure = chain(domain, order=3)

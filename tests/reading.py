@@ -15,7 +15,6 @@ from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: F401
 from safetensors.numpy import load  # noqa: F401
 
 import quietfield as qf
-from quietfield import keys, manifests, uncertainty  # noqa: F401
 from quietfield.errors import Error
 
 

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quietfield.charts import Series, crossing, curves_svg, curves_text, falling
+from quietfield.drawing.charts import Series, crossing, curves_svg, curves_text, falling
 
 values = st.sampled_from([0.0, 1e-300, 1e-9, 0.02, 1.0, 3.5, 1e12])
 

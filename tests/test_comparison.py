@@ -9,7 +9,7 @@ import pytest
 
 import quietfield as qf
 from quietfield.cli import main
-from quietfield.comparison import explained
+from quietfield.study.comparison import explained
 
 DOMAIN = qf.Domain({"a": ["no", "yes"], "b": 3})
 

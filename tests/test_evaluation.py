@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from scipy.stats import kstest
 
 import quietfield as qf
-from quietfield import evaluation, structures
+from quietfield import structures
 from quietfield.errors import Error
-from quietfield.observation import can_be_learned, table_moments
+from quietfield.learning.observation import can_be_learned, table_moments
+from quietfield.study import goodness_of_fit as evaluation
 
 
 @pytest.fixture(scope="module")

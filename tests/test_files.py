@@ -169,7 +169,7 @@ def test_what_must_not_leave_the_room_is_its_owners_from_the_start(
     watched: dict[str, set[int]], tmp_path: Path
 ) -> None:
     from quietfield.curator.ledger_file import connected
-    from quietfield.keys import create_keys
+    from quietfield.releases.keys import create_keys
 
     schema, data = qf.Schema({"a": 2}), np.array([[0], [1], [1]])
     book = qf.Ledger.create(tmp_path / "budget.db", epsilon=9, unit=qf.Rows(1))

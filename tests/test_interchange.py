@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 import quietfield as qf
-from quietfield import interchange
+from quietfield import interop as interchange
 from quietfield.errors import Error, FileError
 from tests.brute_force import COMPILED, models
 

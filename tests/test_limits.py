@@ -18,11 +18,12 @@ import numpy as np
 import pytest
 
 import quietfield as qf
-from quietfield import keys, structures
+from quietfield import structures
 from quietfield.errors import Error
 from quietfield.files import MANIFEST, MOST_CLIQUES, TABLES, canonical_json, pack, write_archive
-from quietfield.learning.reports import FitReport
-from quietfield.uncertainty import Uncertainty
+from quietfield.models.fit_report import FitReport
+from quietfield.models.uncertainty import Uncertainty
+from quietfield.releases import keys
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is limited as Linux does it")
 

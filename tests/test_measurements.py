@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import quietfield as qf
-from quietfield import interchange
+from quietfield import interop as interchange
 
 SIZES = {"a": 2, "b": 3, "c": 2}
 

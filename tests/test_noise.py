@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quietfield import accounting
 from quietfield.errors import Error
-from quietfield.noise import Gaussian, Laplace, noise_from_json
+from quietfield.privacy import accounting
+from quietfield.privacy.noise import Gaussian, Laplace, noise_from_json
 
 KINDS = [Laplace, Gaussian]
 positive = st.fractions(min_value=Fraction(1, 1000), max_value=1000)

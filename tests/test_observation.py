@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import quietfield as qf
-from quietfield import observation
 from quietfield.errors import Error
-from quietfield.noise import Gaussian, Laplace
-from quietfield.observation import (
+from quietfield.learning import observation
+from quietfield.learning.observation import (
     Moments,
     cell_moments,
     count_codes,
@@ -27,9 +26,10 @@ from quietfield.observation import (
     residuals,
     table_moments,
 )
-from quietfield.releases import Release, Table, Total
+from quietfield.privacy.noise import Gaussian, Laplace
+from quietfield.privacy.units import GRID
+from quietfield.releases.release import Release, Table, Total
 from quietfield.structures import Structure
-from quietfield.units import GRID
 
 EDGES = (("a", "b"), ("b", "c"), ("c", "d"))
 

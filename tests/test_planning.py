@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import quietfield as qf
-from quietfield import planning
-from quietfield.units import chosen
+from quietfield.privacy import calibration as planning
+from quietfield.privacy.units import chosen
 
 DOMAIN = qf.Domain({"a": 2, "b": 3, "c": 4, "d": 3})
 UNITS = [qf.Rows(1), qf.Rows(3), qf.Person("user", rows=2), qf.Person("user", normalise=True)]

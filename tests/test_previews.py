@@ -13,9 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import quietfield as qf
-from quietfield import charts, planning, rehearsal
 from quietfield.cli import main
-from quietfield.units import GRID, chosen
+from quietfield.drawing import charts
+from quietfield.privacy import calibration as planning
+from quietfield.privacy.units import GRID, chosen
+from quietfield.study import rehearsal
 
 DOMAIN = qf.Domain({"age": 3, "smokes": ["no", "yes"], "visits": 3})
 CHAIN = qf.structures.chain(DOMAIN)
@@ -188,7 +190,7 @@ def test_the_command(tmp_path, capsys):
 
 
 def test_planning_is_light(root):
-    code = "import sys, quietfield.planning, quietfield.previews; sys.exit(bool({'jax', 'opendp'} & set(sys.modules)))"
+    code = "import sys, quietfield.privacy.calibration, quietfield.study.preview; sys.exit(bool({'jax', 'opendp'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False, cwd=root).returncode == 0
     assert planning.HUGE_EPSILON == 20
 

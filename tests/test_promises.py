@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import quietfield as qf
-from quietfield import accounting, planning, promises
 from quietfield.errors import FileError
-from quietfield.publication import people_tables
-from quietfield.report.words import meaning, privacy, warnings
+from quietfield.output.report.words import meaning, privacy, warnings
+from quietfield.output.tables import people_tables
+from quietfield.privacy import accounting, promises
+from quietfield.privacy import calibration as planning
 
 SCHEMA = qf.Schema({name: qf.Labels([0, 1], null=0, unknown=0) for name in ("a", "b")})
 ROWS = list(product(range(2), repeat=2))

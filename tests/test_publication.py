@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import quietfield as qf
-from quietfield import intervals
 from quietfield.cli import main
-from quietfield.learning.reports import FitReport
-from quietfield.publication import COUNTED, INFERRED, UNMEASURED, people_tables
-from quietfield.spreadsheets import Sheet, sheet_names, workbook
-from quietfield.uncertainty import of_fit
+from quietfield.models import intervals
+from quietfield.models.fit_report import FitReport
+from quietfield.models.uncertainty import of_fit
+from quietfield.output.tables import COUNTED, INFERRED, UNMEASURED, people_tables
+from quietfield.output.workbooks import Sheet, sheet_names, workbook
 
 DOMAIN = qf.Domain({"age": ["young", "old"], "smokes": ["no", "yes"], "visits": 3})
 #: What XML cannot hold, or reads as another kind of line end.
@@ -167,7 +167,7 @@ def test_the_statement_quotes_the_promise(model):
 )
 def test_the_confidence_is_the_one_that_was_asked_for(level, said, model, monkeypatch):
     monkeypatch.setattr(
-        "quietfield.intervals.intervals", lambda _, asked, __: [2 * (model.marginal(one),) for one in asked]
+        "quietfield.models.intervals.intervals", lambda _, asked, __: [2 * (model.marginal(one),) for one in asked]
     )
     made = people_tables(model, ["age"], level=level)
     assert any(f"at a confidence of {said} for each cell" in text for text in made.statement)
@@ -322,7 +322,7 @@ def test_a_promise_of_another_release_is_not_quoted(release):
     """The statement on privacy, and the report, would name an epsilon that the tables do not have."""
     from dataclasses import replace
 
-    from quietfield.report import write_report
+    from quietfield.output.report import write_report
 
     mine, other = replace(release, id="aaaa"), replace(release, id="bbbb")
     learned = qf.fit(mine)

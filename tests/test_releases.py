@@ -13,14 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from quietfield import accounting, keys, manifests
 from quietfield.domain import Domain
 from quietfield.errors import Error, FileError
 from quietfield.files import MANIFEST, TABLES, canonical_json, pack, write_archive
-from quietfield.noise import Gaussian, Laplace
-from quietfield.releases import PAPER_NOTE, Claim, Payment, Release, Table, Total
-from quietfield.simulation import simulate
+from quietfield.privacy import accounting
+from quietfield.privacy.noise import Gaussian, Laplace
+from quietfield.releases import keys
+from quietfield.releases import manifest as manifests
+from quietfield.releases.release import PAPER_NOTE, Claim, Payment, Release, Table, Total
 from quietfield.structures import Structure, chain
+from quietfield.study.simulation import simulate
 
 ODD = [
     "'; DROP TABLE x; --",
@@ -550,7 +552,7 @@ def test_structure_must_match_in_order():
 
 
 def test_keys_are_whole_or_absent(tmp_path, monkeypatch):
-    from quietfield import keys
+    from quietfield.releases import keys
 
     with pytest.raises(FileError, match="is a folder"):
         keys.create_keys(tmp_path)

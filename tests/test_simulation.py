@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import quietfield as qf
-from quietfield import simulation
-from quietfield.simulation import NOTE, random_model, simulate
+from quietfield.study import simulation
+from quietfield.study.simulation import NOTE, random_model, simulate
 
 
 def small(**options: object) -> simulation.Simulation:

@@ -26,8 +26,8 @@ from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import FunctionTransformer  # noqa: E402
 from sklearn.utils.estimator_checks import estimator_checks_generator  # noqa: E402
 
+from quietfield.curator.codes import codes  # noqa: E402
 from quietfield.curator.ledger import BudgetExceeded  # noqa: E402
-from quietfield.curator.scoring import codes  # noqa: E402
 from quietfield.sklearn import (  # noqa: E402
     EXPECTED_FAILED_CHECKS,
     InputError,
@@ -138,7 +138,7 @@ def test_codes_agree_with_what_is_counted(rule: qf.Labels) -> None:
     schema = qf.Schema({"x": rule})
     found = codes({"x": values}, schema)[:, 0]
     from quietfield.curator.counting import count
-    from quietfield.curator.units import Rows, statistics
+    from quietfield.privacy.units import Rows, statistics
     from quietfield.structures import Structure
 
     wanted = statistics(Structure((("x",),)), schema.domain, Rows(1), "add_remove", total=True)

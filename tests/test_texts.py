@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quietfield.domain import Domain
-from quietfield.drawing import bars, structure_svg
-from quietfield.model import Model
+from quietfield.drawing.graph import bars, structure_svg
+from quietfield.models.model import Model
 from quietfield.structures import chain
-from quietfield.texts import REORDERING, columns, cut, letters, shown
+from quietfield.text import REORDERING, columns, cut, letters, shown
 
 FAMILY = "👩\u200d👩\u200d👧\u200d👦"
 TEXTS = st.text(

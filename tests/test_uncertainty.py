@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import quietfield as qf
-from quietfield import intervals, structures, uncertainty
+from quietfield import structures
 from quietfield.errors import Error, FileError
 from quietfield.learning import covariance
-from quietfield.learning.reports import FitReport
+from quietfield.models import intervals, uncertainty
+from quietfield.models.fit_report import FitReport
 
 
 def released(domain, cliques, records, noise, seed=0, ties=(), total=True, truth=None):

@@ -13,79 +13,79 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from quietfield import inference as inference
     from quietfield import structures as structures
-    from quietfield.comparison import compare as compare
+    from quietfield.curator.confidential_report import write_private_report as write_private_report
     from quietfield.curator.counting.csvfiles import CsvFile as CsvFile
     from quietfield.curator.counting.statfiles import StatFile as StatFile
-    from quietfield.curator.evaluate import evaluate as evaluate
-    from quietfield.curator.evaluate import private_score as private_score
     from quietfield.curator.ledger import Ledger as Ledger
-    from quietfield.curator.private_report import write_private_report as write_private_report
     from quietfield.curator.publish import release as release
+    from quietfield.curator.score import evaluate as evaluate
+    from quietfield.curator.score import private_score as private_score
     from quietfield.curator.sequences import Sequences as Sequences
-    from quietfield.curator.units import Person as Person
-    from quietfield.curator.units import Rows as Rows
     from quietfield.domain import Domain as Domain
     from quietfield.errors import Error as Error
-    from quietfield.evaluation import goodness_of_fit as goodness_of_fit
-    from quietfield.frames import Frame as Frame
     from quietfield.learning import fit as fit
     from quietfield.learning.references import fit_random_tables as fit_random_tables
     from quietfield.learning.references import fit_true_tables as fit_true_tables
-    from quietfield.model import Model as Model
-    from quietfield.model import load as load
-    from quietfield.noise import Gaussian as Gaussian
-    from quietfield.noise import Laplace as Laplace
-    from quietfield.previews import preview as preview
-    from quietfield.publication import people_tables as people_tables
-    from quietfield.release_checks import verify as verify
-    from quietfield.releases import Release as Release
-    from quietfield.report import write_report as write_report
+    from quietfield.models.frames import Frame as Frame
+    from quietfield.models.model import Model as Model
+    from quietfield.models.model import load as load
+    from quietfield.output.report import write_report as write_report
+    from quietfield.output.tables import people_tables as people_tables
+    from quietfield.privacy.noise import Gaussian as Gaussian
+    from quietfield.privacy.noise import Laplace as Laplace
+    from quietfield.privacy.units import Person as Person
+    from quietfield.privacy.units import Rows as Rows
+    from quietfield.releases.checks import verify as verify
+    from quietfield.releases.release import Release as Release
     from quietfield.schema import Cuts as Cuts
     from quietfield.schema import Dates as Dates
     from quietfield.schema import Labels as Labels
     from quietfield.schema import Schema as Schema
-    from quietfield.simulation import simulate as simulate
     from quietfield.structures import Structure as Structure
+    from quietfield.study.comparison import compare as compare
+    from quietfield.study.goodness_of_fit import goodness_of_fit as goodness_of_fit
+    from quietfield.study.preview import preview as preview
+    from quietfield.study.simulation import simulate as simulate
 
 __version__ = "0.1.0"
 
 #: Every public name and the module that defines it; a module that is public itself stands for itself.
 _NAMES = {
-    "compare": "comparison",
+    "compare": "study.comparison",
     "CsvFile": "curator.counting.csvfiles",
     "Cuts": "schema",
     "Dates": "schema",
     "Domain": "domain",
     "Error": "errors",
-    "evaluate": "curator.evaluate",
+    "evaluate": "curator.score",
     "fit": "learning",
     "fit_random_tables": "learning.references",
     "fit_true_tables": "learning.references",
-    "Frame": "frames",
-    "Gaussian": "noise",
-    "goodness_of_fit": "evaluation",
+    "Frame": "models.frames",
+    "Gaussian": "privacy.noise",
+    "goodness_of_fit": "study.goodness_of_fit",
     "inference": "inference",
     "Labels": "schema",
-    "Laplace": "noise",
+    "Laplace": "privacy.noise",
     "Ledger": "curator.ledger",
-    "load": "model",
-    "Model": "model",
-    "people_tables": "publication",
-    "Person": "curator.units",
-    "preview": "previews",
-    "private_score": "curator.evaluate",
-    "Release": "releases",
+    "load": "models.model",
+    "Model": "models.model",
+    "people_tables": "output.tables",
+    "Person": "privacy.units",
+    "preview": "study.preview",
+    "private_score": "curator.score",
+    "Release": "releases.release",
     "release": "curator.publish",
-    "Rows": "curator.units",
+    "Rows": "privacy.units",
     "Schema": "schema",
     "Sequences": "curator.sequences",
-    "simulate": "simulation",
+    "simulate": "study.simulation",
     "StatFile": "curator.counting.statfiles",
     "Structure": "structures",
     "structures": "structures",
-    "verify": "release_checks",
-    "write_private_report": "curator.private_report",
-    "write_report": "report",
+    "verify": "releases.checks",
+    "write_private_report": "curator.confidential_report",
+    "write_report": "output.report",
 }
 
 __all__ = ["__version__", *_NAMES]  # pyright: ignore[reportUnsupportedDunderAll]

@@ -283,7 +283,7 @@ class Domain:
             )
 
     def _repr_html_(self) -> str:
-        from quietfield.drawing import domain_html
+        from quietfield.drawing.graph import domain_html
 
         return domain_html(self)
 

@@ -15,18 +15,18 @@ from warnings import warn
 
 import numpy as np
 
-from quietfield.accounting import Number
 from quietfield.curator.counting.kinds import FRAMES, is_a
 from quietfield.curator.ledger import Ledger
-from quietfield.curator.units import Neighbours, Person, Unit
 from quietfield.errors import Error, names
-from quietfield.frames import Frame
+from quietfield.models.frames import Frame
+from quietfield.privacy.accounting import Number
+from quietfield.privacy.units import Neighbours, Person, Unit
 from quietfield.schema import Labels, Rule, Schema
 from quietfield.structures import Structure
 
 if TYPE_CHECKING:
     from quietfield.domain import Domain
-    from quietfield.model import Model
+    from quietfield.models.model import Model
 
 
 class Missing(Error, ImportError):
@@ -172,7 +172,7 @@ class PrivateMarkovRandomField(DensityMixin, BaseEstimator):
         return float(scores[counted].mean()) if counted.any() else float("nan")
 
     def _score_samples(self, X: Any) -> np.ndarray:
-        from quietfield.curator.scoring import log_prob
+        from quietfield.curator.codes import log_prob
 
         schema, source = self._read(X, reset=False)
         return log_prob(self.model_, source, schema)
@@ -241,7 +241,7 @@ class PrivateMarkovRandomField(DensityMixin, BaseEstimator):
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        from quietfield.model import Model
+        from quietfield.models.model import Model
 
         state = dict(state)
         if "model_" in state:

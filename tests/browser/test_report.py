@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import quietfield as qf
-from quietfield.texts import columns
+from quietfield.text import columns
 from tests.report.examples import SCRIPTS, hostile, large, pair, scripts
 
 pytestmark = pytest.mark.heavy

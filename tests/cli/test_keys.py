@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import quietfield as qf
-from quietfield import keys
 from quietfield.cli import main
 from quietfield.errors import FileError
+from quietfield.releases import keys
 
 
 @pytest.fixture(autouse=True)

@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 import quietfield as qf
-from quietfield import comparison, learning, previews
+from quietfield import learning
 from quietfield.cli import main
+from quietfield.study import comparison
+from quietfield.study import preview as previews
 
 DOMAIN = qf.Domain({"sex": ["f", "m"], "visits": 3})
 

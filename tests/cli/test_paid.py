@@ -102,7 +102,7 @@ def test_a_disk_without_room_is_found_out_before_the_charge(
 def test_an_interrupted_score_says_that_it_was_charged(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from quietfield.curator import evaluate
+    from quietfield.curator import score as evaluate
 
     qf.Model(qf.Schema.load("s.json").domain, {("a",): [0.0, 1.0]}).save("m.qfm")
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import quietfield as qf
 from quietfield.cli import main, query
 from quietfield.cli.questions import attributes, evidence
-from quietfield.texts import quoted
+from quietfield.text import quoted
 
 ODD = qf.Domain({"smoker": ["no, never", "a=b", ' "yes"'], "a=b": ["c=d", "x"], "a, b": 2})
 

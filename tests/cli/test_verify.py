@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 import quietfield as qf
-from quietfield import errors, keys
+from quietfield import errors
 from quietfield.cli import main
 from quietfield.files import MANIFEST, TABLES, write_archive
-from quietfield.releases import PAPER_NOTE, Release, Total
+from quietfield.releases import keys
+from quietfield.releases.release import PAPER_NOTE, Release, Total
 from tests.test_releases import promised
 
 TRUST = ["--trust", "office.pub.pem"]

@@ -8,9 +8,9 @@ import pytest
 
 import quietfield as qf
 from quietfield.cli import main
-from quietfield.curator import evaluate as evaluation
-from quietfield.releases import Payment
-from quietfield.units import GRID
+from quietfield.curator import score as evaluation
+from quietfield.privacy.units import GRID
+from quietfield.releases.release import Payment
 
 pytest.importorskip("duckdb")
 pytest.importorskip("opendp")

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import quietfield as qf
-from quietfield import accounting
 from quietfield.cli import main
 from quietfield.curator.ledger import BudgetExceeded, Ledger
-from quietfield.curator.units import Person, Rows
 from quietfield.errors import Error, FileError
 from quietfield.files import remove_temporary
+from quietfield.privacy import accounting
+from quietfield.privacy.units import Person, Rows
 
 ROW = {"unit": Rows(1), "neighbours": "add_remove"}
 
@@ -517,7 +517,7 @@ def test_an_anchor_tells_no_more_than_a_release_does(tmp_path, ledger):
 
 
 def test_a_score_is_held_against_the_ledger(tmp_path, ledger):
-    from quietfield.curator.evaluate import private_score
+    from quietfield.curator.score import private_score
 
     schema = qf.Schema({"a": [0, 1]})
     model = qf.Model(schema.domain, {("a",): [0.0, 1.0]})

@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import quietfield as qf
-from quietfield import accounting
 from quietfield.curator import mechanism, publish
 from quietfield.curator.charging import Receipt
-from quietfield.curator.units import Person, Rows, statistics
 from quietfield.domain import Domain
 from quietfield.errors import Error
+from quietfield.privacy import accounting
+from quietfield.privacy.units import Person, Rows, chosen, statistics
 from quietfield.structures import Structure, chain, complete
-from quietfield.units import chosen
 
 #: The rate at which a right mechanism would fail a test of its distribution. Four such tests run: 4 in 10^7 runs.
 FALSE_ALARM = 1e-7

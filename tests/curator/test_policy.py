@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 import quietfield as qf
-from quietfield import keys, manifests
+from experiments.psgd import Settings, psgd
 from quietfield.cli import main
-from quietfield.curator.evaluate import private_score
 from quietfield.curator.policy import PolicyRefused, read_policy
-from quietfield.curator.psgd import Settings, psgd
+from quietfield.curator.score import private_score
 from quietfield.errors import FileError, Incomplete
+from quietfield.releases import keys
+from quietfield.releases import manifest as manifests
 
 SCHEMA = qf.Schema({"a": [0, 1]})
 CODES = np.array([[0], [1]] * 20)

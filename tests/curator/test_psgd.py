@@ -16,14 +16,14 @@ from hypothesis import strategies as st
 from scipy.stats import binom, chi2, kstest
 
 import quietfield as qf
+from experiments import psgd_steps
+from experiments.psgd import Settings, codes_inside, psgd, psgd_grid
+from experiments.psgd_accounting import noise_multiplier, zcdp_price
+from experiments.psgd_steps import Draws, Field, run
 from quietfield import structures
-from quietfield.curator import psgd_steps
 from quietfield.curator.ledger import BudgetExceeded, Ledger
-from quietfield.curator.psgd import Settings, codes_inside, psgd, psgd_grid
-from quietfield.curator.psgd_accounting import noise_multiplier, zcdp_price
-from quietfield.curator.psgd_steps import Draws, Field, run
 from quietfield.errors import Error, TooLarge
-from quietfield.releases import Payment
+from quietfield.releases.release import Payment
 from tests.brute_force import COMPILED, joint, marginal, models, spread
 
 DOMAIN = qf.Domain({"a": 2, "b": 3, "c": 2})
@@ -329,7 +329,7 @@ def test_a_grid_pays_for_each_of_its_runs(codes, ledger):
 def test_over_budget_nothing_is_read_drawn_or_charged(codes, tmp_path, monkeypatch):
     book = Ledger.create(tmp_path / "s.db", epsilon=0.5, delta=1e-5, unit=qf.Rows(1), accounting_by="zcdp")
     monkeypatch.setattr(Draws, "__init__", lambda *_: pytest.fail("drew all the same"))
-    monkeypatch.setattr("quietfield.curator.psgd.reading", lambda *_: pytest.fail("read all the same"))
+    monkeypatch.setattr("experiments.psgd.reading", lambda *_: pytest.fail("read all the same"))
     with pytest.raises(BudgetExceeded):
         psgd(codes, DOMAIN, CHAIN, FULL, **QUICK, ledger=book)
     assert book.spent == 0
@@ -492,5 +492,5 @@ def test_bad_grids_and_domains_are_refused(codes):
 def test_callers_settings_of_jax_stay_as_they_are(codes):
     psgd(codes, DOMAIN, CHAIN, FULL, **QUICK, ledger=None)
     assert jnp.asarray(1.0).dtype == jnp.float32
-    command = "import sys, quietfield.curator.psgd; sys.exit(bool({'jax', 'dp_accounting'} & set(sys.modules)))"
+    command = "import sys, experiments.psgd; sys.exit(bool({'jax', 'dp_accounting'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", command], check=False).returncode == 0

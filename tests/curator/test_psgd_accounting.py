@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from quietfield.curator.psgd_accounting import (
+from experiments.psgd_accounting import (
     MOMENTS,
     SMALLEST,
     _smallest,

@@ -18,8 +18,8 @@ import reference
 
 from quietfield.curator.counting import count
 from quietfield.curator.sequences import Sequences
-from quietfield.curator.units import Person, Rows, statistics
 from quietfield.errors import Error
+from quietfield.privacy.units import Person, Rows, statistics
 
 DAY = Sequences("user", "seen", "place", labels=["hall", "lab"], slot="10min", segment="1h", unit="person-day")
 EVER = Sequences("user", "seen", "place", labels=["hall", "lab"], slot="1h", segment="4h", unknown="elsewhere")

@@ -15,9 +15,9 @@ sys.path.insert(0, str(Path(__file__).parent / "counting"))
 import reference
 
 from quietfield.curator.counting import count
-from quietfield.curator.units import GRID, Person, Rows, Statistics, from_json, statistics
 from quietfield.domain import Domain
 from quietfield.errors import Error, FileError
+from quietfield.privacy.units import GRID, Person, Rows, Statistics, from_json, statistics
 from quietfield.schema import Labels, Schema
 from quietfield.structures import Structure, chain
 

@@ -17,9 +17,9 @@ import reference
 
 from quietfield.curator.counting import count
 from quietfield.curator.sequences import Sequences
-from quietfield.curator.units import Person, Rows, Statistics, statistics
 from quietfield.domain import Domain
 from quietfield.errors import Error
+from quietfield.privacy.units import Person, Rows, Statistics, statistics
 from quietfield.schema import Cuts, Dates, Labels, Schema
 from quietfield.structures import Structure, chain
 

@@ -6,9 +6,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from experiments.storage import Store
+from experiments.trials import Row, Trial
 from quietfield.errors import TooLarge
-from quietfield.experiments.storage import Store
-from quietfield.experiments.trials import Row, Trial
 
 
 def write_and_gather(folder: str, process: int, times: int) -> None:

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 import quietfield as qf
-from quietfield.cli import main
+from experiments import estimator, estimators
+from experiments.__main__ import main
+from experiments.estimators import Request, added, find, get, load_module
+from experiments.faults import EstimatorError
+from experiments.storage import Store
+from experiments.trials import Trial, simulation_of
 from quietfield.errors import CannotLearn
-from quietfield.experiments import estimator, estimators
-from quietfield.experiments.estimators import Request, added, find, get, load_module
-from quietfield.experiments.faults import EstimatorError
-from quietfield.experiments.storage import Store
-from quietfield.experiments.trials import Trial, simulation_of
 
 TRIAL = Trial("x", "chain-3", 2, 100, 1.0, 0, 0, 0, "mine")
 
@@ -84,7 +84,7 @@ def test_what_needs_more_than_a_release_says_so() -> None:
 
 def test_a_file_adds_estimators(tmp_path: Path) -> None:
     file = tmp_path / "theirs.py"
-    file.write_text("from quietfield.experiments import estimator\nestimator('theirs')(lambda release: None)\n")
+    file.write_text("from experiments import estimator\nestimator('theirs')(lambda release: None)\n")
     load_module(str(file))
     assert get("theirs").name == "theirs"
 
@@ -128,7 +128,7 @@ def test_a_file_may_define_dataclasses_and_use_what_stands_beside_it(
     (tmp_path / "beside_it.py").write_text("NAME = 'helped'\n")
     (tmp_path / "mine.py").write_text(
         "from __future__ import annotations\nfrom dataclasses import dataclass\nimport beside_it\n"
-        "from quietfield.experiments import estimator\n\n@dataclass\nclass A:\n    x: int = 1\n\n"
+        "from experiments import estimator\n\n@dataclass\nclass A:\n    x: int = 1\n\n"
         "estimator(beside_it.NAME)(lambda release: None)\n"
     )
     load_module(str(tmp_path / "mine.py"))
@@ -137,7 +137,7 @@ def test_a_file_may_define_dataclasses_and_use_what_stands_beside_it(
 
 MISTAKE = """
 import json
-from quietfield.experiments import estimator
+from experiments import estimator
 
 @estimator("mine")
 def mine(release):
@@ -198,7 +198,7 @@ def test_a_package_that_cannot_be_loaded_is_told_and_does_not_stop_the_others(
 
 def test_other_packages_add_estimators_by_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "their_package.py").write_text(
-        "from quietfield.experiments import estimator\nestimator('packaged')(lambda release: None)\n"
+        "from experiments import estimator\nestimator('packaged')(lambda release: None)\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     point = EntryPoint("any", "their_package", "quietfield.estimators")
@@ -208,7 +208,7 @@ def test_other_packages_add_estimators_by_entry_point(tmp_path: Path, monkeypatc
 
 
 def test_a_release_that_cannot_be_learned_from_does_not_stop_the_others() -> None:
-    from quietfield.experiments.running import divergence, measured
+    from experiments.running import divergence, measured
 
     first = [float(simulation_of(TRIAL._replace(population=p)).release.tables["x0", "x1"][0, 0]) for p in range(8)]
 
@@ -232,7 +232,7 @@ def test_a_release_that_cannot_be_learned_from_does_not_stop_the_others() -> Non
 
 def test_a_release_with_more_noise_than_data_counts_as_failed() -> None:
     """The error that a fit raises for such numbers is the one that counts, and not a mistake in whoever called it."""
-    from quietfield.experiments.running import measured
+    from experiments.running import measured
 
     def hopeless(release: qf.Release) -> qf.Model:
         tables = {clique: -table for clique, table in release.tables.items()}
@@ -264,7 +264,7 @@ def test_a_mistake_is_told_and_no_trial_counts_as_failed_for_it(
     file, results = tmp_path / "mine.py", tmp_path / "results"
     written = MISTAKE.replace('json.loads("{")', line).replace("import json", "import sys, quietfield as qf")
     file.write_text(written)
-    asked = ["reproduce", "fig1b", "--tiny", "--with", str(file), "--populations", "1", "--sizes", "100"]
+    asked = ["fig1b", "--tiny", "--with", str(file), "--populations", "1", "--sizes", "100"]
     asked += ["--no-figures", "--methods", "mine", "--out", str(results)]
     assert main(asked) == 1
     said = capsys.readouterr().err
@@ -278,7 +278,7 @@ def test_a_mistake_is_told_and_no_trial_counts_as_failed_for_it(
 
 
 def test_a_mistake_in_what_is_built_in_is_no_failed_trial_either(monkeypatch: pytest.MonkeyPatch) -> None:
-    from quietfield.experiments.running import called
+    from experiments.running import called
 
     def mistaken(requests: Sequence[object]) -> list[object]:
         raise qf.Error("a setting that there is not.")
@@ -295,7 +295,7 @@ def test_a_mistake_in_one_estimator_loses_nothing_of_the_others(
     results = tmp_path / "results"
     asked = ["--tiny", "--with", str(tmp_path / "mine.py"), "--populations", "2", "--sizes", "100", "--no-figures"]
     chosen = ["--out", str(results), "--methods", "mine,naive", "--jobs", str(jobs)]
-    assert main(["reproduce", "fig1b", *asked, *chosen]) == 1
+    assert main(["fig1b", *asked, *chosen]) == 1
     said = capsys.readouterr()
     assert "Error: your estimator 'mine' in" in said.err
     assert "mine.py, line 7, raised JSONDecodeError" in said.err
@@ -306,7 +306,7 @@ def test_a_mistake_in_one_estimator_loses_nothing_of_the_others(
     (tmp_path / "mine.py").write_text(
         MISTAKE.replace('json.loads("{")', "__import__('quietfield').fit(release, 'naive')")
     )
-    assert main(["reproduce", "fig1b", *asked, *chosen]) == 0
+    assert main(["fig1b", *asked, *chosen]) == 0
     assert {row.trial.method for row in Store(results, "fig1b").read()} == {"naive", "mine"}
 
 
@@ -314,7 +314,7 @@ def test_a_mistake_leaves_no_folder_behind_and_debug_shows_where(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "mine.py").write_text(MISTAKE)
-    asked = ["reproduce", "fig1b", "--tiny", "--with", str(tmp_path / "mine.py"), "--no-figures"]
+    asked = ["fig1b", "--tiny", "--with", str(tmp_path / "mine.py"), "--no-figures"]
     assert main(["--debug", *asked, "--methods", "mine", "--out", str(tmp_path / "a" / "b")]) == 1
     said = capsys.readouterr().err
     assert "return json.loads" in said

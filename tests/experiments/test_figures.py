@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from quietfield.cli import main
+from experiments import drive, page, registry, storage
+from experiments.__main__ import main
+from experiments.claims import Claim
+from experiments.propositions import CHECKS
+from experiments.trials import Row, Trial
 from quietfield.errors import Error
-from quietfield.experiments import drive, page, registry, storage
-from quietfield.experiments.claims import Claim
-from quietfield.experiments.propositions import CHECKS
-from quietfield.experiments.trials import Row, Trial
 
 MEASURES = {
     "post-processing": ("loss", "loss at half the noise"),
@@ -119,19 +119,19 @@ def test_the_page_is_written_from_the_files(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     folder = tmp_path / "paper"
     with pytest.raises(Error, match="holds no results"):
-        page.write(folder, "quietfield reproduce page")
+        page.write(folder, "python -m experiments page")
     for name in ("fig1b", "fig2"):
         store = storage.Store(folder, name)
         store.add(made_up(registry.figure(name), "quick"))
         store.gather()
-    storage.log_run(folder, "fig2", "quietfield reproduce fig2 --quick", 10, 5.0, 1)
-    page.write(folder, "quietfield reproduce page")
+    storage.log_run(folder, "fig2", "python -m experiments fig2 --quick", 10, 5.0, 1)
+    page.write(folder, "python -m experiments page")
     text = (tmp_path / "paper.md").read_text()
     assert "## fig2" in text
     assert "fig1a" not in text
     assert "trials of the full plan were run" in text
     assert "paper/fig2.svg" in text
-    assert "quietfield reproduce fig2 --quick" in text
+    assert "python -m experiments fig2 --quick" in text
 
 
 def test_the_page_says_which_methods_are_whole(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_results_of_an_estimator_that_is_not_loaded_are_drawn_and_told(tmp_path:
     ]
     store = storage.Store(tmp_path / "paper", "fig2")
     store.add(rows)
-    page.write(tmp_path / "paper", "quietfield reproduce page")
+    page.write(tmp_path / "paper", "python -m experiments page")
     assert "## fig2" in (tmp_path / "paper.md").read_text()
 
 
@@ -175,7 +175,7 @@ def test_where_a_method_is_not_below_is_told_with_its_cells() -> None:
 
 def test_from_the_command_line_to_the_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
-    command = ["reproduce", "fig1b", "--tiny", "--methods", "naive,naive-unprojected", "--out", str(tmp_path)]
+    command = ["fig1b", "--tiny", "--methods", "naive,naive-unprojected", "--out", str(tmp_path)]
     assert main(command) == 0
     assert (tmp_path / "fig1b.svg").exists()
     assert (tmp_path / "fig1b.png").exists()
@@ -200,12 +200,12 @@ def test_from_the_command_line_to_the_picture(tmp_path: Path, capsys: pytest.Cap
 def test_wrong_words_are_told(
     words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["reproduce", *words, "--out", str(tmp_path)]) == 1
+    assert main([*words, "--out", str(tmp_path)]) == 1
     assert message in capsys.readouterr().err
 
 
 def test_the_list_of_figures(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["reproduce", "list"]) == 0
+    assert main(["list"]) == 0
     said = capsys.readouterr().out
     assert all(name in said for name in registry.FIGURES)
 
@@ -213,9 +213,9 @@ def test_the_list_of_figures(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.heavy
 def test_all_of_it_at_the_smallest_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
-    assert main(["reproduce", "all", "--tiny", "--out", str(tmp_path / "tiny")]) == 0
+    assert main(["all", "--tiny", "--out", str(tmp_path / "tiny")]) == 0
     assert all((tmp_path / "tiny" / f"{name}.svg").exists() for name in registry.FIGURES)
-    assert main(["reproduce", "page", "--out", str(tmp_path / "tiny")]) == 0
+    assert main(["page", "--out", str(tmp_path / "tiny")]) == 0
     said = capsys.readouterr().out
     for number in range(1, 6):
         assert f"[agrees] Proposition {number}" in said
@@ -225,11 +225,11 @@ def test_all_of_it_at_the_smallest_size(tmp_path: Path, capsys: pytest.CaptureFi
 def test_an_estimator_of_ones_own_is_in_the_figure(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     (tmp_path / "mine.py").write_text(
-        "import quietfield as qf\nfrom quietfield.experiments import estimator\n\n"
+        "import quietfield as qf\nfrom experiments import estimator\n\n"
         "@estimator('mine', label='two rounds')\ndef mine(release):\n    return qf.fit(release, rounds=2)\n"
     )
     out = tmp_path / "out"
-    words = ["reproduce", "fig2", "--tiny", "--with", str(tmp_path / "mine.py"), "--out", str(out), "--jobs", "2"]
+    words = ["fig2", "--tiny", "--with", str(tmp_path / "mine.py"), "--out", str(out), "--jobs", "2"]
     assert main(words) == 0
     rows = storage.Store(out, "fig2").read()
     assert {"mine", "map", "cgm"} <= {row.trial.method for row in rows}
@@ -247,7 +247,7 @@ def test_an_estimator_of_ones_own_is_in_the_figure(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_run_is_refused_before_anything_is_written(said, told, tmp_path, capsys):
-    assert main(["reproduce", "fig1b", "--tiny", *said, "--out", str(tmp_path / "results")]) == 1
+    assert main(["fig1b", "--tiny", *said, "--out", str(tmp_path / "results")]) == 1
     assert told in capsys.readouterr().err
     assert not (tmp_path / "results").exists()
 
@@ -263,7 +263,7 @@ def test_what_cannot_be_run_is_refused_before_anything_is_written(said, told, tm
     ],
 )
 def test_each_figure_says_what_it_takes(figure, structure, takes, tmp_path, capsys):
-    words = ["reproduce", figure, "--tiny", "--structures", structure, "--out", str(tmp_path / "results")]
+    words = [figure, "--tiny", "--structures", structure, "--out", str(tmp_path / "results")]
     assert main(words) == 1
     said = capsys.readouterr()
     name = {"all": "fig3b" if structure == "chain-4" else "fig1a"}.get(figure, figure)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from quietfield.curator.psgd_accounting import noise_multiplier
+from experiments import gradient
+from experiments.estimators import Request
+from experiments.psgd_accounting import noise_multiplier
+from experiments.trials import Trial, simulation_of
 from quietfield.errors import Error
-from quietfield.experiments import gradient
-from quietfield.experiments.estimators import Request
-from quietfield.experiments.trials import Trial, simulation_of
 
 TRIAL = Trial("x", "chain-3", 2, 500, 1.0, 0, 0, 0, "psgd-moments")
 
@@ -45,8 +45,8 @@ def test_settings_are_within_reach(records: int) -> None:
 
 
 def test_the_tuned_naive_estimate_takes_the_best_of_its_list(monkeypatch: pytest.MonkeyPatch) -> None:
-    from quietfield.experiments import methods
-    from quietfield.experiments.estimators import get
+    from experiments import methods
+    from experiments.estimators import get
 
     monkeypatch.setattr(methods, "LAMBDAS", (1e-3, 3.0))
     methods.best_lambda.cache_clear()

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from experiments import fig3b, mobility
+from experiments.building import HOURS, KINDS, START, Building
+from experiments.trials import Trial
 from quietfield.curator.counting import count
 from quietfield.curator.publish import prepare
 from quietfield.errors import CannotLearn, Error
-from quietfield.experiments import fig3b, mobility
-from quietfield.experiments.building import HOURS, KINDS, START, Building
-from quietfield.experiments.trials import Trial
 
 TINY = Building(people=40, days=3, floors=2)
 
@@ -124,7 +124,7 @@ def test_the_null_cell_is_worked_out_from_the_rest(walks: mobility.Walks) -> Non
 
 def test_the_gradient_baseline_is_tuned_once_a_cell(monkeypatch: pytest.MonkeyPatch) -> None:
     """And its replications differ, each from the split of its population."""
-    from quietfield.curator import psgd
+    from experiments import psgd
 
     calls = []
     real = psgd.psgd_grid
@@ -149,7 +149,7 @@ def test_the_gradient_baseline_is_tuned_once_a_cell(monkeypatch: pytest.MonkeyPa
 def test_replications_of_the_gradient_baseline_differ_when_they_are_learned_apart(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from quietfield.curator import psgd
+    from experiments import psgd
 
     seeds = []
 

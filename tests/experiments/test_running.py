@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from quietfield.cli import main
+from experiments import storage
+from experiments.__main__ import main
+from experiments.registry import Figure
+from experiments.running import grouped, run
+from experiments.storage import COLUMNS, Store, log_run, merge, runs
+from experiments.trials import NO_NOISE, Plan, Row, Trial, curve, pick, simulation_of, summary
 from quietfield.errors import FileError
-from quietfield.experiments import storage
-from quietfield.experiments.registry import Figure
-from quietfield.experiments.running import grouped, run
-from quietfield.experiments.storage import COLUMNS, Store, log_run, merge, runs
-from quietfield.experiments.trials import NO_NOISE, Plan, Row, Trial, curve, pick, simulation_of, summary
 from tests.experiments.counted import write_and_gather
 
 MODULE = "tests.experiments.counted"
@@ -78,8 +78,8 @@ def test_an_interrupt_keeps_what_is_finished(store: Store, monkeypatch: pytest.M
 def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The command that runs the counted trials. Name the methods: other tests may have added some."""
     figure = Figure("counted", "Counted", {"tiny": PLAN}, lambda p: p.trials("counted"), *3 * (lambda *_: [],), MODULE)
-    monkeypatch.setattr("quietfield.experiments.registry.figure", lambda _: figure)
-    return ["reproduce", "counted", "--tiny", "--out", str(tmp_path), "--no-figures"]
+    monkeypatch.setattr("experiments.registry.figure", lambda _: figure)
+    return ["counted", "--tiny", "--out", str(tmp_path), "--no-figures"]
 
 
 def test_an_interrupt_in_the_last_group_leaves_nothing_to_go_on_with(
@@ -209,8 +209,8 @@ def test_a_damaged_file_is_told(store: Store, content: bytes) -> None:
 def test_runs_are_logged_without_naming_the_machine(tmp_path: Path) -> None:
     import socket
 
-    log_run(tmp_path, "fig2", "quietfield reproduce fig2", 12, 3.2, 2)
-    log_run(tmp_path, "fig2", "quietfield reproduce fig2", 3, 1.0, 2)
+    log_run(tmp_path, "fig2", "python -m experiments fig2", 12, 3.2, 2)
+    log_run(tmp_path, "fig2", "python -m experiments fig2", 3, 1.0, 2)
     assert [line["trials"] for line in runs(tmp_path)] == [12, 3]
     host = socket.gethostname()
     assert len(host) < 4 or host not in (tmp_path / "runs.jsonl").read_text()
@@ -293,7 +293,7 @@ def test_a_damaged_csv_is_told(tmp_path: Path, content: str) -> None:
 
 
 def test_times_are_taken_in_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from quietfield.experiments import drive, registry, running
+    from experiments import drive, registry, running
 
     seen = {}
     monkeypatch.setattr(
@@ -305,7 +305,7 @@ def test_times_are_taken_in_one_process(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_the_least_of_several_times_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    from quietfield.experiments import timing
+    from experiments import timing
 
     waits = iter([0.2, 0.05, 0.01, 0.05])  # the first is the one that compiles
     monkeypatch.setattr(timing, "_task", lambda trial: lambda: time.sleep(next(waits)))

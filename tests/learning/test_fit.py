@@ -242,7 +242,7 @@ def test_loopy_inference_learns_where_exact_would_too():
 
 
 def test_the_total_is_weighed_from_all_that_is_known():
-    from quietfield.observation import estimate_total
+    from quietfield.learning.observation import estimate_total
 
     domain = qf.Domain({"a": 2, "b": 2})
     tables = {("a",): [60.0, 60.0], ("b",): [40.0, 40.0]}

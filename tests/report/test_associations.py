@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
 import quietfield as qf
-from quietfield.report import associations
+from quietfield.output.report import associations
 from tests.report.examples import pair
 
 tables = arrays(

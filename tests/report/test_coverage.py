@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import quietfield as qf
-from quietfield.report.associations import cramers_v
-from quietfield.report.contents import Intervals
+from quietfield.output.report.associations import cramers_v
+from quietfield.output.report.contents import Intervals
 
 pytestmark = pytest.mark.heavy
 

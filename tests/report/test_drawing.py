@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import quietfield as qf
-from quietfield import drawing
+from quietfield.drawing import graph as drawing
 from tests.report.examples import HOSTILE, hostile
 from tests.report.reading import read
 

@@ -9,7 +9,7 @@ import pytest
 import quietfield as qf
 from quietfield.cli import main
 from quietfield.curator import WARNING
-from quietfield.curator.private_report import true_tables
+from quietfield.curator.confidential_report import true_tables
 from tests.report.reading import read
 
 

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import quietfield as qf
-from quietfield import intervals
-from quietfield.report import report_html
-from quietfield.report.associations import cramers_v
-from quietfield.report.contents import gather
-from quietfield.report.pages import FOLDER
-from quietfield.report.plots import pixels
-from quietfield.texts import shown
+from quietfield.models import intervals
+from quietfield.output.report import report_html
+from quietfield.output.report.associations import cramers_v
+from quietfield.output.report.contents import gather
+from quietfield.output.report.pages import FOLDER
+from quietfield.output.report.plots import pixels
+from quietfield.text import shown
 from tests.report.examples import HOSTILE, hostile, large, pair
 from tests.report.reading import Element, read
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import quietfield as qf
-from quietfield.evaluation import goodness_of_fit
+from quietfield.study.goodness_of_fit import goodness_of_fit
 
 
 @pytest.mark.heavy

@@ -48,7 +48,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "preview": ("preview", "Rehearse a release on made-up people, before paying."),
     "query": ("query", "Ask a model for a distribution, with error bars."),
     "release": ("release", "Count, pay, add noise, and write a file that may be published."),
-    "reproduce": ("reproduce", "Reproduce the paper's figures and claims on made-up records."),
     "report": ("report", "Write a report on a release and its model as one HTML file."),
     "sample": ("models", "Draw records from a model."),
     "schema": ("schema", "Start a schema from the names and types of columns."),
@@ -172,8 +171,8 @@ def root(
         context.obj.debug = debug
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit code: 0 well, 2 wrongly called, 130 interrupted, others failed.
+def main(arguments: Sequence[str] | None = None, command: typer.Typer = app, name: str = "quietfield") -> int:
+    """Run a command and return its exit code: 0 success, 2 wrong usage, 130 interrupted, others failed.
 
     Errors are told in one sentence on the standard error. With ``--json`` the standard output, where a program expects
     an object, then holds ``{"error": sentence, "exit_code": number}``.
@@ -182,7 +181,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = said[: said.index("--") if "--" in said else None]
     as_json = "--json" in options
     if arguments is not None:  # called from Python, whose signals are not ours to handle
-        code = _run(said, options, as_json)
+        code = _run(command, name, said, options, as_json)
         if code == INTERRUPTED:
             print("Interrupted.", file=sys.stderr, flush=True)
             if as_json:
@@ -191,18 +190,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from quietfield.cli.interrupts import Interrupts
 
     with Interrupts(lambda: _leave(as_json)) as interrupts:
-        code = _run(said, options, as_json, interrupts.raised.is_set)
+        code = _run(command, name, said, options, as_json, interrupts.raised.is_set)
         if code == INTERRUPTED:
             _leave(as_json)  # at once: if its compiler was interrupted, JAX may crash while Python shuts down
         return code
 
 
-def _run(said: list[str], options: list[str], as_json: bool, interrupted: Callable[[], bool] = lambda: False) -> int:
+def _run(
+    command: typer.Typer,
+    name: str,
+    said: list[str],
+    options: list[str],
+    as_json: bool,
+    interrupted: Callable[[], bool] = lambda: False,
+) -> int:
     settings = Settings()
     if "--debug" in options:  # wherever it stands
         said = ["--debug", *(word for word in options if word != "--debug"), *said[len(options) :]]
     try:
-        result = built(app).main(said, prog_name="quietfield", standalone_mode=True, obj=settings)
+        result = built(command).main(said, prog_name=name, standalone_mode=True, obj=settings)
         _flush()
         return result if isinstance(result, int) else 0
     except SystemExit as end:

@@ -16,8 +16,8 @@ from quietfield.files import parse_json, read_json
 from quietfield.structures import Structure
 
 if TYPE_CHECKING:
-    from quietfield.curator.units import Unit
-    from quietfield.releases import Release
+    from quietfield.privacy.units import Unit
+    from quietfield.releases.release import Release
 
 # What every command that reads a release takes, with one meaning.
 Trust = Annotated[
@@ -43,7 +43,7 @@ STRUCTURES = "chain, chain:2, homogeneous, star, star:CENTRE, complete, complete
 
 def unit(text: str) -> "Unit":
     """A unit: rows:K, person:COLUMN:K, person:COLUMN:normalise (COLUMN+COLUMN for several), or JSON."""
-    from quietfield.curator.units import Person, Rows, from_json
+    from quietfield.privacy.units import Person, Rows, from_json
 
     if text.lstrip().startswith("{"):
         return from_json(parse_json(text.encode(), "--unit"))
@@ -124,8 +124,8 @@ def load_release(path: Path, trust: list[Path] | None, max_epsilon: str | None, 
         NotSigned, OtherSigner, NoPromise, WeakPromise: It is not what is demanded.
         FileError: It cannot be read or, where anything is demanded, its promise does not hold.
     """
-    from quietfield.release_checks import verify
-    from quietfield.releases import Release
+    from quietfield.releases.checks import verify
+    from quietfield.releases.release import Release
 
     release = Release.load(path, trust or None)
     if trust or max_epsilon is not None:

@@ -26,7 +26,7 @@ def check(
 
     from quietfield.cli import arguments
     from quietfield.curator.counting import lines
-    from quietfield.curator.counting.looking import look
+    from quietfield.curator.inspection import look
     from quietfield.schema import Schema
 
     known = Schema.load(schema)

@@ -31,12 +31,12 @@ def compare(
     """
     import sys
 
-    from quietfield import comparison
     from quietfield.cli import outputs
     from quietfield.errors import Error
     from quietfield.files import archive_kind, write_atomically
     from quietfield.learning import check_methods
-    from quietfield.model import Model, load
+    from quietfield.models.model import Model, load
+    from quietfield.study import comparison
 
     wanted = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
     if methods is not None and not wanted:

@@ -14,8 +14,8 @@ import typer
 if TYPE_CHECKING:
     import numpy as np
 
-    from quietfield.model import Model
-    from quietfield.releases import Release
+    from quietfield.models.model import Model
+    from quietfield.releases.release import Release
     from quietfield.schema import Schema
 
 app = typer.Typer()
@@ -48,8 +48,8 @@ def demo(
 ) -> None:
     """Show the way from records to a release, learned models, error bars and a report."""
     from quietfield.errors import FileError
-    from quietfield.model import load
-    from quietfield.releases import Release
+    from quietfield.models.model import load
+    from quietfield.releases.release import Release
 
     if folder is None:
         folder = Path(tempfile.mkdtemp(prefix="quietfield-demo-"))
@@ -94,7 +94,7 @@ def known_schema() -> "Schema":
 
 def known_model() -> "Model":
     """Who smokes, moves, is well and sees a doctor how often."""
-    from quietfield.model import Model
+    from quietfield.models.model import Model
 
     tables = [
         [[0.4, -3.6], [0.4, -0.3], [0.4, -0.2], [0.2, -1.5]],
@@ -219,7 +219,7 @@ def again(truth: "Model", rows: int, seed: int) -> None:
 
     from quietfield.curator.publish import release
     from quietfield.learning import fit
-    from quietfield.units import Rows
+    from quietfield.privacy.units import Rows
 
     found = []
     for other in range(1, SURVEYS + 1):

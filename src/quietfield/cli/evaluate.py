@@ -9,8 +9,8 @@ import typer
 from quietfield.cli.arguments import AllowNoPromise, MaxEpsilon, Trust, load_release
 
 if TYPE_CHECKING:
-    from quietfield.model import Model
-    from quietfield.releases import Release
+    from quietfield.models.model import Model
+    from quietfield.releases.release import Release
 
 app = typer.Typer()
 
@@ -61,7 +61,7 @@ def evaluate(
     """
     from quietfield.cli import arguments
     from quietfield.errors import Error
-    from quietfield.model import load
+    from quietfield.models.model import load
 
     if sum(choice is not None for choice in (truth, release, records)) != 1:
         raise Error("say what to evaluate against: exactly one of --truth, --release and --records.")
@@ -90,8 +90,8 @@ def _against_truth(model: "Model", truth: "Model") -> tuple[dict[str, Any], list
     from dataclasses import asdict
     from math import isfinite
 
-    from quietfield.comparison import compare
-    from quietfield.rehearsal import errors
+    from quietfield.study.comparison import compare
+    from quietfield.study.rehearsal import errors
 
     kl = compare(models={"truth": truth, "model": model}).kl["truth"]["model"]
     found = errors(model, truth)  # over the truth's tables
@@ -105,7 +105,7 @@ def _against_truth(model: "Model", truth: "Model") -> tuple[dict[str, Any], list
 
 
 def _against_release(model: "Model", release: "Release") -> tuple[dict[str, Any], list[str]]:
-    from quietfield.comparison import compare
+    from quietfield.study.comparison import compare
 
     row = compare(release, methods=(), models={"model": model}).rows[0]
     content = {"log_score": row.log_score, "residual": row.residual, "missed_tables": row.missed}
@@ -131,7 +131,7 @@ def _against_records(
     clip: str | None,
 ) -> tuple[dict[str, Any], list[str]]:
     from quietfield.cli import arguments
-    from quietfield.curator import evaluate as evaluation
+    from quietfield.curator import score as evaluation
     from quietfield.curator.ledger import Ledger
     from quietfield.errors import Error
     from quietfield.schema import Schema

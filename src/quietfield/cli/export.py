@@ -10,7 +10,7 @@ from quietfield.cli.arguments import FOR_PROGRAMS, AllowNoPromise, MaxEpsilon, T
 from quietfield.errors import Error, many
 
 if TYPE_CHECKING:
-    from quietfield.releases import Release, Table
+    from quietfield.releases.release import Release, Table
 
 app = typer.Typer()
 
@@ -57,9 +57,9 @@ def export(
     A release gives a file for each noisy table and an index.csv. A model gives consistent tables that are never
     negative, a data dictionary and a statement on privacy; tables that the model inferred are marked.
     """
-    from quietfield import exports
     from quietfield.files import archive_kind
-    from quietfield.texts import APOSTROPHE, has_formulas
+    from quietfield.output import exports
+    from quietfield.text import APOSTROPHE, has_formulas
 
     if source not in ("auto", "release", "model"):
         raise Error(f"--from is auto, release or model, not {source!r}.")
@@ -119,8 +119,8 @@ def _for_people(
     for_programs: bool,
 ) -> None:
     from quietfield.cli import questions
-    from quietfield.model import load
-    from quietfield.publication import people_tables
+    from quietfield.models.model import load
+    from quietfield.output.tables import people_tables
 
     model = load(path)
     wanted = None
@@ -139,7 +139,7 @@ def _for_people(
 
 def _remarks(release: "Release") -> list[str]:
     """What whoever gets the tables must be told, since the release does not travel with them."""
-    from quietfield.releases import PAPER_NOTE
+    from quietfield.releases.release import PAPER_NOTE
 
     remarks = []
     if not release.signed:
@@ -174,7 +174,7 @@ def _columns(release: "Release", part: "Table") -> dict[str, list[Any]]:
     """The labels of each cell, its noisy count and, where a cell was left out, whether it is that one."""
     import numpy as np
 
-    from quietfield.exports import free_name
+    from quietfield.output.exports import free_name
 
     clique = part.cliques[0]
     labels = list(zip(*product(*(release.domain.labels(name) for name in clique)), strict=True))

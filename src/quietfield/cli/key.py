@@ -34,8 +34,8 @@ def create(
 
     Keep the private one to yourself, and give the public one to whoever reads your releases.
     """
-    from quietfield import keys
     from quietfield.cli import passphrases
+    from quietfield.releases import keys
 
     phrase = None
     if encrypt or passphrase_file is not None or passphrase_env is not None:

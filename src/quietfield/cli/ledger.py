@@ -93,7 +93,7 @@ def show(
     from quietfield.curator.anchors import read_anchor
     from quietfield.curator.ledger import PLACES, Ledger, RolledBack
     from quietfield.errors import Error
-    from quietfield.texts import shown
+    from quietfield.text import shown
 
     if more and not against:
         raise Error("files are named after --against: quietfield ledger show LEDGER --against FILE ...")
@@ -133,7 +133,7 @@ def show(
 
 
 def _describe(book: "Ledger") -> None:
-    from quietfield.texts import shown
+    from quietfield.text import shown
 
     if book.name:
         typer.echo(f"Ledger of {shown(book.name)}")

@@ -9,7 +9,7 @@ import typer
 
 from quietfield.cli.arguments import FOR_PROGRAMS, AllowNoPromise, MaxEpsilon, Trust, load_release
 from quietfield.errors import many
-from quietfield.texts import shown
+from quietfield.text import shown
 
 app = typer.Typer()
 
@@ -33,8 +33,8 @@ def fit(
     from quietfield import learning
     from quietfield.cli import outputs
     from quietfield.files import set_time
-    from quietfield.keys import load_private
-    from quietfield.release_checks import describe_promise
+    from quietfield.releases.checks import describe_promise
+    from quietfield.releases.keys import load_private
 
     reads = [release, *(trust or ()), *([] if key is None else [key])]
     outputs.check(out, "model", force, reads)  # before the work, not after it
@@ -73,8 +73,8 @@ def sample(
 
     from quietfield.cli import outputs
     from quietfield.errors import FileError
-    from quietfield.model import load
-    from quietfield.texts import defuse_formulas
+    from quietfield.models.model import load
+    from quietfield.text import defuse_formulas
 
     if out.suffix.lower() not in (".csv", ".parquet"):
         raise FileError(f"records are written to a file whose name ends in .csv or .parquet, not to {out}.")

@@ -26,7 +26,7 @@ PassphraseEnv = Annotated[
 
 def load_key(path: Path | None, file: Path | None, variable: str | None) -> "Ed25519PrivateKey | None":
     """The private key in a file, if one is named; the passphrase is asked for where the key needs one."""
-    from quietfield.keys import is_encrypted, load_private
+    from quietfield.releases.keys import is_encrypted, load_private
 
     if path is None:
         if file is not None or variable is not None:

@@ -8,7 +8,7 @@ import typer
 
 if TYPE_CHECKING:
     from quietfield.domain import Domain
-    from quietfield.planning import TableNoise
+    from quietfield.privacy.calibration import TableNoise
     from quietfield.structures import Structure
 
 app = typer.Typer()
@@ -42,11 +42,11 @@ def plan(
 
     No record is read. `quietfield preview` goes on to rehearse release and fit.
     """
-    from quietfield import planning
     from quietfield.cli import arguments
     from quietfield.errors import TooLarge, many
     from quietfield.inference.memory import available_memory, readable_bytes
     from quietfield.inference.plan import plan_for
+    from quietfield.privacy import calibration as planning
 
     domain = arguments.domain(schema)
     wanted = arguments.structure(structure, domain)
@@ -108,9 +108,9 @@ def _noise(
     neighbours: str,
     records: int | None,
 ) -> "tuple[tuple[TableNoise, ...], str]":
-    from quietfield import planning
     from quietfield.cli import arguments
-    from quietfield.units import chosen
+    from quietfield.privacy import calibration as planning
+    from quietfield.privacy.units import chosen
 
     if epsilon is None:
         return (), ""

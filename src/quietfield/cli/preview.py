@@ -51,10 +51,10 @@ def preview(
 
     Releases of made-up people from plausible models are rehearsed, from what is public and a guessed number of records.
     """
-    from quietfield import previews
     from quietfield.cli import arguments, outputs
     from quietfield.errors import Error, names
     from quietfield.files import write_atomically
+    from quietfield.study import preview as previews
 
     if measure not in previews.MEASURES:
         raise Error(f"--measure is one of {names(previews.MEASURES)}, not {measure!r}.")

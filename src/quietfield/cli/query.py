@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from quietfield.domain import Label
-    from quietfield.model import Model
+    from quietfield.models.model import Model
 
 app = typer.Typer()
 
@@ -42,10 +42,10 @@ def query(
     from itertools import product
 
     from quietfield.cli import questions
-    from quietfield.drawing import bars
+    from quietfield.drawing.graph import bars
     from quietfield.errors import Error
-    from quietfield.model import load
-    from quietfield.texts import confidence, quoted, shown
+    from quietfield.models.model import load
+    from quietfield.text import confidence, quoted, shown
 
     if not 0 < level < 1:
         raise Error(f"--level lies between 0 and 1, for instance 0.9; it is not {level!r}.")
@@ -122,7 +122,7 @@ def _error_bars(
 
 
 def _where(known: "dict[str, Label]") -> str:
-    from quietfield.texts import quoted
+    from quietfield.text import quoted
 
     return (" where " + ", ".join(f"{quoted(name)}={quoted(label)}" for name, label in known.items())) if known else ""
 

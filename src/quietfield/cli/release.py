@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from quietfield.curator.ledger import Ledger
     from quietfield.curator.publish import Prepared
-    from quietfield.releases import Release
+    from quietfield.releases.release import Release
 
 app = typer.Typer()
 
@@ -216,8 +216,8 @@ def _kept(found: "Release", out: Path, signer: "Ed25519PrivateKey | None", force
 
 def _written(found: "Release", out: Path, signer: "Ed25519PrivateKey | None", force: bool) -> "Release":
     """A release in a file, as it reads from there: under another name until it is whole."""
-    from quietfield import manifests
     from quietfield.files import check_writable, neighbour, put
+    from quietfield.releases import manifest as manifests
 
     check_writable(out)
     with neighbour(out) as made:
@@ -228,10 +228,10 @@ def _written(found: "Release", out: Path, signer: "Ed25519PrivateKey | None", fo
 
 
 def _planned(prepared: "Prepared", book: "Ledger | None", neighbours: str, protects: str) -> dict[str, Any]:
-    from quietfield.accounting import shown
     from quietfield.curator.counting import spilling
-    from quietfield.curator.units import Person
     from quietfield.errors import many
+    from quietfield.privacy.accounting import shown
+    from quietfield.privacy.units import Person
 
     plan, counted = prepared.plan, prepared.statistics
     paid = {}

@@ -42,8 +42,8 @@ def report(
     from quietfield import learning
     from quietfield.cli import arguments, outputs
     from quietfield.errors import Error
-    from quietfield.model import load
-    from quietfield.report import write_report
+    from quietfield.models.model import load
+    from quietfield.output.report import write_report
 
     if private != (records is not None) or private != (schema is not None):
         raise Error(
@@ -57,7 +57,7 @@ def report(
     known = None if model is None else load(model)
     if source is not None and schema is not None:
         from quietfield.curator import WARNING
-        from quietfield.curator.private_report import write_private_report
+        from quietfield.curator.confidential_report import write_private_report
         from quietfield.schema import Schema
 
         compared = learning.fit(loaded) if known is None else known

@@ -18,8 +18,8 @@ def sign(
     passphrase_env: PassphraseEnv = None,
 ) -> None:
     """Sign a release: first, or as the second person whom a policy asks for. Look at it before you do."""
-    from quietfield import manifests
     from quietfield.cli import passphrases
+    from quietfield.releases import manifest as manifests
 
     signer = passphrases.load_key(key, passphrase_file, passphrase_env)
     assert signer is not None

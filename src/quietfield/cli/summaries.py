@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from quietfield.curator.ledger import Ledger
     from quietfield.curator.publish import Prepared
-    from quietfield.model import Model
-    from quietfield.noise import Noise
-    from quietfield.releases import Release
+    from quietfield.models.model import Model
+    from quietfield.privacy.noise import Noise
+    from quietfield.releases.release import Release
 
 #: What a promise says.
 PROMISE = ("epsilon", "delta", "rho", "sensitivity", "neighbours", "unit", "protects")
@@ -58,7 +58,7 @@ def of_promise(release: "Release") -> dict[str, Any]:
 
 def of_verified(file: "Release | Model", source: "Release | None") -> dict[str, Any]:
     """A release that was checked; or a model, with the promise of the release that it was learned from, if given."""
-    from quietfield.releases import Release
+    from quietfield.releases.release import Release
 
     release = file if isinstance(file, Release) else source
     report = None if isinstance(file, Release) else file.report

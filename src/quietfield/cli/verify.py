@@ -37,12 +37,12 @@ def verify(
     Exit codes: 1 if the file or its arithmetic is wrong, 10 not signed, 11 signed by another key, 12 no promise,
     13 epsilon or delta too large, 14 no ledger, 15 a model of another release.
     """
-    from quietfield import release_checks
     from quietfield.cli import summaries
     from quietfield.files import archive_kind
-    from quietfield.model import Model
-    from quietfield.releases import Release
-    from quietfield.texts import shown
+    from quietfield.models.model import Model
+    from quietfield.releases import checks as release_checks
+    from quietfield.releases.release import Release
+    from quietfield.text import shown
 
     if require_promise and allow_no_promise:
         raise Error("--require-promise and --allow-no-promise contradict each other; say one of them.")

@@ -12,7 +12,7 @@ from typing import Any
 from quietfield.curator.ledger import Ledger, now
 from quietfield.errors import FileError
 from quietfield.files import archive_kind, canonical_json, read_json, write_atomically
-from quietfield.releases import Payment, Release
+from quietfield.releases.release import Payment, Release
 
 FORMAT, VERSION = "quietfield-anchor", 1
 

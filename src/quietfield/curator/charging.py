@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 from quietfield.curator.ledger import Ledger, now
 from quietfield.curator.policy import read_policy
-from quietfield.curator.units import Unit
 from quietfield.errors import Error, TooLarge, Unreadable, a_type
-from quietfield.releases import Payment, PolicyInForce
+from quietfield.privacy.units import Unit
+from quietfield.releases.release import Payment, PolicyInForce
 
 Result = TypeVar("Result")
 STANDS = "It was charged before the data were read, and the charge stands."

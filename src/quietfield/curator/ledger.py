@@ -22,14 +22,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
-from quietfield import accounting, promises
 from quietfield.curator.ledger_file import connected, create_file, damaged, digest, now, protected, whole
-from quietfield.curator.units import Person, Rows, from_json
 from quietfield.errors import Error, FileError
 from quietfield.files import canonical_json
+from quietfield.privacy import accounting, promises
+from quietfield.privacy.units import Person, Rows, from_json
 
 if TYPE_CHECKING:
-    from quietfield.releases import Payment
+    from quietfield.releases.release import Payment
 
 Accounting = Literal["pure", "zcdp"]
 #: What a ledger's total is for, as the subject of a sentence.
@@ -287,7 +287,7 @@ class Ledger:
     @property
     def head(self) -> "Payment":
         """Where the ledger ends now: its last line and the digest of all lines, for an anchor outside of it."""
-        from quietfield.releases import Payment
+        from quietfield.releases.release import Payment
 
         charges = self.charges
         return Payment(self.id, len(charges), charges[-1].digest if charges else self._account)

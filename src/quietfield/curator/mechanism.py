@@ -14,17 +14,17 @@ from fractions import Fraction
 from math import ceil, inf, isqrt, nextafter
 from typing import TYPE_CHECKING, Any, Literal
 
-from quietfield import accounting
 from quietfield.errors import Error
-from quietfield.noise import Gaussian, Laplace, Noise
-from quietfield.planning import TOTAL as TOTAL
-from quietfield.planning import check_scale, checked_budget, relative_weights
-from quietfield.units import sensitivities as sensitivities
+from quietfield.privacy import accounting
+from quietfield.privacy.calibration import TOTAL as TOTAL
+from quietfield.privacy.calibration import check_scale, checked_budget, relative_weights
+from quietfield.privacy.noise import Gaussian, Laplace, Noise
+from quietfield.privacy.units import sensitivities as sensitivities
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from quietfield.curator.units import Statistics
+    from quietfield.privacy.units import Statistics
 
 NoiseKind = Literal["laplace", "gaussian"]
 

@@ -12,14 +12,14 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quietfield import keys
-from quietfield.accounting import probability, rational, shown
 from quietfield.curator import anchors
 from quietfield.curator.ledger import NEIGHBOURS, Ledger
-from quietfield.curator.units import Person, Unit
 from quietfield.errors import Error, names
 from quietfield.files import check_writable, read_bytes
-from quietfield.releases import PolicyInForce
+from quietfield.privacy.accounting import probability, rational, shown
+from quietfield.privacy.units import Person, Unit
+from quietfield.releases import keys
+from quietfield.releases.release import PolicyInForce
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey

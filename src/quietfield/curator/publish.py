@@ -14,15 +14,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from quietfield import accounting, planning
 from quietfield.curator import mechanism
 from quietfield.curator.charging import Price, Receipt, charge_ledger, open_ledger
 from quietfield.curator.ledger import Ledger
-from quietfield.curator.units import Neighbours, Person, Statistics, Unit, chosen
 from quietfield.errors import Error, many, names
 from quietfield.files import canonical_json
-from quietfield.manifests import check_room
-from quietfield.releases import PAPER_NOTE, Claim, Release, Table, Total
+from quietfield.privacy import accounting
+from quietfield.privacy import calibration as planning
+from quietfield.privacy.units import Neighbours, Person, Statistics, Unit, chosen
+from quietfield.releases.manifest import check_room
+from quietfield.releases.release import PAPER_NOTE, Claim, Release, Table, Total
 from quietfield.schema import Attribute, Labels, Schema
 from quietfield.structures import Structure
 

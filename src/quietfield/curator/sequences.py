@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-from quietfield.curator.units import Kind, Person, Unit
 from quietfield.domain import Label
 from quietfield.errors import Error
+from quietfield.privacy.units import Kind, Person, Unit
 from quietfield.schema import DROP, Labels, Schema
 from quietfield.structures import Structure, chain
 

@@ -11,9 +11,9 @@ from quietfield.errors import Error, names
 
 if TYPE_CHECKING:
     from quietfield.learning.learner import Learner
-    from quietfield.learning.reports import FitReport
-    from quietfield.model import Model
-    from quietfield.releases import Release
+    from quietfield.models.fit_report import FitReport
+    from quietfield.models.model import Model
+    from quietfield.releases.release import Release
 
 
 #: Every learner, by the name that users type: its module here, and its class.
@@ -104,7 +104,7 @@ def fit(
     >>> fit(release).marginal("a").round(1).tolist()
     [0.6, 0.4]
     """
-    from quietfield.releases import Release
+    from quietfield.releases.release import Release
 
     check_methods([method], inference)
     releases = [release] if isinstance(release, Release) else list(release)

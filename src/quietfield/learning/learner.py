@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from quietfield.learning.problem import Data, Shape, State
-from quietfield.releases import Release
+from quietfield.releases.release import Release
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from quietfield.errors import CannotLearn
 from quietfield.inference.memory import available_memory
 from quietfield.learning.learner import Learner
 from quietfield.learning.problem import Data, Shape, State, problem_of
-from quietfield.learning.reports import FitReport
-from quietfield.model import Model
-from quietfield.releases import Release
+from quietfield.models.fit_report import FitReport
+from quietfield.models.model import Model
+from quietfield.releases.release import Release
 
 _WORKSPACE = 60  # vectors of the size of one inference call that a fit holds at once, measured generously
 _MOST_AT_ONCE = 1024

@@ -28,10 +28,10 @@ from quietfield.errors import Error
 from quietfield.learning.learner import Learner
 from quietfield.learning.likelihood import information, log_normal, log_normal_laplace
 from quietfield.learning.newton import FINISH, SEED, Local, Operator, Progress, ascend, solve
+from quietfield.learning.observation import independent_variance
 from quietfield.learning.problem import Data, Shape, State
-from quietfield.observation import independent_variance
-from quietfield.releases import Release
-from quietfield.uncertainty import Uncertainty, of_fit
+from quietfield.models.uncertainty import Uncertainty, of_fit
+from quietfield.releases.release import Release
 
 _BLUR = 0.3  # 0, 0.1 and 1 were worse; 1 would be the whole leverage of a cell on its own fit
 _EXPECTED = 20.0  # parameters of scale 1 that every prior has seen: holds a scale that the tables say little about
@@ -92,7 +92,7 @@ class Map(Learner):
         return State(theta, found.value, state.steps + found.steps, settled, kept)
 
     def uncertainty(self, release: Release, data: Data, state: State) -> Uncertainty:
-        """What intervals need: see :mod:`quietfield.uncertainty`."""
+        """What intervals need: see :mod:`quietfield.models.uncertainty`."""
         used, determined, rounds, _ = (np.asarray(part) for part in state.extra)
         # The last round scales the prior; what the release shows of the parameters is what it was before.
         drawn = used / np.asarray(_trust(jnp.asarray(determined))) ** 2 if state.done or rounds >= self.rounds else used

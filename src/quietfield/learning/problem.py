@@ -23,9 +23,9 @@ from quietfield import inference
 from quietfield.domain import Clique, Domain
 from quietfield.errors import CannotLearn, Error
 from quietfield.inference.exact import Exact
-from quietfield.noise import Gaussian, Noise
-from quietfield.observation import estimate_total, find_counted_cells
-from quietfield.releases import Release
+from quietfield.learning.observation import estimate_total, find_counted_cells
+from quietfield.privacy.noise import Gaussian, Noise
+from quietfield.releases.release import Release
 
 Group = tuple[Clique, ...]
 

@@ -24,11 +24,11 @@ from quietfield.learning.loop import drive
 from quietfield.learning.naive import Naive
 from quietfield.learning.nlbp import recipe_of
 from quietfield.learning.problem import Data, Shape, problem_of
-from quietfield.learning.reports import FitReport
-from quietfield.model import Model
-from quietfield.noise import Laplace
-from quietfield.releases import Release
-from quietfield.sampling import whole
+from quietfield.models.fit_report import FitReport
+from quietfield.models.model import Model
+from quietfield.models.sampling import whole
+from quietfield.privacy.noise import Laplace
+from quietfield.releases.release import Release
 from quietfield.structures import Structure
 
 if TYPE_CHECKING:

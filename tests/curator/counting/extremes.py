@@ -18,8 +18,8 @@ import pyarrow as pa
 import reference
 
 from quietfield.curator.counting import count
-from quietfield.curator.units import Person, Rows, Statistics, Unit, statistics
 from quietfield.errors import Error
+from quietfield.privacy.units import Person, Rows, Statistics, Unit, statistics
 from quietfield.schema import Attribute, Cuts, Dates, Labels, Schema
 from quietfield.structures import Structure
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
-from quietfield.curator.units import Person, Rows, Unit
+from quietfield.privacy.units import Person, Rows, Unit
 from quietfield.schema import Cuts, Dates, Labels, Schema
 from quietfield.structures import Structure
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from quietfield.curator.units import GRID, ROWS_KEY, Person, Statistics, Unit
+from quietfield.privacy.units import GRID, ROWS_KEY, Person, Statistics, Unit
 from quietfield.schema import Attribute, Cuts, Dates, Labels, Schema
 
 Record = dict[str, Any]

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from quietfield.curator.counting import count
-from quietfield.curator.counting.looking import look
-from quietfield.curator.units import Rows, statistics
+from quietfield.curator.inspection import look
+from quietfield.privacy.units import Rows, statistics
 from quietfield.schema import Attribute, Cuts, Dates, Labels, Schema
 from quietfield.structures import Structure
 

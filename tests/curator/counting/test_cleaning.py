@@ -9,8 +9,8 @@ import pytest
 
 from quietfield.curator.counting import count
 from quietfield.curator.counting.cleaning import cleaned
-from quietfield.curator.units import Rows, statistics
 from quietfield.errors import Error, FileError
+from quietfield.privacy.units import Rows, statistics
 from quietfield.schema import Schema
 from quietfield.structures import Structure
 

@@ -16,9 +16,9 @@ import reference
 
 from quietfield.curator.counting import count, engine
 from quietfield.curator.counting.tally import covers
-from quietfield.curator.units import Person, Rows, statistics
 from quietfield.domain import Domain
 from quietfield.errors import Error, TooLarge
+from quietfield.privacy.units import Person, Rows, statistics
 from quietfield.schema import Labels, Schema
 from quietfield.structures import Structure, chain
 

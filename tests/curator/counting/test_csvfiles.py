@@ -13,8 +13,8 @@ import quietfield as qf
 from quietfield.cli import main
 from quietfield.curator.counting import columns, count, lines
 from quietfield.curator.counting.csvfiles import CsvFile, coding
-from quietfield.curator.units import Rows, statistics
 from quietfield.errors import Error, FileError
+from quietfield.privacy.units import Rows, statistics
 from quietfield.schema import Labels, Schema
 from quietfield.structures import Structure
 

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import extremes
 
 from quietfield.curator.counting import count
-from quietfield.curator.units import Rows
+from quietfield.privacy.units import Rows
 from quietfield.schema import Attribute, Cuts, Dates, Labels, Schema
 
 

@@ -17,8 +17,8 @@ import pytest
 import quietfield as qf
 from quietfield.curator.counting import count
 from quietfield.curator.counting.checks import check_columns
-from quietfield.curator.units import statistics
 from quietfield.errors import Error
+from quietfield.privacy.units import statistics
 from quietfield.structures import Structure
 
 SCHEMA = qf.Schema({"a": [0, 1], "b": [0, 1]})

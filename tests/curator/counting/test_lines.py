@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quietfield.curator.counting import count, engine, lines
-from quietfield.curator.units import Rows, statistics
 from quietfield.errors import Error
+from quietfield.privacy.units import Rows, statistics
 from quietfield.schema import Labels, Schema
 from quietfield.structures import Structure
 

@@ -15,8 +15,8 @@ from pyarrow import csv
 
 from quietfield.curator.counting import count, engine, lines
 from quietfield.curator.publish import release
-from quietfield.curator.units import Rows, statistics
 from quietfield.errors import Error
+from quietfield.privacy.units import Rows, statistics
 from quietfield.schema import Labels, Schema
 from quietfield.structures import Structure
 

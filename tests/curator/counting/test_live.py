@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from quietfield.curator.counting import count
-from quietfield.curator.units import GRID, Person, Rows, statistics
+from quietfield.privacy.units import GRID, Person, Rows, statistics
 from quietfield.schema import Schema
 from quietfield.structures import Structure
 

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 import quietfield as qf
+from experiments.psgd import psgd
 from quietfield.cli import main
 from quietfield.curator.counting import count, lines
-from quietfield.curator.evaluate import private_score
-from quietfield.curator.psgd import psgd
-from quietfield.curator.units import statistics
-from quietfield.publication import people_tables
-from quietfield.report import write_report
+from quietfield.curator.score import private_score
+from quietfield.output.report import write_report
+from quietfield.output.tables import people_tables
+from quietfield.privacy.units import statistics
 from quietfield.structures import Structure
 
 SCHEMA = qf.Schema({"ward": ["a", "b"]})

@@ -11,7 +11,7 @@ import pytest
 
 from quietfield.cli import main
 from quietfield.curator.counting import count, spilling
-from quietfield.curator.units import Person, statistics
+from quietfield.privacy.units import Person, statistics
 from quietfield.schema import Schema
 from quietfield.structures import Structure
 

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 import quietfield as qf
 from quietfield.cli import main
 from quietfield.curator.counting import columns, count, statfiles
-from quietfield.curator.counting.looking import look
 from quietfield.curator.counting.statfiles import StatFile
-from quietfield.curator.units import Person, Rows, Unit, statistics
+from quietfield.curator.inspection import look
 from quietfield.errors import FileError
+from quietfield.privacy.units import Person, Rows, Unit, statistics
 from quietfield.structures import Structure
 
 pyreadstat = pytest.importorskip("pyreadstat")

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quietfield.curator.counting import columns, count
-from quietfield.curator.units import Person, Rows, statistics
 from quietfield.errors import Error
+from quietfield.privacy.units import Person, Rows, statistics
 from quietfield.schema import Cuts, Dates, Labels, Schema
 from quietfield.structures import Structure
 

@@ -14,8 +14,8 @@ from quietfield.curator.counting.kinds import is_a
 from quietfield.curator.counting.tally import Counts as Counts
 from quietfield.curator.counting.tally import check_memory as check_memory
 from quietfield.curator.counting.tally import check_size
-from quietfield.curator.units import Person, Rows, Statistics, Unit
 from quietfield.errors import Error, TooLarge, names
+from quietfield.privacy.units import Person, Rows, Statistics, Unit
 from quietfield.schema import SECONDS, Cuts, Dates, Schema
 
 __all__ = ["Counts", "Engine", "check", "check_memory", "columns", "count", "engine", "in_database"]
@@ -93,7 +93,7 @@ def check(schema: Schema, statistics: Statistics, unit: Unit) -> None:
 def count(source: Any, schema: Schema, statistics: Statistics, unit: Unit, *, progress: bool = False) -> Counts:
     """Count what ``statistics`` says in some records. The result is private.
 
-    >>> from quietfield.curator.units import statistics
+    >>> from quietfield.privacy.units import statistics
     >>> from quietfield.structures import Structure
     >>> schema = Schema({"a": ["x", "y"], "b": 2})
     >>> wanted = statistics(Structure((("a", "b"),)), schema.domain, Rows(1), "add_remove", total=True)

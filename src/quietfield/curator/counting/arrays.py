@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from quietfield.curator.counting.tally import BATCH, Counts, Tally
-from quietfield.curator.units import Person, Statistics, Unit
 from quietfield.errors import Error
+from quietfield.privacy.units import Person, Statistics, Unit
 from quietfield.schema import Schema
 
 

@@ -28,8 +28,8 @@ from quietfield.curator.counting.mapping import (
 from quietfield.curator.counting.reading import Read, Source, check_names, unread
 from quietfield.curator.counting.tally import Counts, Tally
 from quietfield.curator.counting.waiting import waiting
-from quietfield.curator.units import GRID, ROWS_KEY, Person, Statistics, Unit
 from quietfield.errors import Error
+from quietfield.privacy.units import GRID, ROWS_KEY, Person, Statistics, Unit
 from quietfield.schema import SECONDS, Attribute, Cuts, Dates, Labels, Schema
 
 #: How Spark and DuckDB write a decimal that is zero and has places alone.

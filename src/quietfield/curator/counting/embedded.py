@@ -23,7 +23,7 @@ from quietfield.curator.counting.spilling import spill_folder
 from quietfield.curator.counting.tally import BATCH, Counts, Tally
 from quietfield.curator.counting.values import kind_of
 from quietfield.curator.counting.waiting import waiting
-from quietfield.curator.units import GRID, ROWS_KEY, Person, Statistics, Unit
+from quietfield.privacy.units import GRID, ROWS_KEY, Person, Statistics, Unit
 from quietfield.schema import Schema
 
 #: What gathering each person's rows may use before it goes to disk.

@@ -36,8 +36,8 @@ from quietfield.curator.counting.csvfiles import (
     wrong_separator,
 )
 from quietfield.curator.sequences import Log
-from quietfield.curator.units import Person, Statistics, Unit
 from quietfield.errors import Error, FileError
+from quietfield.privacy.units import Person, Statistics, Unit
 
 if TYPE_CHECKING:
     import pyarrow as pa

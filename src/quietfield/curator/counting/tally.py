@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from quietfield.curator.units import Counted, Statistics
 from quietfield.domain import Clique, Domain
 from quietfield.errors import TooLarge, names
+from quietfield.privacy.units import Counted, Statistics
 
 #: The most cells of a covering table that joins several cliques.
 COVER_CELLS = 2**14

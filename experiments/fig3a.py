@@ -1,0 +1,105 @@
+"""Figure 3a: true against learned edge marginals of one random graph, s = 20, method by method."""
+
+from collections.abc import Sequence
+from math import exp, isnan, log
+from pathlib import Path
+from typing import Any
+
+from experiments.claims import Claim
+from experiments.estimators import shown
+from experiments.plotting import STYLES, canvas, finish, ordered, save
+from experiments.running import learned, missing
+from experiments.trials import Plan, Row, Trial, pick, true_model
+
+TITLE = "True against learned edge marginals"
+_FULL = Plan(
+    structures=("random",),
+    states=(20,),
+    sizes=(100_000,),
+    epsilons=(0.5,),
+    methods=("nonprivate", "naive", "cgm", "map", "psgd"),
+    populations=1,
+    replications=1,
+)
+PLANS: dict[Any, Plan] = {
+    "full": _FULL,
+    "quick": _FULL.chosen(states=(5,), methods=("nonprivate", "naive", "cgm", "map", "psgd-small")),
+    "tiny": _FULL.chosen(structures=("chain-4",), states=(3,), sizes=(10_000,), methods=("nonprivate", "naive", "map")),
+}
+FLOOR = 1e-9  # marginals below are drawn here
+
+
+def run(trials: Sequence[Trial]) -> list[Row]:
+    """Every cell of every edge: its number is the measure, its learned marginal the value."""
+    rows = []
+    for trial, study, model, seconds in learned(trials):
+        if without := missing(trial, model, seconds):
+            rows += without
+            continue
+        found = [model.marginal(c).ravel() for c in study.model.cliques]
+        values = [float(value) for table in found for value in table]
+        rows += [Row(trial, f"{i}", float(f"{value:.6g}"), seconds) for i, value in enumerate(values)]
+    return rows
+
+
+def truth(trial: Trial) -> list[float]:
+    """The true marginals, cell by cell."""
+    model = true_model(trial.structure, trial.states, trial.model)
+    return [float(value) for c in model.cliques for value in model.marginal(c).ravel()]
+
+
+def pairs(rows: list[Row], method: str) -> tuple[list[float], list[float]]:
+    """True and learned marginals of a method's cells."""
+    mine = sorted(pick(rows, method=method), key=lambda row: int(row.measure))
+    true = truth(mine[0].trial)
+    return [true[int(row.measure)] for row in mine], [row.value for row in mine]
+
+
+def largest(rows: list[Row]) -> list[Row]:
+    """The rows of the largest problem that is there."""
+    top = max((row.trial.states, row.trial.records) for row in rows)
+    return [row for row in rows if (row.trial.states, row.trial.records) == top and row.measure.isdigit()]
+
+
+def draw(rows: list[Row], path: Path) -> list[Path]:
+    """One panel a method."""
+    rows = largest(rows)
+    if not rows:
+        return []
+    methods = ordered(rows)
+    figure, axes = canvas(1, len(methods), 2.5, 2.5, sharey=True, sharex=True)
+    for ax, method in zip(axes[0], methods, strict=True):
+        true, found = pairs(rows, method)
+        ends = [min(true) / 2, max(true) * 2]
+        ax.plot(ends, ends, color="#888888", linewidth=0.8)
+        ax.scatter(true, [max(value, FLOOR) for value in found], s=2, linewidths=0, alpha=0.6,
+                   color=STYLES.get(method, ("#882255",))[0], rasterized=True)  # fmt: skip
+        finish(ax, f"{shown(method).label}\nerror factor {spread(true, found):.3g}", "true marginal",
+               "learned marginal" if ax is axes[0][0] else "")  # fmt: skip
+    trial = rows[0].trial
+    epsilon = min(row.trial.epsilon for row in rows)
+    figure.suptitle(f"{trial.structure}, s = {trial.states}, N = {trial.records:,}, ε = {epsilon:g}", fontsize=9)
+    return save(figure, path)
+
+
+def spread(true: list[float], found: list[float]) -> float:
+    """The typical factor between learned and true: exp of the root mean square of their log-ratio."""
+    logs = [log(max(b, FLOOR) / a) for a, b in zip(true, found, strict=True)]
+    return exp((sum(value * value for value in logs) / len(logs)) ** 0.5)
+
+
+def claims(rows: list[Row]) -> list[Claim]:
+    """Whose marginals are closest."""
+    rows = largest(rows)
+    if not rows:
+        return []
+    factors = {method: spread(*pairs(rows, method)) for method in ordered(rows)}
+    told = ", ".join(f"{shown(method).label} {value:.3g}" for method, value in factors.items())
+    cgm, naive = factors.get("cgm", float("nan")), factors.get("naive", float("nan"))
+    return [
+        Claim(
+            "CGM learns marginals that are much closer to the true ones than naive MLE does",
+            f"typical factor between learned and true marginals: {told}",
+            "not run" if isnan(cgm) or isnan(naive) else "agrees" if cgm < naive else "differs",
+        )
+    ]

@@ -1,0 +1,227 @@
+"""Sequences of places for figure 3b: data sets, their segments, tables under three weightings, and holdout scores.
+
+A *unit* is what is protected (a person-day; in MSNBC a visitor). Its *segments* are sequences of slots; those in which
+nothing was seen are no records. K is the number of a unit's edges that are not null-null, over all its segments.
+
+* ``ours``: each segment of a unit counts 1/K; the tied edge table and the first-slot table have sensitivity 2 together.
+* ``paper``: the same tables, with the sensitivity that the paper gives, the number of edges.
+* ``unnormalised``: each segment counts 1; the sensitivity is segments a unit times the number of edges.
+"""
+
+import os
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from experiments.building import SLOTS, START, Building
+from quietfield.curator.sequences import Sequences
+from quietfield.domain import Clique, Domain
+from quietfield.errors import Error, names
+from quietfield.privacy.noise import Laplace
+from quietfield.releases.release import Release, Table, Total
+from quietfield.structures import Structure, chain
+from quietfield.study.simulation import NOTE
+
+Weighting = Literal["ours", "paper", "unnormalised"]
+WEIGHTINGS: tuple[Weighting, ...] = ("ours", "paper", "unnormalised")
+DATA_VARIABLE = "QUIETFIELD_DATA"
+FILES = {"msnbc": "msnbc.parquet", "geolife": "geolife_userday_10min.parquet"}
+BUILDINGS = {"building": Building(), "building-small": Building(people=1000), "building-tiny": Building(60, 5, 2)}
+
+
+@dataclass(frozen=True, eq=False)
+class Walks:
+    """Segments (one row each, codes by slot, null last), the unit of each, the individual of each unit for the split,
+    and how many segments a unit can have."""
+
+    name: str
+    segments: np.ndarray
+    units: np.ndarray
+    individuals: np.ndarray
+    states: int
+    most: int
+    log: Any = None  # the raw log, where there is one
+
+    @property
+    def domain(self) -> Domain:
+        return Domain({f"slot {i + 1}": self.states for i in range(self.segments.shape[1])})
+
+    @property
+    def structure(self) -> Structure:
+        return chain(self.domain, homogeneous=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Units to learn from and segments to score on; no individual is in both."""
+
+    walks: Walks
+    train: np.ndarray  # units
+    test: np.ndarray  # segments
+
+
+@lru_cache(maxsize=4)
+def walks(name: str, seed: int = 0) -> Walks:
+    """A data set by name: a simulated building, or one of the files."""
+    if name in BUILDINGS:
+        return from_log(BUILDINGS[name], seed, name)
+    if name not in FILES:
+        raise Error(f"there is no data set {name!r}; expected one of {names([*BUILDINGS, *FILES])}.")
+    path = find(name)
+    if path is None:
+        raise Error(f"{FILES[name]} was not found; name its folder with --data, or leave {name} out.")
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(path)
+    if name == "msnbc":
+        codes = _matrix(table, [f"site_{i}" for i in range(16)])
+        return _nonempty(name, _null_last(codes, 18), np.arange(len(codes)), np.arange(len(codes)), 18, 1)
+    slots = _null_last(_matrix(table, [f"s{i:03d}" for i in range(SLOTS)]), 10).reshape(-1, 6)
+    units = np.repeat(np.arange(len(table)), SLOTS // 6)
+    return _nonempty(name, slots, units, table["user_id"].to_numpy(), 10, SLOTS // 6)
+
+
+def find(name: str) -> Path | None:
+    """Where a data set's file is: in the folder that was named, or in ../shared/data; None if it is nowhere."""
+    named = os.environ.get(DATA_VARIABLE)
+    for folder in [Path(named)] if named else [Path("../shared/data"), Path("shared/data")]:
+        if (folder / FILES[name]).exists():
+            return folder / FILES[name]
+    return None
+
+
+def available(structures: tuple[str, ...]) -> tuple[str, ...]:
+    """The data sets that can be had here."""
+    return tuple(name for name in structures if name in BUILDINGS or find(name) is not None)
+
+
+def from_log(building: Building, seed: int, name: str = "building") -> Walks:
+    """The segments of a building's log; a slot has the last place seen in it."""
+    log = building.log(seed)
+    user = log["user"].to_numpy()
+    moment = log["seen"].cast("int64").to_numpy() - START
+    place = log["place"].combine_chunks().dictionary_encode()
+    rank = {value: i for i, value in enumerate(building.places)}
+    code = np.array([rank[value] for value in place.dictionary.to_pylist()])[place.indices.to_numpy()]
+    day, slot = moment // 86_400, moment % 86_400 // 600
+    unit_of, units = np.unique(user * building.days + day, return_inverse=True)
+    states = len(building.places) + 1
+    grid = np.full((len(unit_of), SLOTS), states - 1, np.int16)
+    # Sorted by time, and of equal moments the lower code last: what is written last stays.
+    order = np.lexsort((-code, moment))
+    grid[units[order], slot[order]] = code[order]
+    found = _nonempty(
+        name, grid.reshape(-1, 6), np.repeat(np.arange(len(unit_of)), SLOTS // 6), None, states, SLOTS // 6
+    )
+    return Walks(found.name, found.segments, found.units, np.arange(len(unit_of)), states, SLOTS // 6, log)
+
+
+def sequences(building: Building) -> Sequences:
+    """How the curator reads a building's log."""
+    return Sequences("user", "seen", "place", labels=list(building.places), unit="person-day", kind="integer")
+
+
+def split(data: Walks, number: int, units: int | None = None) -> Split:
+    """A quarter of the individuals to score on; of the others, all units or some at random."""
+    random = np.random.default_rng([number, 11])
+    people = np.unique(data.individuals)
+    held = np.isin(data.individuals, random.permutation(people)[: max(len(people) // 4, 1)])
+    train = random.permutation(np.flatnonzero(~held))
+    if units is not None:
+        train = train[:units]
+    return Split(data, np.sort(train), data.segments[held[data.units]])
+
+
+def weights(part: Split, weighting: Weighting) -> tuple[np.ndarray, np.ndarray]:
+    """The training segments and what each counts."""
+    inside = np.isin(part.walks.units, part.train)
+    segments, units = part.walks.segments[inside], part.walks.units[inside]
+    if weighting == "unnormalised":
+        return segments, np.ones(len(segments))
+    null = part.walks.states - 1
+    edges = ((segments[:, 1:] != null) | (segments[:, :-1] != null)).sum(1)
+    return segments, 1 / np.bincount(units, edges)[units]
+
+
+@lru_cache(maxsize=64)
+def tables(part: Split, weighting: Weighting) -> tuple[dict[Clique, np.ndarray], float]:
+    """The true tables (first slot, all edges) and the weighted number of segments W."""
+    segments, weight = weights(part, weighting)
+    s, structure = part.walks.states, part.walks.structure
+    first = np.bincount(segments[:, 0], weight, minlength=s)
+    pairs = segments[:, :-1].astype(np.int64) * s + segments[:, 1:]
+    edges = np.bincount(pairs.ravel(), np.repeat(weight, pairs.shape[1]), minlength=s * s).reshape(s, s)
+    if weighting != "unnormalised":
+        edges[-1, -1] = 0.0  # not counted: it follows from the rest and W
+    return {structure.groups[0][0]: first, structure.groups[1][0]: edges}, float(weight.sum())
+
+
+def sensitivity(data: Walks, weighting: Weighting) -> int:
+    """How much one unit can change all tables together, as each of the three counts it."""
+    edges = data.segments.shape[1] - 1
+    return {"ours": 2, "paper": edges, "unnormalised": data.most * edges}[weighting]
+
+
+def release(part: Split, weighting: Weighting, epsilon: float | None, seed: int) -> Release:
+    """The tables with simulated noise (none without epsilon). The paper's weightings take W for known, ours not."""
+    data, (true, total) = part.walks, tables(part, weighting)
+    scale = 1e-9 if epsilon is None else sensitivity(data, weighting) / epsilon
+    random = np.random.default_rng([seed, 13])
+    null = (data.states - 1,) * 2
+    parts = []
+    for group, values in zip(data.structure.groups, true.values(), strict=True):
+        noisy = values + (random.laplace(0.0, scale, values.shape) if epsilon is not None else 0.0)
+        excluded = null if len(group) > 1 and weighting != "unnormalised" else None
+        parts.append(Table(group, noisy, Laplace(scale), excluded=excluded))
+    known = Total(total, None) if weighting != "ours" or epsilon is None else None
+    return Release(data.domain, data.structure, tuple(parts), known, notes=(NOTE,))
+
+
+def filled(made: Release) -> Release:
+    """The release with its null-null cell worked out: (slots - 1) W less the other cells, W from the first slot.
+
+    For estimates that take noisy tables for true ones and need whole tables.
+    """
+    first, edges = made.parts
+    if edges.excluded is None:
+        return made
+    total = float(first.values.sum()) if made.total is None else made.total
+    values = edges.values.copy()
+    values[edges.excluded] = 0.0
+    values[edges.excluded] = len(edges.cliques) * total - values.sum()
+    return replace(made, parts=(first, replace(edges, values=values, excluded=None)), total_part=Total(total, None))
+
+
+def score(part: Split, model: Any) -> float:
+    """The mean log-probability of a segment that was not learned from."""
+    return float(model.log_prob(part.test).mean())
+
+
+def one_each(part: Split, seed: int) -> np.ndarray:
+    """One segment of each training unit at random: records for a method that protects one row a unit."""
+    inside = np.flatnonzero(np.isin(part.walks.units, part.train))
+    shuffled = np.random.default_rng([seed, 17]).permutation(inside)
+    _, first = np.unique(part.walks.units[shuffled], return_index=True)
+    return part.walks.segments[shuffled[first]]
+
+
+def _matrix(table: Any, columns: list[str]) -> np.ndarray:
+    return np.stack([table[name].to_numpy() for name in columns], axis=1)
+
+
+def _null_last(codes: np.ndarray, states: int) -> np.ndarray:
+    """Codes with 0 for null become codes with null last."""
+    return ((codes.astype(np.int16) - 1) % states).astype(np.int16)
+
+
+def _nonempty(
+    name: str, segments: np.ndarray, units: np.ndarray, individuals: np.ndarray | None, states: int, most: int
+) -> Walks:
+    """Without the segments in which nothing was seen."""
+    there = (segments != states - 1).any(1)
+    return Walks(
+        name, segments[there], units[there], individuals if individuals is not None else np.arange(0), states, most
+    )

@@ -1,0 +1,140 @@
+"""Timing: how long naive MLE, CGM and PSGD take beside each other, on chains, random graphs and the chain of places.
+
+Each method learns a release once to be compiled, and then up to three times to be timed; the least time counts. It runs
+in one process whatever ``--jobs`` says: processes side by side would time each other. PSGD is one run of 1,000 steps
+with batches of about 1,000 records; its grid search is not counted, nor is the accountant.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from experiments import fig3b, mobility
+from experiments.claims import Claim
+from experiments.estimators import NAIVE_LAMBDA, get, shown
+from experiments.plotting import STYLES, canvas, finish, ordered, save
+from experiments.trials import Plan, Row, Trial, curve, pick, simulation_of
+from quietfield.learning import fit
+
+TITLE = "Seconds to learn, and their ratios"
+ALONE = True  # one process
+NAMED = tuple(mobility.BUILDINGS)
+ENOUGH = 10.0  # seconds of timing, after which no other run is begun
+_FULL = Plan(
+    structures=("chain", "random", "building"),
+    states=(10,),
+    sizes=(100_000,),
+    epsilons=(0.5,),
+    methods=("naive", "cgm", "map", "psgd"),
+    populations=3,
+    replications=1,
+)
+PLANS: dict[Any, Plan] = {
+    "full": _FULL,
+    "quick": _FULL.chosen(
+        structures=("chain", "random", "building-small"), states=(5,), sizes=(10_000,), populations=2
+    ),
+    "tiny": _FULL.chosen(
+        structures=("chain-4",), states=(3,), sizes=(1000,), methods=("naive", "map", "psgd"), populations=1
+    ),
+}
+#: What the paper reports, relative to naive MLE.
+PAPER = {"chain": (4, 27), "random": (8, 40), "building": (15, 46)}
+
+
+def run(trials: Sequence[Trial]) -> list[Row]:
+    """Seconds of each trial alone."""
+    rows = []
+    for trial in trials:
+        learn = _task(trial)
+        learn()
+        times: list[float] = []
+        while len(times) < 3 and sum(times) < ENOUGH:
+            started = time.perf_counter()
+            learn()
+            times.append(time.perf_counter() - started)
+        rows.append(Row(trial, "seconds", min(times), sum(times)))
+    return rows
+
+
+def _task(trial: Trial) -> Callable[[], Any]:
+    """The work to be timed, with all data at hand."""
+    gradient = get(trial.method).sees == "records"
+    if trial.structure in mobility.BUILDINGS:
+        part = fig3b.part_of(trial)
+        if gradient:
+            return _descent(mobility.one_each(part, trial.population), part.walks, trial)
+        release = mobility.release(part, "ours", trial.epsilon, trial.population)
+    else:
+        study = simulation_of(trial)
+        if gradient:
+            return _descent(study.population.codes, study.model, trial)
+        release = study.release
+    if trial.method == "naive":
+        return partial(fit, release, "naive", regularisation=NAIVE_LAMBDA)
+    return partial(get(trial.method).learn, [release])
+
+
+def _descent(codes: Any, field: Any, trial: Trial) -> Callable[[], Any]:
+    from experiments.psgd import Settings, psgd
+
+    settings = Settings(learning_rate=4.0, clip=2.0, rate=min(1000 / len(codes), 0.5), steps=1000)
+    return partial(
+        psgd, codes, field.domain, field.structure, settings, epsilon=trial.epsilon, ledger=None, paper=True,
+        seed=trial.population,
+    )  # fmt: skip
+
+
+def draw(rows: list[Row], path: Path) -> list[Path]:
+    """Seconds by structure and method."""
+    rows = pick(rows, "seconds")
+    structures = list(dict.fromkeys(row.trial.structure for row in sorted(rows)))
+    methods = ordered(rows)
+    if not rows:
+        return []
+    figure, axes = canvas(1, 1, 5.2, 2.9)
+    ax = axes[0][0]
+    for i, method in enumerate(methods):
+        found = curve(pick(rows, "seconds", method=method), "structure")
+        places = [structures.index(name) + (i - (len(methods) - 1) / 2) * 0.8 / len(methods) for name in found]
+        means, bars = zip(*((point.mean, 2 * point.error) for point in found.values()), strict=True)
+        colour = STYLES.get(method, ("#882255",))[0]
+        ax.bar(places, means, 0.75 / len(methods), label=shown(method).label, yerr=bars, capsize=2, color=colour)
+    ax.set_xticks(range(len(structures)), structures)
+    finish(ax, "one fit, compiled before", "", "seconds", log="y")
+    figure.legend(loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+    return save(figure, path)
+
+
+def claims(rows: list[Row]) -> list[Claim]:
+    """The ratios beside the paper's."""
+    rows = pick(rows, "seconds")
+    found = []
+    for structure in dict.fromkeys(row.trial.structure for row in sorted(rows)):
+        here = {
+            method: next(
+                iter(curve(pick(rows, "seconds", method=method, structure=structure), "structure").values())
+            ).mean
+            for method in ordered(pick(rows, structure=structure))
+        }
+        kind = structure.split("-")[0]
+        if kind not in PAPER or not {"naive", "cgm", "psgd"} <= set(here):
+            continue
+        base = here["naive"]
+        ratios = f"1 : {here['cgm'] / base:.1f} : {here['psgd'] / base:.1f}"
+        ordered_alike = base < here["cgm"] < here["psgd"]
+        found.append(
+            Claim(
+                f"{kind}: naive : CGM : PSGD take 1 : {PAPER[kind][0]} : {PAPER[kind][1]}",
+                f"{structure}, s = {rows[0].trial.states}: {ratios} (naive {base:.3g} s"
+                + (f", quietfield {here['map'] / base:.1f} times that)" if "map" in here else ")"),
+                "agrees" if ordered_alike else "partly",
+                ""
+                if ordered_alike
+                else "the order is not the paper's: our naive estimate takes a few steps of Newton's method, CGM fits "
+                "the default first, for its stopping rule, and PSGD never lays out a record's gradient",
+            )
+        )
+    return found

@@ -1,0 +1,238 @@
+"""Small pictures: a structure as an SVG graph, facts as an HTML table, a distribution as bars of text."""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from math import cos, pi, sin
+from typing import TYPE_CHECKING
+
+from quietfield.domain import Domain
+from quietfield.errors import many
+from quietfield.structures import Structure
+from quietfield.text import columns, cut, padded, shown
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from quietfield.models.model import Model
+
+RADIUS = 11  # of a node, in the picture's units
+PITCH = 96  # the usual length of an edge
+WIDEST = 720
+LETTER = 6.6  # the usual width of a letter
+MOST_FACTS = 30  # lines of a table in a notebook
+MOST_LAID_OUT = 150  # attributes; more go on a circle
+# Inline, because a notebook keeps no style sheet; colours that read on light and dark backgrounds alike.
+BOX = "font-family:system-ui,sans-serif;font-size:13px;line-height:1.45"
+CELL = "text-align:left;vertical-align:top;padding:2px 14px 2px 0;border:0;background:none"
+
+
+def structure_svg(domain: Domain, structure: Structure) -> str:
+    """The independence graph: numbered nodes in the domain's order, with names where they fit and as tooltips."""
+    names = list(domain)
+    number = {name: i for i, name in enumerate(names)}
+    edges = [(number[a], number[b]) for a, b in structure.edges]
+    places = _places(len(names), edges)
+    width = max(x for x, _ in places) + 60
+    height = max(y for _, y in places) + 34
+    lines = "".join(
+        f'<line x1="{places[a][0]:.1f}" y1="{places[a][1]:.1f}" x2="{places[b][0]:.1f}" y2="{places[b][1]:.1f}"/>'
+        for a, b in edges
+    )
+    nodes = "".join(
+        f"<g><title>{escape(shown(name))}: {many(domain.size(name), 'value')}</title>"
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{RADIUS}"/>'
+        f'<text x="{x:.1f}" y="{y + 3.6:.1f}" fill="#fff" font-size="10">{i + 1}</text></g>'
+        for i, (name, (x, y)) in enumerate(zip(names, places, strict=True))
+    )
+    room = _room(places)
+    texts = "".join(
+        f'<text x="{x:.1f}" y="{y + RADIUS + 13:.1f}">{escape(cut(shown(name), room, _width))}</text>'
+        for name, (x, y) in zip(names, places, strict=True)
+        if room
+    )
+    about = f"Graph of {many(len(names), 'attribute')} and {many(len(edges), 'edge')}"
+    joined = "; ".join(f"{shown(a)} – {shown(b)}" for a, b in structure.edges[:40]) + ("; …" if len(edges) > 40 else "")
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="graph" width="{width:.0f}" height="{height:.0f}" '
+        f'style="min-width:{0.7 * width:.0f}px" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="{about}"><title>{about}</title>'
+        f"<desc>{escape(joined or 'No edges.')}</desc>"
+        f'<g class="edges" stroke="#7a8aa0" stroke-width="1.5">{lines}</g>'
+        f'<g class="nodes" fill="#2f5d8a" font-family="system-ui,sans-serif" text-anchor="middle">{nodes}</g>'
+        f'<g class="names" font-size="12" font-family="system-ui,sans-serif" fill="currentColor" '
+        f'text-anchor="middle">{texts}</g></svg>'
+    )
+
+
+def facts_html(caption: str, facts: Iterable[tuple[str, str]], picture: str = "") -> str:
+    """Facts as a table, beside a picture if there is one: what a notebook shows for a domain, a release, a model."""
+    rows = "".join(
+        f"<tr style='background:none'><th scope='row' style='{CELL};font-weight:600'>{escape(shown(name))}</th>"
+        f"<td style='{CELL};overflow-wrap:anywhere'><bdi>{escape(shown(text))}</bdi></td></tr>"
+        for name, text in facts
+    )
+    table = (
+        f"<table style='border-collapse:collapse;{BOX}'><caption style='text-align:left;font-weight:600;"
+        f"padding-bottom:4px;caption-side:top'>{escape(caption)}</caption><tbody>{rows}</tbody></table>"
+    )
+    if not picture:
+        return table
+    return f"<div style='display:flex;flex-wrap:wrap;gap:24px;align-items:center'>{picture}{table}</div>"
+
+
+def domain_html(domain: Domain) -> str:
+    """What a notebook shows for a domain: each attribute and its values, and what cannot occur."""
+    facts = [(name, _listed(domain.labels(name))) for name in domain.attributes[:MOST_FACTS]]
+    if len(domain) > MOST_FACTS:
+        facts.append(("…", many(len(domain) - MOST_FACTS, "more attribute")))
+    never = [", ".join(f"{name}: {_listed(labels)}" for name, labels in rule.items()) for rule in domain.rules()]
+    facts += [("impossible", text) for text in never[:MOST_FACTS]]
+    return facts_html(f"Domain of {many(len(domain), 'attribute')}", facts)
+
+
+def model_html(model: "Model") -> str:
+    """What a notebook shows for a model: its graph, its cliques and how it was learned."""
+    listed = "; ".join(" × ".join(clique) for clique in model.cliques[:12])
+    more = f"; … {len(model.cliques) - 12} more" if len(model.cliques) > 12 else ""
+    facts = [
+        ("cliques", f"{listed}{more}"),
+        ("parameters", many(model.parameters, "log-potential")),
+        ("inference", model.method),
+    ]
+    if model.report is not None:
+        how = "converged" if model.report.converged else model.report.advice
+        facts.append(("learned", f"by {model.report.method}, {many(model.report.steps, 'step')}: {how}"))
+    caption = f"Model of {many(len(model.domain), 'attribute')} and {many(len(model.cliques), 'clique')}"
+    return facts_html(caption, facts, structure_svg(model.domain, model.structure))
+
+
+def _listed(labels: Sequence[object], most: int = 12) -> str:
+    more = f", … {len(labels)} in all" if len(labels) > most else ""
+    return ", ".join(str(label) for label in labels[:most]) + more
+
+
+def bars(labels: Iterable[object], shares: Iterable[float], width: int = 40) -> str:
+    """A distribution as lines of text: label, bar, percentage."""
+    rows = [(shown(label), float(share)) for label, share in zip(labels, shares, strict=True)]
+    longest = max((columns(label) for label, _ in rows), default=0)
+    top = max((share for _, share in rows), default=1.0) or 1.0
+    return "\n".join(
+        f"{padded(label, longest)}  {_bar(share / top * width):<{width}}  {share:6.1%}" for label, share in rows
+    )
+
+
+def _bar(length: float) -> str:
+    eighths = round(length * 8)
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
+
+
+def _width(text: str) -> float:
+    """About how wide a text is in a picture, whatever the font; rather too wide than too narrow."""
+    return LETTER * sum(
+        2.0 if c in "MWmw@%" else float(columns(c)) if columns(c) != 1 or (c.isascii() and not c.isupper()) else 1.5
+        for c in text
+    )
+
+
+def _room(places: Sequence[tuple[float, float]]) -> float:
+    """How wide a name may be under each node, or 0 if too little to be of use."""
+    rooms = [
+        abs(x - u) for i, (x, y) in enumerate(places) for u, v in places[:i] if abs(y - v) < 2 * RADIUS + 16
+    ]  # fmt: skip
+    room = min(rooms, default=2 * PITCH) - 6
+    return 0.0 if room < 6 * LETTER else min(room, 16 * LETTER)
+
+
+def _places(n: int, edges: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
+    """Where each node goes: distances like those along the edges, or a circle where that would be crowded."""
+    import numpy as np
+
+    if 1 < n <= MOST_LAID_OUT:
+        found = _stress(n, edges)
+        span = found.max(0) - found.min(0)
+        found = (found - found.min(0)) * min(PITCH, (WIDEST - 120) / max(float(span[0]), 1e-9))
+        gaps = np.linalg.norm(found[:, None] - found[None], axis=2) + np.eye(n) * 1e9
+        if gaps.min() >= 2 * RADIUS + 4 and _clear(found, edges):
+            return [(float(x) + 60, float(y) + 20) for x, y in found]
+    radius = max(n * (2 * RADIUS + 6) / (2 * pi), 40.0) if n > 1 else 0.0
+    turn = {node: 2 * pi * i / max(n, 1) for i, node in enumerate(_walk(n, edges))}
+    turns = [turn[i] for i in range(n)]
+    return [(60 + radius + radius * sin(t), 20 + radius - radius * cos(t)) for t in turns]
+
+
+def _walk(n: int, edges: Sequence[tuple[int, int]]) -> list[int]:
+    """The nodes in the order of a walk that goes deep first: neighbours end up side by side on a circle."""
+    near: list[list[int]] = [[] for _ in range(n)]
+    for a, b in edges:
+        near[a].append(b)
+        near[b].append(a)
+    order: dict[int, None] = {}
+    for start in range(n):
+        waiting = [start]
+        while waiting:
+            node = waiting.pop()
+            if node not in order:
+                order[node] = None
+                waiting += sorted(near[node], reverse=True)
+    return list(order)
+
+
+def _clear(places: "np.ndarray", edges: Sequence[tuple[int, int]]) -> bool:
+    """Whether no edge runs through a node that it does not end in."""
+    import numpy as np
+
+    for a, b in edges:
+        along = places[b] - places[a]
+        t = np.clip((places - places[a]) @ along / max(float(along @ along), 1e-9), 0, 1)
+        away = np.linalg.norm(places - (places[a] + t[:, None] * along), axis=1)
+        away[[a, b]] = 1e9
+        if away.min() < RADIUS:
+            return False
+    return True
+
+
+def _stress(n: int, edges: Sequence[tuple[int, int]]) -> "np.ndarray":
+    """Stress majorisation: places whose distances are close to the number of edges between the nodes.
+
+    From classical scaling, fifty steps of the Guttman transform with weights 1/d^2; then the wide side lies flat.
+    """
+    import numpy as np
+
+    d = _distances(n, edges)
+    centre = np.eye(n) - 1 / n
+    values, vectors = np.linalg.eigh(-0.5 * centre @ d**2 @ centre)
+    x = vectors[:, -2:] * np.sqrt(np.maximum(values[-2:], 0.0))
+    turns = 2 * pi * np.arange(n) / n
+    x = x + 0.05 * np.column_stack([np.cos(turns), np.sin(turns)])  # nothing stays on a line only by symmetry
+    weights = np.where(d > 0, 1 / np.maximum(d, 1) ** 2, 0.0)
+    inverse = np.linalg.pinv(np.diag(weights.sum(1)) - weights)
+    for _ in range(50):
+        apart = np.linalg.norm(x[:, None] - x[None], axis=2)
+        pull = np.where(apart > 1e-9, weights * d / np.maximum(apart, 1e-9), 0.0)
+        x = inverse @ ((np.diag(pull.sum(1)) - pull) @ x)
+    x = x - x.mean(0)
+    _, _, axes = np.linalg.svd(x, full_matrices=False)
+    x = x @ axes.T
+    if x.shape[1] < 2:
+        x = np.column_stack([x, np.zeros(n)])
+    return x * np.where(x[0] > 0, -1.0, 1.0)  # the first attribute is on the left, at the top
+
+
+def _distances(n: int, edges: Sequence[tuple[int, int]]) -> "np.ndarray":
+    """The number of edges between any two nodes; nodes that nothing joins are a little further than the furthest."""
+    import numpy as np
+
+    near: list[list[int]] = [[] for _ in range(n)]
+    for a, b in edges:
+        near[a].append(b)
+        near[b].append(a)
+    found = np.full((n, n), np.inf)
+    for start in range(n):
+        found[start, start], reached = 0.0, [start]
+        for node in reached:
+            for other in near[node]:
+                if not np.isfinite(found[start, other]):
+                    found[start, other] = found[start, node] + 1
+                    reached.append(other)
+    finite = float(found[np.isfinite(found)].max())
+    return np.where(np.isfinite(found), found, min(finite + 1, 3.0))

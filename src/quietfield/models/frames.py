@@ -1,0 +1,217 @@
+"""Frame: records with labels, light enough to need neither pandas nor polars, and open to both.
+
+Inside, a record is a row of codes: the position of each value among its attribute's labels.
+"""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quietfield.domain import Domain
+from quietfield.errors import Error, FileError, a_type, many, names
+from quietfield.text import APOSTROPHE, defuse_formulas, has_formulas
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+
+class Frame:
+    """A table of labelled records: what :meth:`Model.sample` returns.
+
+    >>> frame = Frame(Domain({"sex": ["f", "m"], "visits": 3}), [np.array([0, 1, 1]), np.array([2, 0, 1])])
+    >>> frame["sex"].tolist(), frame["visits"].tolist(), len(frame)
+    (['f', 'm', 'm'], [2, 0, 1], 3)
+
+    ``diagnostics`` says how a sample was made where that is not exact, and is None otherwise.
+    """
+
+    def __init__(self, domain: Domain, columns: Sequence[np.ndarray], diagnostics: Any = None) -> None:
+        self.domain = domain
+        self._columns = tuple(columns)
+        self.diagnostics = diagnostics
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.domain.attributes
+
+    @property
+    def codes(self) -> np.ndarray:
+        """The records as an array of codes, one row a record."""
+        return np.stack(self._columns, axis=1) if self._columns else np.zeros((0, 0), np.int64)
+
+    def __len__(self) -> int:
+        return len(self._columns[0]) if self._columns else 0
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return np.asarray(self.domain.labels(name))[self._columns[self.domain.position(name)]]
+
+    def to_arrow(self) -> "pyarrow.Table":
+        """As an Arrow table; text is dictionary-encoded."""
+        import pyarrow as pa
+
+        arrays = {}
+        for name, codes in zip(self.columns, self._columns, strict=True):
+            labels = self.domain.labels(name)
+            if isinstance(labels[0], str):
+                arrays[name] = pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array(labels))
+            else:
+                arrays[name] = pa.array(self[name])
+        return pa.table(arrays)
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """As a pandas frame; text becomes categories."""
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> "polars.DataFrame":
+        """As a polars frame."""
+        import polars
+
+        return polars.from_arrow(self.to_arrow())  # type: ignore[return-value]
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """The Arrow stream protocol: pandas, polars, DuckDB and others read a Frame directly."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def save(self, path: str | Path, *, for_programs: bool = False) -> None:
+        """Write a CSV or Parquet file, by its ending.
+
+        People open CSV files in spreadsheets, so an apostrophe stands before names and labels that these would run as
+        formulas, and a warning says so where there are any. ``for_programs=True`` writes every text as it is. Parquet
+        holds them so anyway.
+
+        Args:
+            path: The file, which is replaced if it is there.
+            for_programs: Whether programs alone read the file.
+
+        Raises:
+            FileError: If the ending is another one, or the file cannot be written.
+
+        >>> frame = Frame(Domain({"change": ["-5-0", "0-5"]}), [np.array([0, 1])])
+        >>> frame.save("changes.csv", for_programs=True)
+        >>> Path("changes.csv").read_text().split()
+        ['"change"', '"-5-0"', '"0-5"']
+        """
+        import io
+
+        from quietfield.files import write_atomically
+
+        buffer = io.BytesIO()
+        match Path(path).suffix.lower():
+            case ".csv":
+                import pyarrow.csv
+
+                pyarrow.csv.write_csv(self._plain(for_programs), buffer)
+            case ".parquet":
+                import pyarrow.parquet
+
+                pyarrow.parquet.write_table(self.to_arrow(), buffer)
+            case ending:
+                raise FileError(
+                    f"records are written as .csv or .parquet, not as {ending or 'a file without ending'!r}."
+                )
+        write_atomically(path, buffer.getvalue())
+
+    def _plain(self, for_programs: bool) -> "pyarrow.Table":
+        """As a table without dictionaries, for CSV; for people, without formulas."""
+        import warnings
+
+        import pyarrow as pa
+
+        labels = {name: self.domain.labels(name) for name in self.columns}
+        if not for_programs and has_formulas(text for name in labels for text in (name, *labels[name])):
+            warnings.warn(APOSTROPHE, stacklevel=3)
+            labels = {defuse_formulas(name): tuple(map(defuse_formulas, own)) for name, own in labels.items()}
+        columns = zip(labels.items(), self._columns, strict=True)
+        return pa.table({name: pa.array(own).take(pa.array(codes)) for (name, own), codes in columns})
+
+    def _rows(self, most: int = 8) -> list[list[str]]:
+        shown = [np.asarray(self.domain.labels(n))[c[:most]] for n, c in zip(self.columns, self._columns, strict=True)]
+        return [[str(value) for value in row] for row in zip(*shown, strict=True)]
+
+    def __repr__(self) -> str:
+        rows = [list(self.columns), *self._rows()]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(self.columns))]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        more = len(self) - (len(rows) - 1)
+        return "\n".join(lines) + (f"\n... {more:,} more" if more > 0 else "") + f"\n{many(len(self), 'record')}"
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
+        body = "".join("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in row) + "</tr>" for row in self._rows())
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{many(len(self), 'record')}</p>"
+
+
+def codes_of(domain: Domain, records: Any) -> np.ndarray:
+    """Records as an array of codes, one column an attribute, in the domain's order.
+
+    An array holds codes already; anything with named columns (a Frame, a mapping, pandas, polars, Arrow) holds labels.
+    Values are never named in an error: they may be someone's.
+    """
+    if isinstance(records, Frame) and records.domain.attributes == domain.attributes and records.domain == domain:
+        return records.codes
+    if isinstance(records, np.ndarray | list | tuple):
+        return _checked(domain, np.asarray(records))
+    columns = _columns(records)
+    absent = [name for name in domain if name not in columns]
+    if absent:
+        raise Error(f"the records have no column {names(absent)}; expected a column for each of {names(domain)}.")
+    return (
+        np.stack([_encode(domain, name, columns[name]) for name in domain], axis=1) if len(domain) else np.zeros((0, 0))
+    )
+
+
+def _checked(domain: Domain, codes: np.ndarray) -> np.ndarray:
+    if codes.ndim == 1 and codes.dtype.kind in "iu" and len(codes) == len(domain):
+        codes = codes[None, :]
+    if codes.ndim != 2 or codes.shape[1] != len(domain):
+        raise Error(
+            f"records as an array have shape (records, {len(domain)}), one column an attribute, not {codes.shape}."
+        )
+    if codes.dtype.kind not in "iu":
+        raise Error("records as an array hold integer codes; for labels pass a frame, or a mapping of columns.")
+    if codes.size and ((codes < 0).any() or (codes >= np.array(domain.shape)).any()):
+        raise Error("the records hold a code outside its attribute's values 0 .. size-1.")
+    return codes
+
+
+def _columns(records: Any) -> Mapping[str, Any]:
+    """The columns of a frame of any kind, as Arrow arrays."""
+    import pyarrow as pa
+
+    if isinstance(records, Frame):
+        records = records.to_arrow()
+    if isinstance(records, Mapping):
+        return {name: pa.array(np.asarray(column).tolist()) for name, column in records.items()}
+    import narwhals as nw
+
+    try:
+        frame = nw.from_native(records, eager_only=True)
+    except TypeError:
+        frame = None
+    if frame is None:
+        raise Error(f"records are an integer array, a mapping of columns or a frame, not {a_type(records)}.")
+    return {name: frame[name].to_arrow() for name in frame.columns}
+
+
+def _encode(domain: Domain, name: str, column: Any) -> np.ndarray:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    labels = domain.labels(name)
+    text = isinstance(labels[0], str)
+    found: Any = None
+    try:
+        found = pc.fill_null(pc.index_in(column.cast(pa.string() if text else pa.int64()), pa.array(labels)), -1)
+    except pa.ArrowException:  # its message quotes values
+        pass
+    if found is None:
+        raise Error(f"column {name!r} cannot be read as {'text' if text else 'whole numbers'}, which its labels are.")
+    codes = found.to_numpy() if not hasattr(found, "combine_chunks") else found.combine_chunks().to_numpy()
+    if (codes < 0).any():
+        raise Error(f"column {name!r} holds a value that is not among its labels ({names(labels)}), or a null.")
+    return codes

@@ -1,0 +1,271 @@
+"""Error bars: how far a model's answers may be from the truth, given its structure.
+
+:class:`~quietfield.models.uncertainty.Uncertainty` is what a model keeps for them, ``learning/covariance.py`` weighs
+the errors. Here a question becomes a gradient, and an error an interval:
+
+* the spread is that of noise, sample and prior together (normal, to first order);
+* the prior's pull as the fit shows it is a bias of known direction: it is added on the side that it hides, and half of
+  it again, since the fit shows only part of it (noise lifts the many small cells of a table at the large ones' cost);
+* answers near an end of their range (shares near 0) have a skewed error: away from that end, steps are even on the
+  plain scale where data decide and on that of the logarithm where the prior does, which is normal there; in between,
+  on a Box-Cox scale of power (1 - f)^3, with f the prior's part of the variance.
+
+The last two were chosen among some twenty variants on simulated chains; ``benchmarks/coverage.py`` measures them.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+from quietfield.domain import Clique, Domain, Label
+from quietfield.errors import Error, names
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from quietfield.models.model import Model
+
+OF = ("source", "records")
+MOST_CELLS = 20_000  # of one question
+MOST_NUMBERS = 4_000_000  # of the directions that are followed together
+
+
+def interval(
+    model: "Model",
+    query: "str | Iterable[str] | Mapping[Any, Any]",
+    level: float = 0.9,
+    given: Mapping[str, Label | Sequence[Label]] | None = None,
+    of: str = "source",
+) -> "tuple[Any, Any]":
+    """(low, high) of a question; see :meth:`quietfield.models.model.Model.interval`."""
+    _check(model, level, of)
+    return _ask(model, [_question(model, query, given or {})], level, given or {}, of)[0]
+
+
+def intervals(model: "Model", queries: Iterable[Any], level: float = 0.9) -> "list[tuple[Any, Any]]":
+    """(low, high) of many questions. What cliques of the model hold is worked out together, many times faster."""
+    _check(model, level, "source")
+    questions = [_question(model, query, {}) for query in queries]
+    cells = sum(model.domain.cells(clique) for clique in model.cliques)
+    found: dict[int, tuple[Any, Any]] = {}
+    together: list[int] = []
+    for i, question in enumerate(questions):
+        if not all(any(set(wanted) <= set(clique) for clique in model.cliques) for wanted in question.weights):
+            found[i] = _ask(model, [question], level, {}, "source")[0]  # it needs an inference of its own
+            continue
+        if together and (sum(questions[j].rows for j in together) + question.rows) * cells > MOST_NUMBERS:
+            found |= zip(together, _ask(model, [questions[j] for j in together], level, {}, "source"), strict=True)
+            together = []
+        together.append(i)
+    if together:
+        found |= zip(together, _ask(model, [questions[j] for j in together], level, {}, "source"), strict=True)
+    return [found[i] for i in range(len(questions))]
+
+
+@dataclass(frozen=True)
+class _Question:
+    """Weights of the cells of some tables, one row a number that is asked for; the shape of a table of answers."""
+
+    weights: "dict[Clique, np.ndarray]"
+    shape: tuple[int, ...] | None
+
+    @property
+    def rows(self) -> int:
+        return len(next(iter(self.weights.values())))
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Cells of a table are shares; weighed, an answer lies between the sums of the least and largest weights."""
+        if self.shape is not None:
+            return 0.0, 1.0
+        return sum(float(w.min()) for w in self.weights.values()), sum(float(w.max()) for w in self.weights.values())
+
+
+def _check(model: "Model", level: float, of: str) -> None:
+    if not isinstance(level, int | float) or not 0 < level < 1:
+        raise Error(f"the level of an interval lies between 0 and 1, for instance 0.9; it is not {level!r}.")
+    if of not in OF:
+        raise Error(f"an interval is of the 'source' of the records or of the 'records' themselves, not of {of!r}.")
+    if model.uncertainty is None:
+        raise Error(
+            "this model has no record of its errors, so it gives no intervals: only models learned by method 'map' "
+            "(the default of qf.fit) do. Learn it again from the release with qf.fit(release)."
+        )
+
+
+def _question(model: "Model", query: Any, given: Mapping[str, Any]) -> _Question:
+    question = _Question(*_weights(model.domain, query))
+    known = {name for clique in model.cliques for name in clique}
+    unknown = [name for name in dict.fromkeys([*(n for c in question.weights for n in c), *given]) if name not in known]
+    if unknown:
+        raise Error(f"no table of the release holds {names(unknown)}: nothing is known there, so there is no interval.")
+    return question
+
+
+def _ask(
+    model: "Model", questions: Sequence[_Question], level: float, given: Mapping[str, Any], of: str
+) -> "list[tuple[Any, Any]]":
+    import numpy as np
+    from scipy.special import ndtri
+
+    answer = _answer(model, [question.weights for question in questions], given)
+    errors = model._covariance.errors(answer.gradients)
+    variance = errors.noise + errors.sampling + errors.prior + errors.total
+    if of == "records":
+        variance = variance + answer.sample_variance - 2 * errors.shared
+    step = ndtri(0.5 + level / 2) * np.sqrt(np.maximum(variance, 0))
+    prior = errors.prior / np.maximum(errors.noise + errors.sampling + errors.prior, 1e-300)
+    found: list[tuple[Any, Any]] = []
+    start = 0
+    for question in questions:
+        rows, shape = slice(start, start + question.rows), question.shape
+        power = (1 - prior[rows]) ** 3
+        low, high = _ends(answer.values[rows], step[rows], errors.pull[rows], power, *question.range)
+        found.append((float(low[0]), float(high[0])) if shape is None else (low.reshape(shape), high.reshape(shape)))
+        start += question.rows
+    return found
+
+
+def _weights(domain: Domain, query: Any) -> "tuple[dict[Clique, np.ndarray], tuple[int, ...] | None]":
+    """Weights of the cells of some tables: one row a number that is asked for; the shape of a table of answers."""
+    import numpy as np
+
+    if not isinstance(query, Mapping):
+        wanted = domain.clique(query)
+        cells = domain.cells(wanted)
+        if cells > MOST_CELLS:
+            raise Error(f"{names(wanted)} have {cells:,} combinations; ask for intervals of at most {MOST_CELLS:,}.")
+        return {wanted: np.eye(cells)}, domain.table_shape(wanted)
+    if not query:
+        raise Error("a weighted question maps attributes to weights, for instance {'age': [0, 0, 1]}; it is empty.")
+    weights: dict[Clique, np.ndarray] = {}
+    for attributes, given in query.items():
+        wanted = domain.clique(attributes)
+        try:
+            table = np.array(given, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise Error(f"the weights of {names(wanted)} are not an array of numbers.") from None
+        if table.shape != domain.table_shape(wanted):
+            raise Error(
+                f"the weights of {names(wanted)} have shape {table.shape}; expected {domain.table_shape(wanted)}, one "
+                "weight a combination."
+            )
+        if not np.isfinite(table).all():
+            raise Error(f"the weights of {names(wanted)} hold NaN or infinite values; they must be finite.")
+        if wanted in weights:
+            raise Error(f"{names(wanted)} is weighed twice; add its weights up and give it once.")
+        weights[wanted] = table.reshape(1, -1)
+    return weights, None
+
+
+@dataclass(frozen=True)
+class _Answer:
+    values: "np.ndarray"
+    gradients: "np.ndarray"  # by the parameters of the fit
+    sample_variance: "np.ndarray"  # of the same number among the records
+
+
+def _answer(model: "Model", asked: "Sequence[Mapping[Clique, np.ndarray]]", given: Mapping[str, Any]) -> _Answer:
+    """Answers and gradients of weighted questions, one after the other.
+
+    The derivative of E[f] by a log-potential is Cov(f, its cell): one pass of inference in the direction f, in the
+    model with the evidence and with a (zero) potential wherever f needs one.
+    """
+    import numpy as np
+
+    from quietfield import inference
+    from quietfield.inference.layout import IMPOSSIBLE
+    from quietfield.inference.tangents import spread
+
+    weights = list(dict.fromkeys(wanted for question in asked for wanted in question))
+    known = _evidence(model.domain, weights, given)
+    if known:
+        model._need_exact("an interval of a conditional distribution")
+    homes = {wanted: _home(model, wanted) for wanted in weights}
+    added = [wanted for wanted, home in homes.items() if home == wanted and wanted not in model.cliques]
+    if added:
+        model._need_exact(f"an interval of the joint distribution of {names(added[0])} (no clique holds them together)")
+    cliques = (*model.cliques, *added)
+    engine = inference.engine(model.domain, cliques, model.method, **model.options)
+    if model.method == "exact":
+        engine.plan.check_memory()
+    theta = {c: model.potentials[c] if c in model.cliques else np.zeros(model.domain.table_shape(c)) for c in cliques}
+    for name, possible in known.items():  # in a table that is there: one more would have to be compiled
+        home = _home(model, (name,))
+        theta[home] = np.where(_at_home(model.domain, possible[None], (name,), home)[0], theta[home], IMPOSSIBLE)
+    rows = [len(next(iter(question.values()))) for question in asked]
+    blank = {c: np.zeros((sum(rows), *model.domain.table_shape(c))) for c in cliques}
+    for end, many, question in zip(accumulate(rows), rows, asked, strict=True):
+        for wanted, weight in question.items():
+            blank[homes[wanted]][end - many : end] += _at_home(model.domain, weight, wanted, homes[wanted])
+    directions = engine.layout.pack(blank, batch=True)
+    mu, log_z, moved = spread(engine, engine.layout.pack(theta), directions)
+    if not np.isfinite(mu).all() or not np.isfinite(moved).all():
+        raise Error(f"the given values {dict(given)!r} have probability 0 in this model.")
+    covariance = model._covariance
+    back = covariance.shape.engine.layout
+    tables = engine.layout.unpack(moved)
+    gradients = covariance.to_parameters(back.pack({c: tables[c] for c in back.cliques}, batch=True))
+    chance = 1.0
+    if known:
+        model.log_partition()
+        chance = float(np.exp(log_z - model.log_partition()))
+    variance = np.einsum("ij,ij->i", directions, moved) / (covariance.total * chance)
+    return _Answer(directions @ mu, gradients, variance)
+
+
+def _evidence(domain: Domain, weights: Iterable[Clique], given: Any) -> "dict[str, np.ndarray]":
+    import numpy as np
+
+    if not isinstance(given, Mapping):
+        raise Error(f'given maps attributes to labels, for instance {{"sex": "f"}}; it is not {given!r}.')
+    known = {}
+    for name, value in given.items():
+        if any(name in wanted for wanted in weights):
+            raise Error(f"{name!r} is both asked for and given; name each attribute once.")
+        possible = np.zeros(domain.shape[domain.position(name)], dtype=bool)
+        possible[domain.codes(name, value)] = True
+        known[name] = possible
+    return known
+
+
+def _home(model: "Model", wanted: Clique) -> Clique:
+    """The smallest clique that holds some attributes, or they themselves."""
+    holders = [clique for clique in model.cliques if set(wanted) <= set(clique)]
+    return min(holders, key=model.domain.cells) if holders else wanted
+
+
+def _at_home(domain: Domain, weights: "np.ndarray", wanted: Clique, home: Clique) -> "np.ndarray":
+    """Weights of the cells of a table as weights of the cells of a larger one, axes in that one's order."""
+    import numpy as np
+
+    table = weights.reshape(-1, *domain.table_shape(wanted))
+    order = [name for name in home if name in wanted]
+    table = table.transpose(0, *(1 + wanted.index(name) for name in order))
+    sizes = [domain.shape[domain.position(name)] if name in wanted else 1 for name in home]
+    return np.broadcast_to(table.reshape(-1, *sizes), (len(table), *domain.table_shape(home)))
+
+
+def _ends(
+    values: "np.ndarray", step: "np.ndarray", pull: "np.ndarray", power: "np.ndarray", least: float, most: float
+) -> "tuple[np.ndarray, np.ndarray]":
+    import numpy as np
+
+    if not least < most:
+        return values, values
+    width = most - least
+    share = np.clip((values - least) / width, 0, 1)
+    power = np.maximum(power, 1e-3)
+
+    def away(share: "np.ndarray", pull: "np.ndarray") -> "np.ndarray":
+        """A step away from 0: even on the Box-Cox scale in the lower half of the range, plain in the upper."""
+        hidden = np.maximum(pull, 0) / width
+        length = step / width + hidden
+        near = (share > 0) & (share < 0.5)
+        safe = np.where(near, share, 1.0)
+        bent = safe * np.exp(np.minimum(np.log1p(power * length / safe) / power, 700))
+        return np.where(near, bent, share + length) + hidden / 2
+
+    high, low = away(share, pull), 1 - away(1 - share, -pull)
+    return least + width * np.clip(low, 0, 1), least + width * np.clip(high, 0, 1)

@@ -1,0 +1,144 @@
+"""What a model keeps of its fit so that it can give error bars: :class:`Uncertainty`.
+
+Three things make a learned answer wrong: the privacy noise, the sample of people, and the estimation itself, which
+pulls what the tables do not determine towards the prior. ``learning/covariance.py`` weighs them; ``intervals.py`` turns
+a question into an interval.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from quietfield.domain import Clique, Domain
+from quietfield.errors import Error
+from quietfield.learning.observation import estimate_records
+from quietfield.privacy.noise import Gaussian, Noise, noise_from_json
+from quietfield.releases.release import Release
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from quietfield.learning.covariance import Covariance
+    from quietfield.models.model import Model
+
+
+@dataclass(frozen=True)
+class Uncertainty:
+    """What a model remembers of its release so that it can give intervals; nothing in it is private."""
+
+    groups: tuple[tuple[Clique, ...], ...]  # the cliques that each table sums
+    noise: tuple[Noise, ...]  # of each table
+    excluded: tuple[tuple[int, ...] | None, ...]  # per table, the cell that was not counted
+    total: float  # N, public or estimated
+    total_variance: float  # of the estimate's error; 0 where N is public
+    total_weights: tuple[float, ...]  # per table, how much one more in each cell adds to the estimate of N
+    variances: tuple[float, float]  # of the prior as the fit used it: interactions, effects of fewer attributes
+    drawn: tuple[float, float]  # of the parameters themselves, as the release shows them
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {
+            "tables": [
+                {
+                    "cliques": [list(clique) for clique in group],
+                    "noise": noise.to_json(),
+                    "excluded": None if excluded is None else list(excluded),
+                    "total_weight": weight,
+                }
+                for group, noise, excluded, weight in zip(
+                    self.groups, self.noise, self.excluded, self.total_weights, strict=True
+                )
+            ],
+            "total": self.total,
+            "total_variance": self.total_variance,
+            "prior_variances": list(self.variances),
+            "drawn_variances": list(self.drawn),
+        }
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> "Uncertainty":
+        """What :meth:`to_json` wrote down, checked."""
+        tables = content["tables"]
+        excluded = tuple(None if t["excluded"] is None else tuple(int(i) for i in t["excluded"]) for t in tables)
+        first, second = (float(value) for value in content["prior_variances"])
+        third, fourth = (float(value) for value in content["drawn_variances"])
+        found = cls(
+            tuple(tuple(tuple(str(name) for name in clique) for clique in table["cliques"]) for table in tables),
+            tuple(noise_from_json(table["noise"]) for table in tables),
+            excluded,
+            float(content["total"]),
+            float(content["total_variance"]),
+            tuple(float(table["total_weight"]) for table in tables),
+            (first, second),
+            (third, fourth),
+        )
+        least = min(found.total, first, second, third, fourth)
+        if not (least > 0 and found.total_variance >= 0 and found.groups):
+            raise Error("what the intervals need must be positive numbers, and it names at least one table.")
+        return found
+
+    def check(self, domain: Domain, cliques: tuple[Clique, ...]) -> None:
+        """Refuse what belongs to another model: tables of other cliques, cells that a table does not have."""
+        if sorted(clique for group in self.groups for clique in group) != sorted(cliques):
+            raise Error("what the intervals need speaks of other tables than the model has.")
+        for group, cell in zip(self.groups, self.excluded, strict=True):
+            shapes = {domain.table_shape(clique) for clique in group}
+            shape = shapes.pop()
+            if shapes or (cell is not None and (len(cell) != len(shape) or not all(map(_within, cell, shape)))):
+                raise Error("what the intervals need does not fit the shapes of the model's tables.")
+
+
+def _within(index: int, size: int) -> bool:
+    return 0 <= index < size
+
+
+def of_fit(release: Release, total: float, variances: "np.ndarray", drawn: "np.ndarray | None" = None) -> Uncertainty:
+    """What a fit to a release leaves behind: ``total`` and the prior's two variances as the fit used them.
+
+    ``drawn`` are the variances that the release shows, where the fit used others on purpose.
+    """
+    drawn = variances if drawn is None else drawn
+    records = estimate_records(release)
+    order = sorted(range(len(release.parts)), key=lambda i: release.parts[i].values.shape)  # as the learners order them
+    parts = [release.parts[i] for i in order]
+    return Uncertainty(
+        tuple(part.cliques for part in parts),
+        tuple(part.noise for part in parts),
+        tuple(part.excluded for part in parts),
+        float(total),
+        records.variance,
+        tuple(records.weights[i] for i in order),
+        (float(variances[0]), float(variances[1])),
+        (float(drawn[0]), float(drawn[1])),
+    )
+
+
+def covariance_of(model: "Model") -> "Covariance":
+    """The errors of a model's parameters, from what it keeps of its fit."""
+    import numpy as np
+
+    from quietfield.learning.covariance import Covariance
+    from quietfield.learning.problem import noise_scales, shape_of
+
+    kept = model.uncertainty
+    assert kept is not None
+    shape = shape_of(
+        model.domain,
+        model.cliques,
+        kept.groups,
+        tuple(isinstance(noise, Gaussian) for noise in kept.noise),
+        kept.excluded,
+        model.method,
+        tuple(sorted(model.options.items())),
+    )
+    return Covariance(
+        shape,
+        np.concatenate([model.potentials[group[0]].ravel() for group in kept.groups]),
+        noise_scales(shape, kept.noise, kept.total),
+        shape.per_cell(noise.variance for noise in kept.noise),
+        kept.total,
+        kept.total_variance,
+        shape.per_cell(kept.total_weights),
+        np.array(kept.variances),
+        np.array(kept.drawn),
+    )

@@ -1,0 +1,54 @@
+"""From what a report says to HTML: the templates, and the few filters that they use."""
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from quietfield.errors import many
+from quietfield.text import confidence, cut, shown
+
+FOLDER = Path(__file__).parent
+MOST_LETTERS = 48
+
+
+def render(template: str, content: Any) -> str:
+    """A page from its template."""
+    style = Markup((FOLDER / "style.css").read_text(encoding="utf-8"))  # ours, from beside this file
+    return _environment().get_template(template).render(page=content, style=style)
+
+
+def name(text: object, most: int = MOST_LETTERS) -> Markup:
+    """A name or label as HTML: escaped, and isolated so that its direction does not disturb the line.
+
+    One that is very long is cut, with the whole of it as a tooltip. Nothing is cut where ``most`` is 0.
+    """
+    whole = shown(text) or "(empty)"
+    short = cut(whole, most) if most else whole
+    if short == whole:
+        return Markup("<bdi>{}</bdi>").format(whole)
+    return Markup('<bdi title="{}">{}</bdi>').format(whole, short)
+
+
+def percent(share: float) -> str:
+    """A share as a percentage, to a tenth.
+
+    >>> percent(0.1234), percent(0.0002)
+    ('12.3%', '<0.1%')
+    """
+    return "<0.1%" if 0 < share < 0.0005 else f"{max(share, 0.0):.1%}"
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    found = Environment(
+        loader=FileSystemLoader(FOLDER),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters.update(name=name, shown=shown, percent=percent, many=many, confidence=confidence)
+    return found

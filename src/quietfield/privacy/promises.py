@@ -1,0 +1,129 @@
+"""What a promise of privacy means, in sentences: the one place that turns its numbers into words.
+
+Reports, statements on privacy, ledgers and warnings all quote from here, so that none says more than is proved. What
+epsilon bounds depends on the neighbours in force. Between data with and without one unit (``add_remove``), presence is
+one step away and another *value* two: one unit leaves, another comes. Where one unit is exchanged for another
+(``replace``), a value is one step away. Numbers are rounded up: a bound that is shown is a bound.
+"""
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+from quietfield.errors import many
+from quietfield.privacy import accounting
+
+#: Above this epsilon the promise is so weak that a person is told so.
+HUGE_EPSILON = 20
+#: Which data sets are neighbours, for people; "one of them" is the unit, which is named beside it.
+NEIGHBOURS = {
+    "add_remove": "Data with and without one of them: not even their number is known exactly",
+    "replace": "Data in which one of them is exchanged for another: how many there are is public",
+    "paper": "Data with and without one of them, although the exact total is published, which tells them apart",
+}
+NO_PROMISE = (
+    "No promise is made, whatever epsilon is: the exact number of records is published, and to someone who knows all "
+    "other records it tells for certain whether one of them is in the data."
+)
+
+
+def describe_promise(
+    epsilon: Fraction, delta: Fraction | None, rho: Fraction | None, neighbours: str, what: str = "this release"
+) -> str:
+    """Say what anyone can learn about one unit, for the neighbours in force.
+
+    Args:
+        epsilon: The epsilon that is promised.
+        delta: Its delta, or None if the promise is pure.
+        rho: The zCDP parameter behind epsilon and delta, where it is known: it gives sharper bounds for two steps.
+        neighbours: ``add_remove``, ``replace`` or ``paper``.
+        what: What is seen, as the subject of a sentence.
+
+    Returns:
+        Sentences in which "one of them" is the unit: name it beside them.
+
+    >>> describe_promise(Fraction(1), None, None, "add_remove").split(" and ")[1].split(". ")[0]
+    'the odds between any two possible values of one of them by at most a factor of 7.39'
+    """
+    if neighbours == "paper":
+        return NO_PROMISE
+    (one, plus_one), (two, plus_two) = (accounting.group_loss(k, epsilon, delta, rho) for k in (1, 2))
+    public = " How many of them there are is public." if neighbours == "replace" else ""
+    if plus_one is None or plus_two is None:
+        said = f"To someone who knows all other records, seeing {what} changes the odds"
+        if neighbours == "replace":
+            said += (
+                " between any two possible values of one of them, or between one of them and anybody else in their "
+                f"place, by at most {_describe_change(one)}."
+            )
+        else:
+            said += (
+                f" that one of them is in the data by at most {_describe_change(one)}, and the odds between any two "
+                f"possible values of one of them by at most {_describe_change(two)}."
+            )
+    else:
+        said = f"Whatever anyone concludes from {what}, its probability"
+        if neighbours == "replace":
+            said += (
+                f" with one value of one of them is at most {_describe_power(one)} times that with another, or with "
+                f"anybody else in their place, plus {accounting.shown_above(plus_one)}."
+            )
+        else:
+            said += (
+                f" with one of them in the data is at most {_describe_power(one)} times that without them plus "
+                f"{accounting.shown_above(plus_one)}, and the other way round; and with one value of one of them it is "
+                f"at most {_describe_power(two)} times that with another plus {accounting.shown_above(plus_two)}."
+            )
+    return f"{said}{public} What is learned about people in general concerns everyone, in the data or not."
+
+
+def describe_groups(
+    unit: Mapping[str, Any], epsilon: Fraction, delta: Fraction | None, rho: Fraction | None, neighbours: str
+) -> str:
+    """Say what a promise for one unit means for whoever has several of them.
+
+    Args:
+        unit: The unit, as its ``to_json`` writes it.
+        epsilon: The epsilon that is promised for one unit.
+        delta: Its delta, or None if the promise is pure.
+        rho: The zCDP parameter behind epsilon and delta, where it is known.
+        neighbours: ``add_remove``, ``replace`` or ``paper``.
+
+    Returns:
+        What the unit is, and the epsilon of an example where there is one.
+
+    >>> describe_groups({"kind": "rows", "rows": 1}, Fraction(4), None, None, "add_remove")
+    'The unit is 1 row. Whoever has more is protected less: with 21 rows, up to epsilon 84 in place of 4.'
+    """
+
+    column, rows = unit.get("column"), unit.get("rows", 1)
+    if isinstance(column, list) and len(column) > 1:
+        what = f"one combination of {' and '.join(repr(name) for name in column)}"
+        count, who, example = 21, "has several of them", "with 21 of them, "
+    elif column is not None:
+        what, count, who, example = f"one value of {column!r}", 2, "appears under two values", ""
+    else:
+        what, count, who, example = many(rows, "row"), 21, "has more", f"with {21 * rows:,} rows, "
+    if neighbours == "paper":
+        return f"The unit is {what}."
+    loss, at = accounting.group_loss(count, epsilon, delta, rho)
+    where = "" if at is None else f" at delta {accounting.shown_above(at)}"
+    return (
+        f"The unit is {what}. Whoever {who} is protected less: {example}up to epsilon {accounting.shown_above(loss)}"
+        f"{where} in place of {accounting.shown(epsilon)}."
+    )
+
+
+def _describe_change(epsilon: Fraction) -> str:
+    """e^epsilon as a change of odds, rounded up."""
+    if epsilon <= HUGE_EPSILON and (factor := accounting.exp_above(epsilon)) < Fraction("1.095"):
+        return f"{accounting.shown_above(100 * (factor - 1), 2)}%"
+    return f"a factor of {_describe_power(epsilon)}"
+
+
+def _describe_power(epsilon: Fraction) -> str:
+    """e^epsilon as a number, rounded up."""
+    if epsilon > HUGE_EPSILON:
+        return f"e^{accounting.shown_above(epsilon)} (which promises hardly anything)"
+    found = float(accounting.shown_above(accounting.exp_above(epsilon), 3))
+    return f"{found:,.0f}" if found >= 1000 else f"{found:.3g}"

@@ -1,0 +1,329 @@
+"""Several models, or several methods on one release, side by side. Nothing here sees a record.
+
+How well a model explains a release is told by its log-score, the mean log-density of the noisy cells
+
+    log p(y_i | model),    y_i = n_i + noise,    n_i about normal with the mean and variance of observation.py
+
+and by its residuals in units of their standard deviation. Where both look at tables that the model was learned from, a
+method that follows the noise looks better than it is, and residuals below 1 are usual: chance is followed too.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from quietfield.domain import Clique
+from quietfield.drawing.charts import bars_svg
+from quietfield.errors import Error, a_type, names
+from quietfield.models.model import Model
+from quietfield.privacy.calibration import in_words
+from quietfield.releases.checks import check_same, learned_elsewhere
+from quietfield.text import columns, padded, quoted, shown
+
+if TYPE_CHECKING:
+    from quietfield.releases.release import Release
+
+#: What is compared where nothing is said.
+DEFAULT_METHODS = ("map", "naive")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The cell where two models differ most."""
+
+    attributes: Clique
+    labels: tuple[Any, ...]
+    share: float
+    reference: float
+
+    @property
+    def size(self) -> float:
+        return abs(self.share - self.reference)
+
+    def describe(self) -> str:
+        """The cell and both shares, in words."""
+        cell = zip(self.attributes, self.labels, strict=True)
+        where = ", ".join(f"{quoted(name)}={quoted(label)}" for name, label in cell)
+        return f"{where}: {self.share:.2%} against {self.reference:.2%}"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One model: how it was learned, how well it explains the release, how far it is from the first model.
+
+    ``log_score`` is in nats a cell, ``residual`` the root mean square of residuals in standard deviations (below 1
+    is usual), ``missed`` the number of tables that noise does not explain. None without a release.
+    ``kl`` is KL(first || this) in nats, None where inference is approximate.
+    """
+
+    name: str
+    method: str
+    converged: bool | None
+    seconds: float | None
+    log_score: float | None
+    residual: float | None
+    missed: int | None
+    kl: float | None
+    distance: float
+    largest: Difference | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """A plain dictionary for JSON."""
+        found = {key: getattr(self, key) for key in self.__dataclass_fields__ if key != "largest"}
+        found["kl"] = _finite(self.kl)
+        if self.largest is None:
+            return {**found, "largest_difference": None}
+        cell = self.largest
+        where = {"attributes": list(cell.attributes), "labels": list(cell.labels)}
+        return {**found, "largest_difference": {**where, "share": cell.share, "first": cell.reference}}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What :func:`compare` found: ``rows`` (one a model, the first is what the others are compared with), ``models``,
+    and ``kl[a][b]``, KL(a || b) between all of them in nats."""
+
+    rows: tuple[Row, ...]
+    models: Mapping[str, Model] = field(repr=False)
+    kl: Mapping[str, Mapping[str, float | None]] = field(repr=False)
+    notes: tuple[str, ...] = ()
+
+    @property
+    def table(self) -> list[dict[str, Any]]:
+        """One plain dictionary a model."""
+        return [row.to_dict() for row in self.rows]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain data for JSON; what is infinite or cannot be computed is None."""
+        kl = {a: {b: _finite(value) for b, value in others.items()} for a, others in self.kl.items()}
+        return {"models": self.table, "kl": kl, "notes": list(self.notes)}
+
+    def lines(self) -> list[str]:
+        """The comparison in words, for a terminal."""
+        wide = [(max(map(columns, (head, *texts))), head, texts) for head, texts in self._shown()]
+        said = []
+        for cells in zip(*((head, *texts) for _, head, texts in wide), strict=True):
+            first = cells[0] + " " * (wide[0][0] - columns(cells[0]))
+            rest = [padded(cell, width) for cell, (width, _, _) in zip(cells[1:], wide[1:], strict=True)]
+            said.append("  ".join([first, *rest]))
+        said += [
+            shown(f"{row.name} differs most from {self.rows[0].name} at {row.largest.describe()}{self._unheld(row)}")
+            for row in self.rows[1:]
+            if row.largest is not None and row.largest.size > 0
+        ]
+        return said
+
+    def _unheld(self, row: Row) -> str:
+        """Which of the two models, if any, has no clique with the attributes at which they differ most."""
+        assert row.largest is not None
+        without = [
+            f"in no clique of {name}: {names(missing)}"
+            for name in (self.rows[0].name, row.name)
+            if (missing := unheld(self.models[name], row.largest.attributes))
+        ]
+        return f" ({'; '.join(without)})" if without else ""
+
+    def _shown(self) -> list[tuple[str, list[str]]]:
+        """The columns for people: their heads and texts. One without a value says nothing and is left out."""
+        rows = self.rows
+        found: dict[str, list[str | None]] = {
+            "model": [shown(row.name) for row in rows],
+            "log-score": [_number(row.log_score, ".4f") for row in rows],
+            "residuals": [_number(row.residual, ".3f") for row in rows],
+            "missed": [_number(row.missed, "d") for row in rows],
+            "seconds": [_number(row.seconds, ".2f") for row in rows],
+        }
+        if len(rows) > 1:
+            found["KL from first"] = [_number(row.kl, ".4g") for row in rows]
+            found["distance"] = [in_words(row.distance) for row in rows]
+        found["converged"] = [None if row.converged is None else "yes" if row.converged else "no" for row in rows]
+        return [
+            (head, ["-" if text is None else text for text in texts])
+            for head, texts in found.items()
+            if any(text is not None for text in texts)
+        ]
+
+    def svg(self) -> str:
+        """How far each model is from the first, as bars."""
+        first = self.rows[0].name
+        bars = [(row.name, 100 * row.distance) for row in self.rows[1:]]
+        return bars_svg(bars, title=f"Distance from {first}: mean total variation of a table, percentage points")
+
+    def __repr__(self) -> str:
+        return "\n".join(["Comparison", *self.lines(), *(f"note: {note}" for note in self.notes)])
+
+    def _repr_html_(self) -> str:
+        table = self._shown()
+        head = "".join(f"<th>{escape(head)}</th>" for head, _ in table)
+        rows = zip(*(texts for _, texts in table), strict=True)
+        body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+        notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
+        picture = self.svg() if len(self.rows) > 1 else ""
+        return f"<div><table><tr>{head}</tr>{body}</table>{picture}<ul>{notes}</ul></div>"
+
+
+def compare(
+    release: "Release | None" = None,
+    *,
+    methods: str | Sequence[str] | None = None,
+    models: Mapping[str, Model] | None = None,
+    inference: str = "exact",
+    progress: bool = False,
+) -> Comparison:
+    """Compare methods on one release, models with it, or models with each other.
+
+    Models that are given come first, then one is learned from the release by each of ``methods``, one name or several
+    ("map" and "naive" where neither is said). The first of all is what the others are compared with.
+
+    >>> import quietfield as qf
+    >>> domain = qf.Domain({"a": 2, "b": 2})
+    >>> tables = {("a", "b"): [[500, 90], [110, 300]]}
+    >>> release = qf.Release.from_tables(domain, tables, noise=qf.Laplace(2.0), total=1000)
+    >>> found = qf.compare(release, methods=["map", "naive"])
+    >>> [row.name for row in found.rows], found.rows[1].kl < 0.01
+    (['map', 'naive'], True)
+    """
+    from quietfield.learning import check_methods, fit
+
+    methods = [methods] if isinstance(methods, str) else methods
+    given = dict(models or {})
+    strange = next((name for name, model in given.items() if not isinstance(model, Model)), None)
+    if strange is not None:
+        raise Error(f"models map names to Models; {strange!r} is {a_type(given[strange])}.")
+    if release is None and methods:
+        raise Error("methods learn from a release; give one, or give models alone.")
+    wanted = tuple(methods) if methods is not None else () if given or release is None else DEFAULT_METHODS
+    check_methods(wanted, inference)
+    double = [name for name in wanted if name in given or wanted.count(name) > 1]
+    if double:
+        raise Error(f"{names(dict.fromkeys(double))} would stand for two models; give each a name of its own.")
+    if not given and release is None:
+        raise Error("there is nothing to compare; give a release, or models by name.")
+    if release is None and len(given) == 1:
+        raise Error(
+            f"{next(iter(given))!r} is one model alone, with nothing to compare it with; give a second model, or the "
+            "release that it was learned from."
+        )
+    if release is not None:
+        for method in wanted:
+            given[method] = fit(release, method, inference=inference, progress=progress)
+    first = next(iter(given.values()))
+    for name, model in given.items():
+        check_same(first.domain, model.domain, f"the model {name!r} and the first one")
+    if release is not None:
+        check_same(release.domain, first.domain, "the release and the models")
+    cliques = tuple(dict.fromkeys(_tables_of(release, given)))
+    rows = tuple(_row(name, model, first, cliques, release) for name, model in given.items())
+    kl = {a: {b: _kl(one, other) for b, other in given.items()} for a, one in given.items()}
+    return Comparison(rows, given, kl, tuple(_notes(release, given, cliques)))
+
+
+def _notes(release: "Release | None", models: Mapping[str, Model], cliques: Sequence[Clique]) -> list[str]:
+    """What must be known to read the figures."""
+    notes = []
+    if release is not None:
+        strangers = [name for name, model in models.items() if learned_elsewhere(model, release)]
+        if len(strangers) < len(models):
+            notes.append(
+                "log-score and residuals are of the tables of this release: for models learned from them, residuals "
+                "below 1 are usual, since a model follows the chance in who was counted"
+            )
+        if strangers:
+            was, its, it_has = ("was", "its", "it has") if len(strangers) == 1 else ("were", "their", "they have")
+            notes.append(
+                f"{names(strangers)} {was} learned from another release: here {its} log-score and residuals are of "
+                f"tables that {it_has} not seen, and are not comparable with those of models that have"
+            )
+    tables = tuple(dict.fromkeys(name for clique in cliques for name in clique))
+    notes += [
+        f"no clique of {name!r} holds {names(missing)}: all values are taken as equally likely there, and its "
+        "distances and differences tell of that too"
+        for name, model in models.items()
+        if (missing := unheld(model, tables))
+    ]
+    return notes
+
+
+def unheld(model: Model, attributes: Sequence[str]) -> list[str]:
+    """Of some attributes, those that no clique of a model holds: nothing was learned of them."""
+    held = {name for clique in model.cliques for name in clique}
+    return [name for name in attributes if name not in held and model.domain.size(name) > 1]
+
+
+def _tables_of(release: "Release | None", models: Mapping[str, Model]) -> list[Clique]:
+    """The tables that differences are looked for in: those of the release, or of every model."""
+    if release is not None:
+        return list(release.structure.cliques)
+    found: dict[frozenset[str], Clique] = {}
+    for model in models.values():
+        for clique in model.cliques:
+            found.setdefault(frozenset(clique), clique)
+    return list(found.values())
+
+
+def _row(name: str, model: Model, first: Model, cliques: Sequence[Clique], release: "Release | None") -> Row:
+    import numpy as np
+
+    largest, distances = None, []
+    for clique in cliques:
+        share, reference = model.marginal(clique), first.marginal(clique)
+        gap = np.abs(share - reference)
+        distances.append(0.5 * float(gap.sum()))
+        cell = tuple(int(i) for i in np.unravel_index(gap.argmax(), gap.shape))
+        if largest is None or gap[cell] > largest.size:
+            labels = tuple(model.domain.labels(a)[i] for a, i in zip(clique, cell, strict=True))
+            largest = Difference(clique, labels, float(share[cell]), float(reference[cell]))
+    report = model.report
+    score = (None, None, None) if release is None else explained(release, model)
+    return Row(
+        name=name,
+        method=model.method if report is None else report.method,
+        converged=None if report is None else report.converged,
+        seconds=None if report is None else report.seconds,
+        log_score=score[0],
+        residual=score[1],
+        missed=score[2],
+        kl=_kl(first, model),
+        distance=float(np.mean(distances)) if distances else 0.0,
+        largest=None if model is first else largest,
+    )
+
+
+def explained(release: "Release", model: Model) -> tuple[float, float, int]:
+    """How well a model explains a release: log-score a cell, root mean square residual, tables beyond their noise."""
+    import jax
+    import numpy as np
+
+    from quietfield.learning.likelihood import log_normal, log_normal_laplace
+    from quietfield.learning.observation import residuals, table_moments
+    from quietfield.privacy.noise import Gaussian
+
+    fits = residuals(release, table_moments(release, model))
+    logs, squares = [], []
+    with jax.enable_x64(True):
+        for part, fit in zip(release.parts, fits, strict=True):
+            counted = np.isfinite(fit.z)
+            # A floor far below the noise: the density is not defined without any sampling error.
+            v = fit.sampling[counted] + 1e-4 * part.noise.variance
+            density = log_normal if isinstance(part.noise, Gaussian) else log_normal_laplace
+            b = np.asarray(part.noise.scale)
+            logs.append(np.asarray(density((fit.noisy - fit.expected)[counted], v, b)))  # type: ignore[arg-type]
+            squares.append(fit.z[counted] ** 2)
+    missed = sum(fit.exceeds_noise for fit in fits)
+    return float(np.concatenate(logs).mean()), float(np.sqrt(np.concatenate(squares).mean())), missed
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and isfinite(value) else None
+
+
+def _kl(one: Model, other: Model) -> float | None:
+    if one is other:
+        return 0.0
+    return one.kl(other) if one.method == other.method == "exact" else None
+
+
+def _number(value: float | None, form: str) -> str | None:
+    return None if value is None else format(value, form)
