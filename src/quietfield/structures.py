@@ -218,11 +218,22 @@ def _connected(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> bool:
 
 
 def _treewidth(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> int:
-    from quietfield.inference.plan import elimination_order, schedule
+    """The width of the order that greedy min-fill finds: an upper bound of the graph's treewidth."""
+    neighbours: dict[int, set[int]] = {i: set() for i in range(len(nodes))}
+    position = {name: i for i, name in enumerate(nodes)}
+    for a, b in edges:
+        neighbours[position[a]].add(position[b])
+        neighbours[position[b]].add(position[a])
 
-    place = {name: i for i, name in enumerate(nodes)}
-    pairs = [(place[a], place[b]) for a, b in edges]
-    order = elimination_order([2] * len(nodes), pairs, restarts=0)
-    rank = {v: i for i, v in enumerate(order)}
-    steps = schedule([tuple(sorted(pair, key=rank.__getitem__)) for pair in pairs], order)
-    return max((len(step.bag) for step in steps), default=1) - 1
+    def fill(v: int) -> int:
+        return sum(b not in neighbours[a] for a, b in combinations(neighbours[v], 2))
+
+    width = 0
+    while neighbours:
+        v = min(neighbours, key=lambda v: (fill(v), len(neighbours[v]), v))
+        around = neighbours.pop(v)
+        width = max(width, len(around))
+        for a in around:
+            neighbours[a] |= around - {a}
+            neighbours[a].discard(v)
+    return width
