@@ -16,8 +16,8 @@ INTRODUCTION = """# The paper's figures and claims, again
 
 {command} wrote this page from the files of trials in `{folder}/`; nothing in it is typed in.
 `python -m experiments FIGURE` makes the trials ([how](../how-to/reproduce.md)). Error bars are two standard errors,
-from the spread between populations. The *full plan* has the paper's 25 nested trials (5 populations, 5 noisy releases of
-each) in every cell; where fewer were run, the page says how many, and its figures are for orientation.
+from the spread between populations. The *full plan* has the paper's 25 nested trials (5 populations, 5 noisy releases
+of each) in every cell; where fewer were run, the page says how many, and its figures are for orientation.
 """
 
 

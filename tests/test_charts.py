@@ -1,13 +1,12 @@
 """Curves as pictures and as text: every point is inside, and 0 has a place although it has no logarithm."""
 
 import re
-from itertools import pairwise
 from xml.etree import ElementTree
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quietfield.drawing.charts import Series, crossing, curves_svg, curves_text, falling
+from quietfield.drawing.charts import Series, crossing, curves_svg, curves_text
 
 values = st.sampled_from([0.0, 1e-300, 1e-9, 0.02, 1.0, 3.5, 1e12])
 
@@ -25,15 +24,6 @@ def test_curves_stay_inside_whatever_their_values(y):
         assert all(first >= other - 0.1 for b, other in zip(y, heights, strict=True) if a <= b)
     text = curves_text(series, x="epsilon", y="error")
     assert 1 <= len(re.findall("o", "".join(line.partition("│")[2] for line in text.splitlines()))) <= len(y)
-
-
-@given(st.lists(st.floats(-50, 50), min_size=1, max_size=12))
-def test_the_nearest_falling_sequence_falls_and_keeps_the_mean(found):
-    smooth = falling(found)
-    assert all(a >= b - 1e-9 for a, b in pairwise(smooth))
-    assert abs(sum(smooth) - sum(found)) < 1e-6
-    if all(a >= b for a, b in pairwise(found)):
-        assert smooth == found
 
 
 def test_a_curve_that_reaches_zero_crosses_every_level():

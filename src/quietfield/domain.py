@@ -14,8 +14,9 @@ from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quietfield.errors import Error, FileError, a_type, names
+from quietfield.errors import Error, FileError, a_type, many, names
 from quietfield.files import MOST_IMPOSSIBLE, MOST_VALUES
+from quietfield.text import facts_html
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,6 +28,7 @@ Zero = tuple[tuple[str, tuple[int, ...]], ...]
 
 FORMAT = "quietfield-domain"
 MOST_AXES = 64  # of an array, by numpy
+MOST_FACTS = 30  # lines of a table in a notebook
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -283,9 +285,12 @@ class Domain:
             )
 
     def _repr_html_(self) -> str:
-        from quietfield.drawing.graph import domain_html
-
-        return domain_html(self)
+        facts = [(name, _listing(self.labels(name))) for name in self.attributes[:MOST_FACTS]]
+        if len(self) > MOST_FACTS:
+            facts.append(("…", many(len(self) - MOST_FACTS, "more attribute")))
+        never = [", ".join(f"{name}: {_listing(labels)}" for name, labels in rule.items()) for rule in self.rules()]
+        facts += [("impossible", text) for text in never[:MOST_FACTS]]
+        return facts_html(f"Domain of {many(len(self), 'attribute')}", facts)
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{a!r}: {n}" for a, n in list(zip(self.attributes, self.shape, strict=True))[:12])
@@ -332,6 +337,11 @@ def _check_values(name: str, size: int, room: int) -> None:
             f"attribute {name!r} brings the values of all attributes to more than {MOST_VALUES:,}, which is the most "
             "that a domain may have; group them."
         )
+
+
+def _listing(labels: Sequence[object], most: int = 12) -> str:
+    more = f", … {len(labels)} in all" if len(labels) > most else ""
+    return ", ".join(str(label) for label in labels[:most]) + more
 
 
 def _check_text(text: str, what: str) -> None:

@@ -221,9 +221,9 @@ def _treewidth(nodes: Sequence[str], edges: Sequence[tuple[str, str]]) -> int:
     """The width of the order that greedy min-fill finds: an upper bound of the graph's treewidth."""
     neighbours: dict[int, set[int]] = {i: set() for i in range(len(nodes))}
     position = {name: i for i, name in enumerate(nodes)}
-    for a, b in edges:
-        neighbours[position[a]].add(position[b])
-        neighbours[position[b]].add(position[a])
+    for one, other in edges:
+        neighbours[position[one]].add(position[other])
+        neighbours[position[other]].add(position[one])
 
     def fill(v: int) -> int:
         return sum(b not in neighbours[a] for a, b in combinations(neighbours[v], 2))

@@ -2,10 +2,10 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
+from html import escape
 from typing import Any
 
-JOINER = "\u200d"
 # Characters that could reorder or hide what stands beside them. Joiners stay: Persian and emoji need them.
 REORDERING = {chr(c) for c in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x200E, 0x200F, 0x061C, 0xFEFF)}
 REORDERING |= {chr(c) for c in (0x200B, *range(0x2060, 0x2065))}  # no room at all, between letters that need none
@@ -94,26 +94,30 @@ def confidence(level: float) -> str:
 
 
 def columns(text: str) -> int:
-    """How many columns of a terminal a text takes: letters of East Asian scripts and emoji take two, marks none.
+    """The number of terminal columns that a text takes: East Asian letters and emoji take two, marks none.
 
     >>> columns("age"), columns("年齢"), columns("e\\u0301")
     (3, 4, 1)
     """
-    return sum(map(_columns, text))
+    from wcwidth import width
+
+    return width(text)
 
 
 def cut(text: str, most: float, measure: Callable[[str], float] = columns) -> str:
-    """A text of at most so many columns (or what else is measured), with an ellipsis for what is left out.
+    """Shorten a text to a number of columns (or of whatever ``measure`` measures), with an ellipsis at its end.
 
     Marks stay with their letters.
 
     >>> cut("attributes", 6), cut("年齢層です", 6)
     ('attri…', '年齢…')
     """
+    from wcwidth import iter_graphemes
+
     if measure(text) <= most:
         return text
     kept, room = "", most - measure("…")
-    for letter in letters(text):
+    for letter in iter_graphemes(text):
         room -= measure(letter)
         if room < 0:
             break
@@ -126,30 +130,22 @@ def padded(text: str, width: int) -> str:
     return " " * max(width - columns(text), 0) + text
 
 
-def letters(text: str) -> Iterator[str]:
-    """What a reader takes for one letter: a character with its marks, a family of joined emoji, a flag."""
-    found = ""
-    for c in text:
-        flag = len(found) == 1 and _regional(found) and _regional(c)
-        if found and (flag or found.endswith(JOINER) or _mark(c) or 0x1F3FB <= ord(c) <= 0x1F3FF):
-            found += c
-            continue
-        if found:
-            yield found
-        found = c
-    if found:
-        yield found
+# Inline, because a notebook keeps no style sheet; colours that read on light and dark backgrounds alike.
+BOX = "font-family:system-ui,sans-serif;font-size:13px;line-height:1.45"
+CELL = "text-align:left;vertical-align:top;padding:2px 14px 2px 0;border:0;background:none"
 
 
-def _mark(c: str) -> bool:
-    return _columns(c) == 0 or unicodedata.category(c) == "Mc"  # vowel signs of Indic scripts take room of their own
-
-
-def _columns(c: str) -> int:
-    if unicodedata.category(c) in ("Mn", "Me", "Cf"):
-        return 0
-    return 2 if unicodedata.east_asian_width(c) in "WF" else 1
-
-
-def _regional(c: str) -> bool:
-    return 0x1F1E6 <= ord(c) <= 0x1F1FF
+def facts_html(caption: str, facts: Iterable[tuple[str, str]], picture: str = "") -> str:
+    """Facts as an HTML table, beside a picture if there is one: what a notebook shows for an object."""
+    rows = "".join(
+        f"<tr style='background:none'><th scope='row' style='{CELL};font-weight:600'>{escape(shown(name))}</th>"
+        f"<td style='{CELL};overflow-wrap:anywhere'><bdi>{escape(shown(text))}</bdi></td></tr>"
+        for name, text in facts
+    )
+    table = (
+        f"<table style='border-collapse:collapse;{BOX}'><caption style='text-align:left;font-weight:600;"
+        f"padding-bottom:4px;caption-side:top'>{escape(caption)}</caption><tbody>{rows}</tbody></table>"
+    )
+    if not picture:
+        return table
+    return f"<div style='display:flex;flex-wrap:wrap;gap:24px;align-items:center'>{picture}{table}</div>"

@@ -4,8 +4,8 @@ The mean log-likelihood of records needs no more than their tables:  sum over cl
 
 The private score is a sum over records of their log-probability, clipped to a public interval [low, high] and set on
 a grid of :data:`~quietfield.privacy.units.GRID` steps; one row adds at most GRID steps to it, and one to the number of
-rows, which is released beside it; k rows of one person add k times as much. Both get exact noise through the same mechanism
-as tables do.
+rows, which is released beside it; k rows of one person add k times as much. Both get exact noise through the same
+mechanism as tables do.
 """
 
 from collections.abc import Callable

@@ -174,7 +174,9 @@ def crossing(x: Sequence[float], y: Sequence[float], level: float) -> float:
     >>> round(crossing([0.1, 1, 10], [0.3, 0.03, 0.003], 0.03), 6)
     1.0
     """
-    smooth = falling([log(max(value, 1e-300)) for value in y])
+    from scipy.optimize import isotonic_regression
+
+    smooth = isotonic_regression([log(max(value, 1e-300)) for value in y], increasing=False).x
     target = log(level)
     if smooth[0] <= target:
         return x[0]
@@ -183,18 +185,6 @@ def crossing(x: Sequence[float], y: Sequence[float], level: float) -> float:
             share = (high - target) / (high - low)
             return exp(log(a) + share * (log(b) - log(a)))
     return inf
-
-
-def falling(values: Sequence[float]) -> list[float]:
-    """The nearest sequence that never rises, in squared distance (pool adjacent violators)."""
-    blocks: list[tuple[float, int]] = []
-    for value in values:
-        mean, size = value, 1
-        while blocks and blocks[-1][0] < mean:
-            before, many = blocks.pop()
-            mean, size = (before * many + mean * size) / (many + size), many + size
-        blocks.append((mean, size))
-    return [mean for mean, size in blocks for _ in range(size)]
 
 
 def _values(series: Sequence[Series], marked: tuple[float, float] | None) -> tuple[list[float], list[float]]:

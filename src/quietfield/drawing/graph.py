@@ -1,4 +1,4 @@
-"""Small pictures: a structure as an SVG graph, facts as an HTML table, a distribution as bars of text."""
+"""Small pictures: a structure as an SVG graph, a model in a notebook, a distribution as bars of text."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from quietfield.domain import Domain
 from quietfield.errors import many
 from quietfield.structures import Structure
-from quietfield.text import columns, cut, padded, shown
+from quietfield.text import columns, cut, facts_html, padded, shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,11 +19,7 @@ RADIUS = 11  # of a node, in the picture's units
 PITCH = 96  # the usual length of an edge
 WIDEST = 720
 LETTER = 6.6  # the usual width of a letter
-MOST_FACTS = 30  # lines of a table in a notebook
 MOST_LAID_OUT = 150  # attributes; more go on a circle
-# Inline, because a notebook keeps no style sheet; colours that read on light and dark backgrounds alike.
-BOX = "font-family:system-ui,sans-serif;font-size:13px;line-height:1.45"
-CELL = "text-align:left;vertical-align:top;padding:2px 14px 2px 0;border:0;background:none"
 
 
 def structure_svg(domain: Domain, structure: Structure) -> str:
@@ -64,32 +60,6 @@ def structure_svg(domain: Domain, structure: Structure) -> str:
     )
 
 
-def facts_html(caption: str, facts: Iterable[tuple[str, str]], picture: str = "") -> str:
-    """Facts as a table, beside a picture if there is one: what a notebook shows for a domain, a release, a model."""
-    rows = "".join(
-        f"<tr style='background:none'><th scope='row' style='{CELL};font-weight:600'>{escape(shown(name))}</th>"
-        f"<td style='{CELL};overflow-wrap:anywhere'><bdi>{escape(shown(text))}</bdi></td></tr>"
-        for name, text in facts
-    )
-    table = (
-        f"<table style='border-collapse:collapse;{BOX}'><caption style='text-align:left;font-weight:600;"
-        f"padding-bottom:4px;caption-side:top'>{escape(caption)}</caption><tbody>{rows}</tbody></table>"
-    )
-    if not picture:
-        return table
-    return f"<div style='display:flex;flex-wrap:wrap;gap:24px;align-items:center'>{picture}{table}</div>"
-
-
-def domain_html(domain: Domain) -> str:
-    """What a notebook shows for a domain: each attribute and its values, and what cannot occur."""
-    facts = [(name, _listed(domain.labels(name))) for name in domain.attributes[:MOST_FACTS]]
-    if len(domain) > MOST_FACTS:
-        facts.append(("…", many(len(domain) - MOST_FACTS, "more attribute")))
-    never = [", ".join(f"{name}: {_listed(labels)}" for name, labels in rule.items()) for rule in domain.rules()]
-    facts += [("impossible", text) for text in never[:MOST_FACTS]]
-    return facts_html(f"Domain of {many(len(domain), 'attribute')}", facts)
-
-
 def model_html(model: "Model") -> str:
     """What a notebook shows for a model: its graph, its cliques and how it was learned."""
     listed = "; ".join(" × ".join(clique) for clique in model.cliques[:12])
@@ -104,11 +74,6 @@ def model_html(model: "Model") -> str:
         facts.append(("learned", f"by {model.report.method}, {many(model.report.steps, 'step')}: {how}"))
     caption = f"Model of {many(len(model.domain), 'attribute')} and {many(len(model.cliques), 'clique')}"
     return facts_html(caption, facts, structure_svg(model.domain, model.structure))
-
-
-def _listed(labels: Sequence[object], most: int = 12) -> str:
-    more = f", … {len(labels)} in all" if len(labels) > most else ""
-    return ", ".join(str(label) for label in labels[:most]) + more
 
 
 def bars(labels: Iterable[object], shares: Iterable[float], width: int = 40) -> str:

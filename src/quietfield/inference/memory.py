@@ -1,27 +1,19 @@
 """How much memory this machine can give to a computation."""
 
-import os
 from pathlib import Path
 
 
 def available_memory() -> int:
     """Bytes that can be had without swapping: the free memory, or a container's limit where that is lower."""
-    limits = []
-    meminfo = Path("/proc/meminfo")
-    if meminfo.exists():
-        for line in meminfo.read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                limits.append(int(line.split()[1]) * 1024)
+    import psutil
+
+    limits = [psutil.virtual_memory().available]
     for limit, used in (
         ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
         ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"),
     ):
         if Path(limit).exists() and Path(used).exists() and (text := Path(limit).read_text().strip()).isdigit():
             limits.append(max(0, int(text) - int(Path(used).read_text())))
-    if not limits:  # not Linux: half of what is built in, since how much is in use is not known
-        limits.append(
-            os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2 if hasattr(os, "sysconf") else 2**32
-        )
     return min(limits)
 
 

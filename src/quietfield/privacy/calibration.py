@@ -8,7 +8,8 @@ the last digits of a float: the mechanism looks for the smallest one whose promi
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import erf, exp, expm1, fsum, log, pi, prod, sqrt
+from math import exp, expm1, fsum, log, pi, prod, sqrt
+from statistics import NormalDist
 from typing import Any
 
 from quietfield.domain import Clique, Domain
@@ -240,11 +241,7 @@ def margin(noise: Noise, level: float = 0.95) -> float:
     """What the absolute value of the noise stays below with a probability of ``level`` (continuous noise)."""
     if isinstance(noise, Laplace):
         return -noise.scale * log(1 - level)
-    low, high = 0.0, 40.0  # by halving: the inverse of the error function is not in the standard library
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if erf(middle / sqrt(2)) < level else (low, middle)
-    return noise.scale * high
+    return noise.scale * NormalDist().inv_cdf((1 + level) / 2)
 
 
 def mean_absolute(noise: Noise) -> float:

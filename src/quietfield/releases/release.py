@@ -18,7 +18,7 @@ from quietfield.privacy.noise import Gaussian, Laplace, Noise
 from quietfield.releases.checks import PAPER_NOTE as PAPER_NOTE
 from quietfield.releases.checks import check_claim, check_parts
 from quietfield.structures import Structure
-from quietfield.text import shown
+from quietfield.text import facts_html, shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -325,8 +325,6 @@ class Release:
         return "Release\n" + "\n".join(f"  {name:<9} {shown(text)}" for name, text in self._facts())
 
     def _repr_html_(self) -> str:
-        from quietfield.drawing.graph import facts_html
-
         return facts_html("Release", self._facts())
 
 
