@@ -178,7 +178,7 @@ def ours(side: Side, method: str) -> tuple[np.ndarray, np.ndarray]:
 
 def naive(side: Side) -> Best:
     """The best lambda of the grid; small ones start from the fit of the next larger one."""
-    from quietfield.learning.loop import compiled
+    from quietfield.learning.loop import compile_step
     from quietfield.learning.naive import Naive
 
     best = Best(len(side.releases))
@@ -190,7 +190,7 @@ def naive(side: Side) -> Best:
         target, _ = state.extra
         done = np.zeros(len(best.kl), bool)
         state = state._replace(extra=(target, np.full(len(best.kl), strength)), done=done, steps=0 * state.steps)
-        step = compiled(learner.shared(), side.shape, True)
+        step = compile_step(learner.shared(), side.shape, True)
         for _ in range(3):
             state = step(side.data, state)
             if np.all(state.done):
@@ -202,12 +202,12 @@ def naive(side: Side) -> Best:
 def em(side: Side, most: int) -> Best:
     """EM of the exact CGM, at its best iteration."""
     from quietfield.learning.cgm import Cgm
-    from quietfield.learning.loop import compiled
+    from quietfield.learning.loop import compile_step
 
     learner = Cgm(stop=False, stretch=4)
     best = Best(len(side.releases))
     state = side.start(learner)
-    step = compiled(learner, side.shape, True)
+    step = compile_step(learner, side.shape, True)
     while best.at < most and not best.over():
         state = step(side.data, state)
         best.see(side.kl(state.theta), best.at + learner.stretch)

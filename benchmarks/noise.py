@@ -34,12 +34,12 @@ def main() -> None:
         counted = statistics(chain(domain), domain, unit, "add_remove", False)
         for kind, extra in KINDS.items():
             start = time.perf_counter()
-            plan = mechanism.plan(counted, epsilon=asked.epsilon, noise=kind, **extra)  # type: ignore[arg-type]
+            plan = mechanism.plan_noise(counted, epsilon=asked.epsilon, noise=kind, **extra)  # type: ignore[arg-type]
             planning = time.perf_counter() - start
             times, cpu = [], []
             for _ in range(asked.repeats):
                 start, used = time.perf_counter(), time.process_time()
-                mechanism.draw(plan, tables)
+                mechanism.draw_noise(plan, tables)
                 times.append(time.perf_counter() - start)
                 cpu.append(time.process_time() - used)
             start = time.perf_counter()

@@ -13,7 +13,8 @@ from typing import Any
 from experiments import running, storage
 from experiments.registry import Figure, Size
 from experiments.trials import Plan, check_structure
-from quietfield.errors import Error, many
+from quietfield.errors import Error
+from quietfield.text import plural
 
 DATA_VARIABLE = "QUIETFIELD_DATA"
 
@@ -59,7 +60,7 @@ def reproduce(
     folder = storage.check_folder(settings.folder)
     trials = figure.trials(planned(figure, size, choices))
     store = storage.Store(folder, figure.name)
-    say(f"{figure.name}: {figure.title} ({many(len(trials), 'trial')}, results in {folder})")
+    say(f"{figure.name}: {figure.title} ({plural(len(trials), 'trial')}, results in {folder})")
     jobs = 1 if figure.alone else settings.jobs
     started = time.monotonic()
     outcome = running.run(
@@ -73,7 +74,7 @@ def reproduce(
     )
     if outcome.finished:
         storage.log_run(folder, figure.name, settings.command, outcome.finished, time.monotonic() - started, jobs)
-    say(f"  {many(outcome.finished, 'trial')} run in {outcome.seconds:.0f} s, {outcome.left} left")
+    say(f"  {plural(outcome.finished, 'trial')} run in {outcome.seconds:.0f} s, {outcome.left} left")
     for fault in outcome.faults:
         say(f"  {fault}")
     rows = store.read()

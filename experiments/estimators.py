@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from experiments.faults import EstimatorError, checked, guarded, loading
-from quietfield.errors import Error, a_type, many, names
+from quietfield.errors import Error
+from quietfield.text import join_names, plural, type_name
 
 if TYPE_CHECKING:
     from experiments.trials import Trial
@@ -95,14 +96,15 @@ def estimator(
                 return [checked(name, guarded(name, function, release), release) for release in releases]
             found = guarded(name, function, list(releases))
             if not isinstance(found, Sequence):
-                what = "nothing" if found is None else a_type(found)
+                what = "nothing" if found is None else type_name(found)
                 raise EstimatorError(
                     f"your estimator {name!r} returned {what}; with batched=True it returns a list of models, one a "
                     "release."
                 )
             if len(found) != len(releases):
                 raise EstimatorError(
-                    f"your estimator {name!r} gave {many(len(found), 'model')} for {many(len(releases), 'release')}."
+                    f"your estimator {name!r} gave {plural(len(found), 'model')} for "
+                    f"{plural(len(releases), 'release')}."
                 )
             return [checked(name, model, release) for model, release in zip(found, releases, strict=True)]
 
@@ -132,7 +134,7 @@ def get(name: str) -> Estimator:
     if one is None:
         broken = "".join(f" Note: {error}" for error in _broken)
         raise Error(
-            f"no estimator is called {name!r}; expected one of {names(ESTIMATORS, 30)}. "
+            f"no estimator is called {name!r}; expected one of {join_names(ESTIMATORS, 30)}. "
             f"To add one of your own, load its module with --with.{broken}"
         ) from next(iter(_broken), None)
     return one

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from quietfield.errors import CannotLearn, Error, a_type
+from quietfield.errors import CannotLearn, Error
 from quietfield.releases.checks import check_same
+from quietfield.text import type_name
 
 #: The most characters of somebody else's message that are shown.
 MOST = 500
@@ -64,7 +65,7 @@ def checked(name: str, found: Any, release: Any) -> Any:
     from quietfield.models.model import Model
 
     if not isinstance(found, Model):
-        what = "nothing" if found is None else a_type(found)
+        what = "nothing" if found is None else type_name(found)
         raise EstimatorError(f"your estimator {name!r} returned {what}; an estimator returns a qf.Model.")
     try:
         check_same(release.domain, found.domain, f"the release and the model that your estimator {name!r} returned")

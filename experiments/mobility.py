@@ -19,11 +19,12 @@ import numpy as np
 from experiments.building import SLOTS, START, Building
 from quietfield.curator.sequences import Sequences
 from quietfield.domain import Clique, Domain
-from quietfield.errors import Error, names
+from quietfield.errors import Error
 from quietfield.privacy.noise import Laplace
 from quietfield.releases.release import Release, Table, Total
 from quietfield.structures import Structure, chain
 from quietfield.study.simulation import NOTE
+from quietfield.text import join_names
 
 Weighting = Literal["ours", "paper", "unnormalised"]
 WEIGHTINGS: tuple[Weighting, ...] = ("ours", "paper", "unnormalised")
@@ -69,7 +70,7 @@ def walks(name: str, seed: int = 0) -> Walks:
     if name in BUILDINGS:
         return from_log(BUILDINGS[name], seed, name)
     if name not in FILES:
-        raise Error(f"there is no data set {name!r}; expected one of {names([*BUILDINGS, *FILES])}.")
+        raise Error(f"there is no data set {name!r}; expected one of {join_names([*BUILDINGS, *FILES])}.")
     path = find(name)
     if path is None:
         raise Error(f"{FILES[name]} was not found; name its folder with --data, or leave {name} out.")

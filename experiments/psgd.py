@@ -27,13 +27,14 @@ from quietfield.curator.charging import Price, Receipt, charge_ledger, open_ledg
 from quietfield.curator.counting.tally import check_size
 from quietfield.curator.ledger import Ledger
 from quietfield.domain import Domain
-from quietfield.errors import Error, many, names
+from quietfield.errors import Error
 from quietfield.models.model import Model
 from quietfield.privacy import accounting
 from quietfield.privacy.calibration import MOST_RECORDS
 from quietfield.privacy.units import Rows, statistics
 from quietfield.releases.release import PAPER_NOTE, Payment
 from quietfield.structures import Structure
+from quietfield.text import join_names, plural
 
 FLOAT_NOTE = "research baseline: the noise is floating point, not exact"
 SEED_NOTE = "NOT PRIVATE: the noise came from a seed"
@@ -171,7 +172,7 @@ def psgd_grid(
     if not structure.cliques:
         raise Error("there is nothing to learn without cliques; name at least one.")
     check_size(statistics(structure, domain, Rows(1)))
-    asked = accounting.rational(epsilon, "epsilon")
+    asked = accounting.to_rational(epsilon, "epsilon")
     book = _book(ledger, paper, seed)
     codes: Any = None
     if paper:
@@ -189,7 +190,7 @@ def psgd_grid(
             f"population is a public guess of the number of records, from 2 to {MOST_RECORDS:,}, not "
             f"{population!r:.40}; it must not be counted from them. To simulate with the exact number, say paper=True."
         )
-    chance = Fraction(1, population) if delta is None else accounting.probability(delta)
+    chance = Fraction(1, population) if delta is None else accounting.to_probability(delta)
     sigmas = [
         noise_multiplier(_down(asked), _down(chance), float(one.rate), int(one.steps), accountant) for one in wanted
     ]
@@ -223,7 +224,7 @@ def psgd_grid(
             for model, one, sigma in zip(models, wanted, sigmas, strict=True)
         ]
 
-    return charge_ledger(book, price, f"{many(len(wanted), 'run')} of PSGD, Gaussian noise", work)
+    return charge_ledger(book, price, f"{plural(len(wanted), 'run')} of PSGD, Gaussian noise", work)
 
 
 def codes_inside(domain: Domain, records: Any) -> Any:
@@ -258,7 +259,9 @@ def reading(domain: Domain, records: Any) -> Callable[[], Any]:
     if in_database(records):
         raise Error(f"PSGD cannot read a {type(records).__name__}; give an array, a mapping of columns or a frame.")
     if isinstance(records, Mapping) and (absent := [name for name in domain if name not in records]):
-        raise Error(f"the records have no column {names(absent)}; expected a column for each of {names(domain)}.")
+        raise Error(
+            f"the records have no column {join_names(absent)}; expected a column for each of {join_names(domain)}."
+        )
     schema = Schema({name: Labels(domain.labels(name)) for name in domain})
 
     def read() -> Any:

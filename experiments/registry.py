@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from experiments.trials import Plan, Row, Trial
-from quietfield.errors import Error, names
+from quietfield.errors import Error
+from quietfield.text import join_names
 
 Size = Literal["full", "quick", "tiny"]
 
@@ -35,7 +36,7 @@ class Figure:
 def figure(name: str) -> Figure:
     """The figure of this name."""
     if name not in FIGURES:
-        raise Error(f"there is no figure {name!r}; expected one of {names(FIGURES, 20)}, or all.")
+        raise Error(f"there is no figure {name!r}; expected one of {join_names(FIGURES, 20)}, or all.")
     path = f"experiments.{name}"
     module = import_module(path)
     trials = getattr(module, "trials", None) or (lambda plan: plan.trials(name))

@@ -25,7 +25,7 @@ from typing import Any
 
 from experiments.trials import Row, Trial
 from quietfield.errors import Error, FileError
-from quietfield.files import locked, write_atomically
+from quietfield.files import hold_lock, write_atomically
 
 COLUMNS = (*Trial._fields, "measure", "value", "seconds")
 
@@ -85,7 +85,7 @@ class Store:
 
     def _alone(self) -> AbstractContextManager[None]:
         self.folder.mkdir(parents=True, exist_ok=True)
-        return locked(self.folder / f".{self.figure}.lock")
+        return hold_lock(self.folder / f".{self.figure}.lock")
 
     def _files(self) -> list[Path]:
         """Parts from new to old, then what they are gathered into; the first of a row that is in several comes last."""

@@ -11,8 +11,9 @@ from functools import lru_cache
 from math import inf, isfinite, sqrt
 from typing import Any, NamedTuple, get_args
 
-from quietfield.errors import Error, names
+from quietfield.errors import Error
 from quietfield.study.simulation import STRUCTURES, Potentials, Simulation, simulate
+from quietfield.text import join_names
 
 #: The epsilon of what sees the data without noise.
 NO_NOISE = inf
@@ -60,7 +61,7 @@ class Plan:
         """The plan with some of it chosen otherwise; what is None stays as it is."""
         known = {field.name for field in fields(self)}
         if strange := [name for name in choices if name not in known]:
-            raise Error(f"{names(strange)} cannot be chosen; expected some of {names(known)}.")
+            raise Error(f"{join_names(strange)} cannot be chosen; expected some of {join_names(known)}.")
         return replace(self, **{name: value for name, value in choices.items() if value is not None})
 
     def trials(self, figure: str) -> list[Trial]:
@@ -118,8 +119,8 @@ def check_structure(structure: str, figure: str, named: Collection[str] = (), si
     known = name in STRUCTURES and all(word.isdigit() or word in get_args(Potentials) for word in more)
     if structure in named or (simulates and known):
         return
-    takes = [f"{names(STRUCTURES)} (chain-6 has six attributes, chain-gaussian other potentials)"] * simulates
-    takes += [names(named, 20)] * bool(named)
+    takes = [f"{join_names(STRUCTURES)} (chain-6 has six attributes, chain-gaussian other potentials)"] * simulates
+    takes += [join_names(named, 20)] * bool(named)
     raise Error(f"{figure} cannot be run with {structure!r}; it takes {', and '.join(takes)}.")
 
 

@@ -26,8 +26,8 @@ def outcome(path: Path) -> str:
         else:
             release = qf.Release.load(path)
             repr(release)
-            if release.claim is not None:
-                release.check_claim()
+            if release.promise is not None:
+                release.check_promise()
         return "read"
     except Error:
         return "refused"

@@ -9,7 +9,7 @@ import pytest
 
 import quietfield as qf
 from quietfield.cli import main
-from quietfield.study.comparison import explained
+from quietfield.study.comparison import explain_columns
 
 DOMAIN = qf.Domain({"a": ["no", "yes"], "b": 3})
 
@@ -45,7 +45,7 @@ def test_methods_and_models_stand_side_by_side(found, truth):
 
 def test_a_wrong_model_explains_the_release_worse(release, truth, found):
     wrong = qf.Model(DOMAIN, {("a", "b"): np.zeros((2, 3))})
-    good, bad = explained(release, truth), explained(release, wrong)
+    good, bad = explain_columns(release, truth), explain_columns(release, wrong)
     assert good[0] > bad[0] + 0.5
     assert good[2] == 0
     assert bad[2] == 1
@@ -69,7 +69,7 @@ def test_the_log_score_is_the_density_of_the_noisy_cells(release, truth):
         v = mean * (1 - mean / 2000)
         normal = np.exp(-((n - mean) ** 2) / (2 * v)) / np.sqrt(2 * np.pi * v)
         logs.append(np.log(np.trapezoid(normal * np.exp(-np.abs(y - n) / 20) / 40, n)))
-    assert explained(release, truth)[0] == pytest.approx(np.mean(logs), abs=1e-3)
+    assert explain_columns(release, truth)[0] == pytest.approx(np.mean(logs), abs=1e-3)
 
 
 def test_models_alone(truth):

@@ -183,7 +183,7 @@ def test_what_cannot_be_removed_of_an_earlier_export_is_told(here, capsys, monke
     monkeypatch.setattr(Path, "unlink", held)
     assert main(["export", "r.qfr", "--out", "t", "--force"]) == 1
     assert "t is whole, but privacy.txt of an earlier one cannot be removed: Permission" in capsys.readouterr().err
-    assert exports.earlier(Path("t")) == ("table-0001.csv", "table-0002.csv", "index.csv")
+    assert exports.find_earlier(Path("t")) == ("table-0001.csv", "table-0002.csv", "index.csv")
 
 
 @pytest.mark.parametrize("words", [["--level", "0.5"], ["--level", "7"], ["--total", "9"], ["--table", "a"]])
@@ -400,10 +400,10 @@ def test_an_index_of_the_older_kind_is_known(here):
     rows = cells("t/index.csv")
     with open("t/index.csv", "w", newline="") as file:
         csv.writer(file).writerows(row[:-1] for row in rows)
-    assert exports.earlier(Path("t")) == ("table-0001.csv", "table-0002.csv", "index.csv")
+    assert exports.find_earlier(Path("t")) == ("table-0001.csv", "table-0002.csv", "index.csv")
     assert main(["export", "r.qfr", "--out", "t", "--force"]) == 0
     assert cells("t/index.csv") == rows
 
 
 def test_what_is_no_export():
-    assert exports.earlier(Path("nowhere")) is None
+    assert exports.find_earlier(Path("nowhere")) is None

@@ -20,7 +20,7 @@ from quietfield import files
 from quietfield.cli import main
 from quietfield.cli import release as command
 from quietfield.errors import FileError
-from quietfield.files import put, take
+from quietfield.files import put_in_place, take_name
 
 DOMAIN = qf.Domain({"a": 2})
 
@@ -45,11 +45,11 @@ def without_links(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_links_a_free_name_is_taken_and_another_stays(tmp_path: Path) -> None:
     made, path = tmp_path / "made", tmp_path / "out"
     made.write_bytes(b"new")
-    take(made, path)
+    take_name(made, path)
     assert path.read_bytes() == b"new"
     made.write_bytes(b"newer")
     with pytest.raises(FileExistsError):
-        take(made, path)
+        take_name(made, path)
     assert path.read_bytes() == b"new"
 
 
@@ -67,9 +67,9 @@ def test_a_name_that_was_claimed_is_given_back(
     with monkeypatch.context() as patched:
         patched.setattr(files.os, "replace", replace)
         with pytest.raises((FileError, KeyboardInterrupt)):
-            put(made, path, replace=False)
+            put_in_place(made, path, replace=False)
     assert not path.exists()
-    put(made, path, replace=False)  # nothing is in the way of another try
+    put_in_place(made, path, replace=False)  # nothing is in the way of another try
     assert qf.Release.load(path).total == 3
 
 
@@ -86,7 +86,7 @@ def test_an_interrupt_after_the_file_has_its_name_takes_nothing_away(
 
     monkeypatch.setattr(files.os, "replace", replace)
     with pytest.raises(KeyboardInterrupt):
-        take(made, path)
+        take_name(made, path)
     assert path.read_bytes() == b"whole"
 
 
@@ -109,19 +109,19 @@ def test_an_archive_replaces_its_own_kind_alone(tmp_path: Path) -> None:
     made, path = tmp_path / "made", tmp_path / "out"
     release([1.0, 2.0]).save(path)
     release([2.0, 1.0]).save(made)
-    put(made, path, replace=True)
+    put_in_place(made, path, replace=True)
     assert qf.Release.load(path).tables[("a",)].tolist() == [2.0, 1.0]
     model().save(made)
     with pytest.raises(FileError, match="out exists and is not a quietfield model, so it is not replaced"):
-        put(made, path, replace=True)
+        put_in_place(made, path, replace=True)
     assert qf.Release.load(path).total == 3
     path.unlink()
-    put(made, path, replace=True)
+    put_in_place(made, path, replace=True)
     model().save(made)
-    put(made, path, replace=True)
+    put_in_place(made, path, replace=True)
     release([1.0, 2.0]).save(made)
     with pytest.raises(FileError, match="out exists and is not a quietfield release"):
-        put(made, path, replace=True)
+        put_in_place(made, path, replace=True)
     assert qf.load(path).domain == DOMAIN
 
 
@@ -168,7 +168,7 @@ def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[st
 def test_what_must_not_leave_the_room_is_its_owners_from_the_start(
     watched: dict[str, set[int]], tmp_path: Path
 ) -> None:
-    from quietfield.curator.ledger_file import connected
+    from quietfield.curator.ledger_file import open_connection
     from quietfield.releases.keys import create_keys
 
     schema, data = qf.Schema({"a": 2}), np.array([[0], [1], [1]])
@@ -176,7 +176,9 @@ def test_what_must_not_leave_the_room_is_its_owners_from_the_start(
     made = qf.release(data, schema, [("a",)], epsilon=1, unit=qf.Rows(1), ledger=book)
     qf.write_private_report(tmp_path / "private.html", data, schema, made, model())
     create_keys(tmp_path / "key.pem")
-    with connected(book.path) as connection:  # while a charge is written, SQLite keeps a journal beside the ledger
+    with open_connection(
+        book.path
+    ) as connection:  # while a charge is written, SQLite keeps a journal beside the ledger
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(
             "INSERT INTO charges SELECT number + 1, 'x', time, epsilon, delta, cost, what, digest FROM charges"

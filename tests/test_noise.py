@@ -65,7 +65,7 @@ def test_bad_json_is_refused(data):
 
 @pytest.mark.parametrize("value", [0.1, "0.1", Decimal("0.1"), "1/10", Fraction(1, 10), np.float64(0.1)])
 def test_epsilon_is_what_was_written(value):
-    assert accounting.rational(value, "epsilon") == Fraction(1, 10)
+    assert accounting.to_rational(value, "epsilon") == Fraction(1, 10)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_epsilon_is_what_was_written(value):
 )
 def test_bad_epsilons_are_refused(value):
     with pytest.raises(Error, match="epsilon"):
-        accounting.rational(value, "epsilon")
+        accounting.to_rational(value, "epsilon")
 
 
 @pytest.mark.parametrize(
@@ -97,19 +97,19 @@ def test_bad_epsilons_are_refused(value):
 )
 def test_what_is_wrong_with_a_number_is_told(value, said):
     with pytest.raises(Error) as caught:
-        accounting.rational(value, "epsilon")
+        accounting.to_rational(value, "epsilon")
     assert said in str(caught.value)
 
 
 @pytest.mark.parametrize("value", ["1e-300", "9.9e300", Decimal("1e-300")])
 def test_numbers_up_to_the_ends_are_taken(value):
-    assert accounting.rational(value, "epsilon") == Fraction(value)
+    assert accounting.to_rational(value, "epsilon") == Fraction(value)
 
 
 @pytest.mark.parametrize("value", [0, 1, 1.5, -0.1, math.nan, "1"])
 def test_bad_deltas_are_refused(value):
     with pytest.raises(Error, match="delta"):
-        accounting.probability(value)
+        accounting.to_probability(value)
 
 
 @given(st.lists(st.tuples(positive, positive), min_size=1, max_size=4), positive)
@@ -147,6 +147,6 @@ def test_zcdp_conversion_against_direct_minimisation():
 
 @given(st.fractions(Fraction(1, 10**6), 10**6))
 def test_outward_rounding_is_up_and_close(value):
-    rounded = accounting.outward(value)
+    rounded = accounting.round_up_decimal(value)
     assert 0 <= rounded - value < Fraction(1, 10**30)
-    assert accounting.outward(rounded) == rounded
+    assert accounting.round_up_decimal(rounded) == rounded

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import quietfield as qf
 from quietfield.privacy import calibration as planning
-from quietfield.privacy.units import chosen
+from quietfield.privacy.units import choose_statistics
 
 DOMAIN = qf.Domain({"a": 2, "b": 3, "c": 4, "d": 3})
 UNITS = [qf.Rows(1), qf.Rows(3), qf.Person("user", rows=2), qf.Person("user", normalise=True)]
@@ -30,10 +30,10 @@ def test_the_noise_is_that_of_a_real_release(epsilon, gaussian, unit, neighbours
 
     structure = qf.Structure((("a", "b"), ("b", "c"), ("d", "c")), ((("b", "c"), ("d", "c")),) if tied else ())
     noise = "gaussian" if gaussian else "laplace"
-    counted, _ = chosen(structure, DOMAIN, unit, neighbours, total, noise)
+    counted, _ = choose_statistics(structure, DOMAIN, unit, neighbours, total, noise)
     asked = {"epsilon": epsilon, "delta": "1e-6" if gaussian else None, "noise": noise}
     asked["weights"] = {("a", "b"): 2} if heavy else None
-    planned, real = planning.noises(counted, **asked), mechanism.plan(counted, **asked).noises
+    planned, real = planning.calibrate_noise(counted, **asked), mechanism.plan_noise(counted, **asked).noises
     assert [type(one) for one in planned] == [type(one) for one in real]
     assert [one.step for one in planned] == [one.step for one in real]
     np.testing.assert_allclose([one.scale for one in planned], [one.scale for one in real], rtol=1e-9)
@@ -59,8 +59,8 @@ def test_margins_and_means_are_those_of_the_noise():
 
 
 def test_a_huge_epsilon_is_warned_of_and_20_is_not():
-    assert planning.warning(20) is None
-    assert "next to nothing" in planning.warning("20.5")
+    assert planning.warn_of_budget(20) is None
+    assert "next to nothing" in planning.warn_of_budget("20.5")
 
 
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
@@ -69,10 +69,10 @@ def test_plan_and_mechanism_refuse_the_same_extremes_in_the_same_words(epsilon, 
     pytest.importorskip("opendp")
     from quietfield.curator import mechanism
 
-    counted, _ = chosen(qf.structures.chain(DOMAIN), DOMAIN, qf.Rows(1), "add_remove", False, noise)
+    counted, _ = choose_statistics(qf.structures.chain(DOMAIN), DOMAIN, qf.Rows(1), "add_remove", False, noise)
     asked = {"epsilon": epsilon, "delta": None if noise == "laplace" else "1e-6", "noise": noise}
     said = []
-    for plan in (planning.noises, mechanism.plan):
+    for plan in (planning.calibrate_noise, mechanism.plan_noise):
         try:
             found = plan(counted, **asked)
         except qf.Error as error:
@@ -89,14 +89,14 @@ def test_plan_and_mechanism_refuse_the_same_extremes_in_the_same_words(epsilon, 
 @pytest.mark.parametrize("guess", [0, -1, 10**12 + 1, 10**30, 1.5, "many", None, True, float("nan")])
 def test_a_guess_of_the_number_of_records_is_one(guess):
     with pytest.raises(qf.Error, match="whole number from 1 to 1,000,000,000,000"):
-        planning.guessed_records(guess)
+        planning.check_guess(guess)
 
 
 def test_tied_tables_hold_more_records():
     structure = qf.structures.chain(qf.Domain({"a": 2, "b": 2, "c": 2}), homogeneous=True)
     domain = qf.Domain({"a": 2, "b": 2, "c": 2})
-    counted, _ = chosen(structure, domain, qf.Rows(1), "add_remove", False, "laplace")
-    shown = planning.table_noises(counted, planning.noises(counted, epsilon=1), 1000)
+    counted, _ = choose_statistics(structure, domain, qf.Rows(1), "add_remove", False, "laplace")
+    shown = planning.table_noises(counted, planning.calibrate_noise(counted, epsilon=1), 1000)
     for table in shown:
         assert table.share_std == pytest.approx(table.std / (1000 * len(table.cliques)))
     assert {len(table.cliques) for table in shown} >= {2}

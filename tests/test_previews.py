@@ -13,7 +13,7 @@ import quietfield as qf
 from quietfield.cli import main
 from quietfield.drawing import charts
 from quietfield.privacy import calibration as planning
-from quietfield.privacy.units import GRID, chosen
+from quietfield.privacy.units import GRID, choose_statistics
 from quietfield.study import rehearsal
 
 DOMAIN = qf.Domain({"age": 3, "smokes": ["no", "yes"], "visits": 3})
@@ -108,8 +108,8 @@ def test_made_up_people_are_counted_as_a_release_counts_them(unit):
     domain = qf.Domain({"a": 3, "b": 3, "c": 3})
     schema = qf.Schema({name: [0, 1, 2] for name in domain})
     structure = qf.structures.chain(domain)
-    statistics, _ = chosen(structure, domain, unit, "add_remove", True, "laplace")
-    truth = rehearsal.plausible(domain, structure, 1.0, np.random.default_rng(1))
+    statistics, _ = choose_statistics(structure, domain, unit, "add_remove", True, "laplace")
+    truth = rehearsal.draw_plausible_model(domain, structure, 1.0, np.random.default_rng(1))
     random = np.random.default_rng(2)
     found = rehearsal.populate(truth, structure, statistics, unit, 3000, 2, random)
     codes = truth.sample(3000, seed=int(np.random.default_rng(2).integers(2**62))).codes
@@ -127,8 +127,8 @@ def test_made_up_people_are_counted_as_a_release_counts_them(unit):
 def test_many_records_keep_their_sampling_error(monkeypatch):
     """Above the limit fewer are drawn, and their error is scaled: its variance is that of all of them."""
     monkeypatch.setattr(rehearsal, "MOST_RECORDS", 500)
-    statistics, _ = chosen(CHAIN, DOMAIN, qf.Rows(1), "add_remove", True, "laplace")
-    truth = rehearsal.plausible(DOMAIN, CHAIN, 0.5, np.random.default_rng(1))
+    statistics, _ = choose_statistics(CHAIN, DOMAIN, qf.Rows(1), "add_remove", True, "laplace")
+    truth = rehearsal.draw_plausible_model(DOMAIN, CHAIN, 0.5, np.random.default_rng(1))
     tables = []
     for i in range(400):
         found = rehearsal.populate(truth, CHAIN, statistics, qf.Rows(1), 5000, 1, np.random.default_rng(i))

@@ -11,10 +11,10 @@ import pytest
 
 import quietfield as qf
 from quietfield.errors import FileError
-from quietfield.output.report.words import meaning, privacy, warnings
 from quietfield.output.tables import people_tables
 from quietfield.privacy import accounting, promises
 from quietfield.privacy import calibration as planning
+from quietfield.releases.description import explain_promise, list_facts, list_warnings
 
 SCHEMA = qf.Schema({name: qf.Labels([0, 1], null=0, unknown=0) for name in ("a", "b")})
 ROWS = list(product(range(2), repeat=2))
@@ -77,7 +77,7 @@ def factors(text: str) -> list[float]:
 
 
 def rounded_up(value: float) -> float:
-    return float(accounting.shown_above(Fraction(value), 3))
+    return float(accounting.format_above(Fraction(value), 3))
 
 
 @pytest.mark.parametrize("cliques", STRUCTURES, ids=str)
@@ -95,7 +95,7 @@ def test_odds_of_presence_and_of_values_under_add_remove(cliques, epsilon, rows)
         for one in persons
         for two in persons
     ]
-    said = factors(meaning(release))
+    said = factors(explain_promise(release))
     assert said == [rounded_up(largest_odds(presence, scale)), rounded_up(largest_odds(values, scale))]
     assert said[1] > rounded_up(exp(float(epsilon)))  # which was said of both
 
@@ -105,7 +105,7 @@ def test_odds_of_presence_and_of_values_under_add_remove(cliques, epsilon, rows)
 def test_odds_of_values_under_replace(cliques, epsilon):
     release = released(cliques, epsilon, qf.Rows(1), "replace")
     values = [(tables([one], cliques), tables([two], cliques)) for one in ROWS for two in ROWS]
-    said = meaning(release)
+    said = explain_promise(release)
     assert factors(said) == [rounded_up(largest_odds(values, release.parts[0].noise.exact))]
     assert "is in the data by at most" not in said  # how many there are is public
     assert "How many of them there are is public" in said
@@ -122,7 +122,7 @@ def divergence(shift: np.ndarray, sigma: float, factor: float) -> float:
 @pytest.mark.parametrize("epsilon", ["0.5", "1", "2"])
 def test_probabilities_of_gaussian_releases(epsilon):
     release = noised_by_gaussian(epsilon)
-    said = re.findall(r"at most ([\d.,]+) times that \w+ \w+ plus ([\de.-]*\d)", meaning(release))
+    said = re.findall(r"at most ([\d.,]+) times that \w+ \w+ plus ([\de.-]*\d)", explain_promise(release))
     sigma = float(release.parts[0].noise.exact)
     assert len(said) == 2
     for shift, (factor, plus) in zip(([1, 0], [1, -1]), said, strict=True):
@@ -148,21 +148,21 @@ def test_no_number_is_rounded_below_the_truth(epsilon):
     for found, steps in zip(factors(promises.describe_promise(asked, None, None, "add_remove")), (1, 2), strict=False):
         assert found >= exp(steps * asked)
         assert found <= 1.01 * exp(steps * asked)
-    assert Fraction(accounting.shown_above(asked, 2)) >= asked
+    assert Fraction(accounting.format_above(asked, 2)) >= asked
 
 
 def test_huge_epsilons_promise_hardly_anything():
     said = promises.describe_promise(Fraction(15), None, None, "add_remove")
     assert "a factor of 3,270,000," in said
     assert "a factor of e^30 (which promises hardly anything)" in said
-    assert "neighbouring" in str(planning.warning(30))
+    assert "neighbouring" in str(planning.warn_of_budget(30))
 
 
 def test_the_paper_setting_promises_nothing():
     release = released([("a", "b")], 1, qf.Rows(1), "paper")
     model = qf.Model(release.domain, {("a", "b"): np.zeros((2, 2))})
     statement = "\n".join(people_tables(model, release=release).statement)
-    for text in (meaning(release), str(privacy(release)), statement):
+    for text in (explain_promise(release), str(list_facts(release)), statement):
         assert "No promise is made" in text
         assert not factors(text)
     assert "differential privacy, with" not in statement
@@ -171,11 +171,11 @@ def test_the_paper_setting_promises_nothing():
 def test_reports_and_statements_quote_the_one_sentence():
     for noise in ({}, {"noise": "gaussian", "delta": DELTA}):
         release = released([("a", "b")], 1, qf.Rows(1), "add_remove", **noise)
-        claim = release.claim
+        claim = release.promise
         sentence = promises.describe_promise(claim.epsilon, claim.delta, claim.rho, claim.neighbours)
         model = qf.Model(release.domain, {("a", "b"): np.zeros((2, 2))})
         assert sentence in "\n".join(people_tables(model, release=release).statement)
-        assert sentence in dict(privacy(release))["Cost"]
+        assert sentence in dict(list_facts(release))["Cost"]
 
 
 def test_a_promise_that_is_not_kept_is_not_explained(monkeypatch):
@@ -184,10 +184,10 @@ def test_a_promise_that_is_not_kept_is_not_explained(monkeypatch):
     def wrong(self):
         raise FileError("the promise does not hold.")
 
-    monkeypatch.setattr(qf.Release, "check_claim", wrong)
-    assert warnings(release)
-    assert "nothing is promised" in meaning(release)
-    assert not factors(meaning(release))
+    monkeypatch.setattr(qf.Release, "check_promise", wrong)
+    assert list_warnings(release)
+    assert "nothing is promised" in explain_promise(release)
+    assert not factors(explain_promise(release))
 
 
 def test_a_ledger_says_what_its_total_means(tmp_path):
@@ -198,14 +198,15 @@ def test_a_ledger_says_what_its_total_means(tmp_path):
     exact = accounting.zcdp_epsilon(21**2 * book.total, Fraction(1, 10**6))
     assert 869 < exact < 870
     assert (
-        f"with 21 rows, up to epsilon {accounting.shown_above(exact)} at delta 1e-06 in place of 10." in book.describe()
+        f"with 21 rows, up to epsilon {accounting.format_above(exact)} at delta 1e-06 in place of 10."
+        in book.describe()
     )
     persons = qf.Ledger.create(
         tmp_path / "p.db", rho="0.5", delta="1e-6", unit=qf.Person("user", rows=1), accounting_by="zcdp"
     )
     one, two = (accounting.zcdp_epsilon(k * k * persons.total, Fraction(1, 10**6)) for k in (1, 2))
-    expected = f"two values is protected less: up to epsilon {accounting.shown_above(two)} at delta 1e-06 in place of"
-    assert f"{expected} {accounting.shown(one)}" in persons.describe()
+    expected = f"two values is protected less: up to epsilon {accounting.format_above(two)} at delta 1e-06 in place of"
+    assert f"{expected} {accounting.format_number(one)}" in persons.describe()
     paper = qf.Ledger.create(tmp_path / "paper.db", epsilon=1, unit=qf.Rows(1), neighbours="paper").describe()
     assert promises.NO_PROMISE in paper
     assert "up to epsilon" not in paper

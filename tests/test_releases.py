@@ -20,7 +20,7 @@ from quietfield.privacy import accounting
 from quietfield.privacy.noise import Gaussian, Laplace
 from quietfield.releases import keys
 from quietfield.releases import manifest as manifests
-from quietfield.releases.release import PAPER_NOTE, Claim, Payment, Release, Table, Total
+from quietfield.releases.release import PAPER_NOTE, Payment, Promise, Release, Table, Total
 from quietfield.structures import Structure, chain
 from quietfield.study.simulation import simulate
 
@@ -48,7 +48,7 @@ def promised(*, scale=Fraction(3), epsilon=Fraction(1), total=True, names=("a", 
     )
     count = Total(12, Laplace(scale, step), one) if total else None
     sensitivity = Fraction(len(parts) + total)
-    claim = Claim(
+    claim = Promise(
         epsilon, None, None, sensitivity, sensitivity, {"kind": "rows", "rows": 1}, "any one row", "add_remove"
     )
     fields = {
@@ -167,9 +167,9 @@ def test_html_and_text_escape_names():
 
 
 def test_a_promise_that_holds_is_found_to_hold():
-    assert "epsilon 1" in promised().check_claim()[0]
+    assert "epsilon 1" in promised().check_promise()[0]
     with pytest.raises(Error, match="no promise"):
-        Release.from_tables(Domain({"a": 2}), {"a": [1, 2]}, Laplace(1.0)).check_claim()
+        Release.from_tables(Domain({"a": 2}), {"a": [1, 2]}, Laplace(1.0)).check_promise()
 
 
 @pytest.mark.parametrize("changes", [
@@ -177,14 +177,14 @@ def test_a_promise_that_holds_is_found_to_hold():
 ])  # fmt: skip
 def test_a_promise_that_is_off_by_a_hair_is_refused(changes):
     with pytest.raises(FileError, match="does not hold"):
-        promised(**changes).check_claim()
+        promised(**changes).check_promise()
 
 
 def test_an_exact_total_is_no_promise():
     release = promised()
     broken = Release(**{**release.__dict__, "total_part": Total(12, None)})
     with pytest.raises(FileError, match="exact total"):
-        broken.check_claim()
+        broken.check_promise()
 
 
 def test_a_promise_on_a_false_sensitivity_is_refused():
@@ -192,13 +192,13 @@ def test_a_promise_on_a_false_sensitivity_is_refused():
     true = promised()
     parts = tuple(replace(part, l1=part.l1 / 4, l2_squared=part.l2_squared / 16) for part in true.parts)
     total = replace(true.total_part, l1=true.total_part.l1 / 4)
-    quarter = {"epsilon": Fraction(1, 4), "l1": true.claim.l1 / 4, "l2_squared": true.claim.l2_squared / 16}
-    false = replace(true, parts=parts, total_part=total, claim=replace(true.claim, **quarter))
+    quarter = {"epsilon": Fraction(1, 4), "l1": true.promise.l1 / 4, "l2_squared": true.promise.l2_squared / 16}
+    false = replace(true, parts=parts, total_part=total, promise=replace(true.promise, **quarter))
     with pytest.raises(FileError, match="sensitivity stated is not"):
-        false.check_claim()
+        false.check_promise()
     for change in ({"protects": "everyone"}, {"unit": {"kind": "rows", "rows": 2}}, {"l1": Fraction(2)}):
         with pytest.raises(FileError, match="sensitivity stated is not"):
-            replace(true, claim=replace(true.claim, **change)).check_claim()
+            replace(true, promise=replace(true.promise, **change)).check_promise()
 
 
 # Broken files
@@ -433,9 +433,9 @@ def test_a_short_text_takes_no_long_time(saved, tmp_path, place, text):
 
 
 def test_numbers_beyond_a_float_are_shown():
-    assert accounting.shown(Fraction(10**900)) == "1.00000e+900"
-    assert accounting.shown(Fraction(1, 10**900)) == "1.00000e-900"
-    assert accounting.shown(Fraction(1, 3)) == "0.333333"
+    assert accounting.format_number(Fraction(10**900)) == "1.00000e+900"
+    assert accounting.format_number(Fraction(1, 10**900)) == "1.00000e-900"
+    assert accounting.format_number(Fraction(1, 3)) == "0.333333"
 
 
 @pytest.mark.parametrize("tables", [

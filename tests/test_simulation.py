@@ -54,7 +54,7 @@ def test_releases_are_numbered_and_marked() -> None:
     assert (study.releases(1, start=2)[0].tables[clique] == three[2].tables[clique]).all()
     assert (three[0].tables[clique] != three[1].tables[clique]).all()
     assert three[0].notes == (NOTE,)
-    assert three[0].claim is None
+    assert three[0].promise is None
     assert three[0].total == 500
     assert three[0].total_is_public
 

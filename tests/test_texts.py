@@ -9,7 +9,7 @@ from quietfield.domain import Domain
 from quietfield.drawing.graph import bars, structure_svg
 from quietfield.models.model import Model
 from quietfield.structures import chain
-from quietfield.text import REORDERING, columns, cut, shown
+from quietfield.text import REORDERING, printable, text_width, truncate
 
 FAMILY = "👩\u200d👩\u200d👧\u200d👦"
 TEXTS = st.text(
@@ -20,30 +20,30 @@ TEXTS = st.text(
 
 @given(TEXTS, st.integers(2, 40))
 def test_what_is_cut_fits_and_is_whole_letters(text, most):
-    short = cut(text, most)
-    assert columns(short) <= most
+    short = truncate(text, most)
+    assert text_width(short) <= most
     assert "".join(iter_graphemes(text)) == text
     if short != text:
         assert short.endswith("…")
         assert short[:-1] in {"".join(list(iter_graphemes(text))[:i]) for i in range(len(text) + 1)}
     else:
-        assert columns(text) <= most
+        assert text_width(text) <= most
 
 
 @given(st.text(max_size=40))
 def test_nothing_that_is_shown_reorders_or_controls(text):
-    assert not set(shown(text)) & (REORDERING | set(map(chr, range(32))) | {"\u2028", "\u2029"})
+    assert not set(printable(text)) & (REORDERING | set(map(chr, range(32))) | {"\u2028", "\u2029"})
 
 
 def test_names_that_look_alike_do_not_when_shown():
-    assert shown("ward\u200b a\u2060") == "ward\\u200b a\\u2060"
-    assert shown("می\u200cخواهم " + FAMILY) == "می\u200cخواهم " + FAMILY
+    assert printable("ward\u200b a\u2060") == "ward\\u200b a\\u2060"
+    assert printable("می\u200cخواهم " + FAMILY) == "می\u200cخواهم " + FAMILY
 
 
 def test_bars_of_wide_labels_stand_in_one_column():
     lines = bars(["no", "二十歳未満", "e\u0301te\u0301", "two\nlines"], [0.4, 0.3, 0.2, 0.1]).splitlines()
     assert len(lines) == 4
-    assert len({columns(line.partition("█")[0]) for line in lines}) == 1
+    assert len({text_width(line.partition("█")[0]) for line in lines}) == 1
 
 
 def test_a_name_in_a_graph_or_a_notebook_cannot_reorder_the_others():

@@ -283,14 +283,14 @@ def test_an_estimated_total_counts():
     domain = qf.Domain({"a": 2})
     tables = {"a": [300.0, 700.0]}
     release = qf.Release.from_tables(domain, tables, noise=qf.Laplace(20.0))
-    kept = uncertainty.of_fit(release, 1000.0, np.ones(2))
+    kept = uncertainty.remember_fit(release, 1000.0, np.ones(2))
     assert kept.total_variance == pytest.approx(2 * 2 * 20.0**2)
     assert kept.total_weights == pytest.approx([1.0])
     noisy = qf.Release.from_tables(domain, tables, noise=qf.Laplace(20.0), total=990, total_noise=qf.Laplace(20.0))
-    kept = uncertainty.of_fit(noisy, 1000.0, np.ones(2))
+    kept = uncertainty.remember_fit(noisy, 1000.0, np.ones(2))
     assert kept.total_variance == pytest.approx(1 / (1 / 1600 + 1 / 800))
     public = qf.Release.from_tables(domain, tables, noise=qf.Laplace(20.0), total=1000)
-    assert uncertainty.of_fit(public, 1000.0, np.ones(2)).total_variance == 0
+    assert uncertainty.remember_fit(public, 1000.0, np.ones(2)).total_variance == 0
     model = qf.fit(public)
     half = np.array([[0.21, -0.21]])
     assert model._covariance.errors(half).total == pytest.approx(0)
@@ -320,7 +320,7 @@ def test_many_intervals_at_once_are_those_of_one_at_a_time(chain, monkeypatch, m
 def test_an_attribute_in_no_table_has_no_interval() -> None:
     domain = qf.Domain({"a": 2, "b": 2, "c": 2})
     release = qf.Release.from_tables(domain, {("a", "b"): [[50, 30], [20, 40]]}, noise=qf.Laplace(2.0), total=140)
-    kept = uncertainty.of_fit(release, 140.0, np.ones(2))
+    kept = uncertainty.remember_fit(release, 140.0, np.ones(2))
     model = qf.Model(domain, {("a", "b"): np.log([[50, 30], [20, 40]])}, uncertainty=kept)
     for query in ("c", ("a", "c"), {("c",): [0.0, 1.0]}):
         with pytest.raises(qf.Error, match="no table of the release holds 'c'"):

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from quietfield.models.frames import Frame as Frame
     from quietfield.models.model import Model as Model
     from quietfield.models.model import load as load
+    from quietfield.models.verification import verify as verify
     from quietfield.output.report import write_report as write_report
     from quietfield.output.tables import people_tables as people_tables
     from quietfield.privacy.noise import Gaussian as Gaussian
     from quietfield.privacy.noise import Laplace as Laplace
     from quietfield.privacy.units import Person as Person
     from quietfield.privacy.units import Rows as Rows
-    from quietfield.releases.checks import verify as verify
     from quietfield.releases.release import Release as Release
     from quietfield.schema import Cuts as Cuts
     from quietfield.schema import Dates as Dates
@@ -83,7 +83,7 @@ _NAMES = {
     "StatFile": "curator.counting.statfiles",
     "Structure": "structures",
     "structures": "structures",
-    "verify": "releases.checks",
+    "verify": "models.verification",
     "write_private_report": "curator.confidential_report",
     "write_report": "output.report",
 }

@@ -14,9 +14,9 @@ from operator import index
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quietfield.errors import Error, FileError, a_type, many, names
+from quietfield.errors import Error, FileError
 from quietfield.files import MOST_IMPOSSIBLE, MOST_VALUES
-from quietfield.text import facts_html
+from quietfield.text import facts_html, join_names, plural, type_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,7 +60,7 @@ class Domain:
             attributes = {a: attributes.labels(a) for a in attributes}
         if not isinstance(attributes, Mapping):
             raise Error(
-                f"a Domain is made from a mapping of names to sizes or labels, not from {a_type(attributes)}; "
+                f"a Domain is made from a mapping of names to sizes or labels, not from {type_name(attributes)}; "
                 'write for instance Domain({"age": 5, "sex": ["f", "m"]}).'
             )
         for name in attributes:
@@ -85,7 +85,7 @@ class Domain:
         for clique, mask in self.masks:
             if not mask.any():
                 raise Error(
-                    f"every combination of {names(clique)} is declared impossible, so no record could exist; "
+                    f"every combination of {join_names(clique)} is declared impossible, so no record could exist; "
                     "leave at least one combination possible."
                 )
 
@@ -157,7 +157,7 @@ class Domain:
         try:
             return self._positions[name]
         except (KeyError, TypeError):
-            raise Error(f"{name!r} is not an attribute; expected one of {names(self.attributes)}.") from None
+            raise Error(f"{name!r} is not an attribute; expected one of {join_names(self.attributes)}.") from None
 
     def labels(self, name: str) -> tuple[Label, ...]:
         """The values of one attribute, in order."""
@@ -182,7 +182,7 @@ class Domain:
         try:
             return codes[label]  # type: ignore[index]
         except (KeyError, TypeError):
-            raise Error(f"{label!r} is not a value of {name!r}; expected one of {names(codes)}.") from None
+            raise Error(f"{label!r} is not a value of {name!r}; expected one of {join_names(codes)}.") from None
 
     def codes(self, name: str, values: Label | Iterable[Label]) -> list[int]:
         """The positions of one label or of several."""
@@ -197,7 +197,7 @@ class Domain:
         for name in clique:
             if name not in self:
                 raise Error(
-                    f"clique {clique}: {name!r} is not an attribute; expected some of {names(self.attributes)}."
+                    f"clique {clique}: {name!r} is not an attribute; expected some of {join_names(self.attributes)}."
                 )
         if len(set(clique)) != len(clique):
             raise Error(f"clique {clique} names an attribute twice; name each attribute once.")
@@ -280,17 +280,18 @@ class Domain:
     def _check_impossible(cells: int, cliques: Iterable[Clique]) -> None:
         if cells > MOST_IMPOSSIBLE:
             raise Error(
-                f"the impossible combinations of {names(sorted(cliques))} span tables of {cells:,} cells in all, more "
+                f"the impossible combinations of {join_names(sorted(cliques))} span tables of {cells:,} cells in all, "
+                "more "
                 f"than {MOST_IMPOSSIBLE:,}; declare them on fewer attributes."
             )
 
     def _repr_html_(self) -> str:
         facts = [(name, _listing(self.labels(name))) for name in self.attributes[:MOST_FACTS]]
         if len(self) > MOST_FACTS:
-            facts.append(("…", many(len(self) - MOST_FACTS, "more attribute")))
+            facts.append(("…", plural(len(self) - MOST_FACTS, "more attribute")))
         never = [", ".join(f"{name}: {_listing(labels)}" for name, labels in rule.items()) for rule in self.rules()]
         facts += [("impossible", text) for text in never[:MOST_FACTS]]
-        return facts_html(f"Domain of {many(len(self), 'attribute')}", facts)
+        return facts_html(f"Domain of {plural(len(self), 'attribute')}", facts)
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{a!r}: {n}" for a, n in list(zip(self.attributes, self.shape, strict=True))[:12])
@@ -327,7 +328,7 @@ def _labels(name: str, values: int | Sequence[Label], room: int) -> tuple[Label,
         raise Error(f"attribute {name!r} has no values; every attribute needs at least one.")
     if len(set(labels)) != len(labels):
         twice = sorted((v for v, count in Counter(labels).items() if count > 1), key=str)
-        raise Error(f"attribute {name!r} lists {names(twice)} more than once; labels must differ.")
+        raise Error(f"attribute {name!r} lists {join_names(twice)} more than once; labels must differ.")
     return labels
 
 

@@ -1,7 +1,5 @@
 """The errors that quietfield raises: every one says what was wrong, what was expected and what to do next."""
 
-from collections.abc import Iterable
-
 
 class Error(Exception):
     """The base of every error that quietfield raises on purpose."""
@@ -34,7 +32,7 @@ class Incomplete(FileError):
     exit_code = 7
 
 
-# What somebody who reads a file may demand of it (see release_checks.py), with an exit code for each.
+# What somebody who reads a file may demand of it (see models/verification.py), with an exit code for each.
 
 
 class NotSigned(FileError):
@@ -71,29 +69,3 @@ class OtherRelease(Error):
     """A model that was learned from another release than the one it is said to come from."""
 
     exit_code = 15
-
-
-def many(count: int, one: str, several: str = "") -> str:
-    """A number with its noun, for use in messages.
-
-    >>> many(1, "table"), many(1200, "table"), many(0, "person", "people")
-    ('1 table', '1,200 tables', '0 people')
-    """
-    return f"{count:,} {one if count == 1 else several or one + 's'}"
-
-
-def a_type(value: object) -> str:
-    """What sort of thing a value is, with its article, for use in messages: never the value itself.
-
-    >>> a_type(3), a_type("x"), a_type(None)
-    ('an int', 'a str', 'None')
-    """
-    name = type(value).__name__
-    return "None" if value is None else f"{'an' if name[:1].lower() in 'aeio' else 'a'} {name}"
-
-
-def names(items: Iterable[object], most: int = 8) -> str:
-    """Public names, quoted and cut to a readable length, for use in messages."""
-    listed = [repr(item) for item in items]
-    more = len(listed) - most
-    return ", ".join(listed[:most]) + (f", ... ({more} more)" if more > 0 else "")

@@ -63,7 +63,7 @@ def write_atomically(path: str | Path, data: bytes, *, confidential: bool = Fals
     that one (:func:`set_time`).
     """
     path = Path(path)
-    with neighbour(path) as temporary:
+    with temporary_neighbour(path) as temporary:
         try:
             with create(temporary, confidential=confidential) as file:
                 file.write(data)
@@ -96,7 +96,7 @@ def _open_for_owner(path: str, flags: int) -> int:
 
 
 @contextmanager
-def neighbour(path: Path) -> Iterator[Path]:
+def temporary_neighbour(path: Path) -> Iterator[Path]:
     """A free name beside a path, for a file until it is whole; nothing stays under it, however the process ends."""
     whole = Path(os.path.abspath(path))  # "." has no name of its own
     made = whole.parent / f".{whole.name[:60]}.{secrets.token_hex(4)}.tmp"  # a name has at most 255 bytes
@@ -109,7 +109,7 @@ def neighbour(path: Path) -> Iterator[Path]:
         TEMPORARY.discard(made)
 
 
-def put(made: Path, path: str | Path, *, replace: bool, time: str = "") -> None:
+def put_in_place(made: Path, path: str | Path, *, replace: bool, time: str = "") -> None:
     """Give a finished archive its name. Unless it may ``replace`` another of its kind, whatever has that name stays.
 
     It then bears the ``time`` (:func:`set_time`), also if it was read meanwhile.
@@ -122,14 +122,14 @@ def put(made: Path, path: str | Path, *, replace: bool, time: str = "") -> None:
         if replace:
             os.replace(made, path)
         else:
-            take(made, path)
+            take_name(made, path)
     except FileExistsError:
         raise FileError(f"{path} is there already, and it is not replaced; choose another path.") from None
     except OSError as error:
         raise FileError(f"cannot write {path}: {error.strerror}; choose a path that you may write to.") from None
 
 
-def take(made: Path, path: Path) -> None:
+def take_name(made: Path, path: Path) -> None:
     """Give a finished file a name that is free. Where something has it, FileExistsError is raised, and that stays.
 
     Between a look whether a name is free and the writing others may take it, so the system is asked for both at once.
@@ -146,7 +146,7 @@ def take(made: Path, path: Path) -> None:
             claimed = True
         os.replace(made, path)
     except BaseException:
-        if claimed and os.path.lexists(made):  # no more than the claim: once it is renamed, what is there is the file
+        if claimed and os.path.lexists(made):  # no more than the promise: once it is renamed, what is there is the file
             with suppress(OSError):  # what went wrong before is told
                 path.unlink()
         raise
@@ -163,7 +163,7 @@ def check_replaceable(path: Path, kind: str | None = None) -> None:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def hold_lock(path: Path) -> Iterator[None]:
     """Wait for other processes that hold this lock, and hold it: a file that is there while somebody does.
 
     If a process ends, however it ends, its lock is free. Where the system has no such locks (Windows), none is held.
@@ -203,7 +203,7 @@ def remove_temporary() -> None:
 def check_writable(path: str | Path) -> None:
     """Refuse a path where :func:`write_atomically` would fail: a temporary neighbour is made and taken away."""
     path = Path(path)
-    with neighbour(path) as temporary:
+    with temporary_neighbour(path) as temporary:
         try:
             if os.path.isdir(path):
                 raise FileError(f"cannot write {path}: it is a folder. Name a file, such as {path / 'NAME'}.")
@@ -229,7 +229,7 @@ def read_bytes(path: str | Path, limit: int = TABLES_LIMIT) -> bytes:
         raise FileError(f"cannot read {path}: {error.strerror}; check the path.") from None
 
 
-def beginning(path: str | Path, size: int = 4096) -> bytes:
+def read_beginning(path: str | Path, size: int = 4096) -> bytes:
     """The first bytes of a file, from which one can tell what it is."""
     try:
         with open(path, "rb") as file:

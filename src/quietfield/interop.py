@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from quietfield.domain import Clique, Domain, Label
-from quietfield.errors import Error, FileError, a_type
+from quietfield.errors import Error, FileError
 from quietfield.files import read_bytes, write_atomically
 from quietfield.models.model import Model
 from quietfield.privacy.noise import Gaussian, Laplace, Noise
 from quietfield.releases.release import Release
+from quietfield.text import type_name
 
 if TYPE_CHECKING:
     from pgmpy.models import DiscreteMarkovNetwork
@@ -196,7 +197,7 @@ def from_opendp(table: Any, *, noise: Literal["gaussian", "laplace"], skip_other
     refused, or left out with ``skip_others``.
     """
     if not all(hasattr(table, name) for name in ("keys", "marginals")):
-        raise Error(f"expected OpenDP's ContingencyTable, with keys and marginals, not {a_type(table)}.")
+        raise Error(f"expected OpenDP's ContingencyTable, with keys and marginals, not {type_name(table)}.")
     domain = Domain({str(name): _labels(list(keys)) for name, keys in table.keys.items()})
     return from_mbi(domain, table.marginals.flatten(), noise=noise, skip_others=skip_others)
 
@@ -213,7 +214,7 @@ def _mbi_domain(domain: Any) -> Domain:
     if isinstance(domain, Mapping):
         return Domain(domain)
     if not (hasattr(domain, "attributes") and hasattr(domain, "shape")):
-        raise Error(f"expected mbi's Domain, a quietfield Domain or {{attribute: size}}, not {a_type(domain)}.")
+        raise Error(f"expected mbi's Domain, a quietfield Domain or {{attribute: size}}, not {type_name(domain)}.")
     labels = getattr(domain, "labels", None)
     values = [int(size) for size in domain.shape] if labels is None else [_labels(list(one)) for one in labels]
     return Domain(dict(zip(map(str, domain.attributes), values, strict=True)))  # type: ignore[arg-type]
@@ -224,7 +225,7 @@ def _measured(domain: Domain, one: Any) -> tuple[Clique, np.ndarray, float]:
     if not all(hasattr(one, name) for name in ("clique", "noisy_measurement", "stddev")):
         raise Error(
             "a measurement has a clique, a noisy_measurement and a stddev, as mbi's LinearMeasurement; "
-            f"{a_type(one)} has not."
+            f"{type_name(one)} has not."
         )
     clique = domain.clique([str(name) for name in one.clique]) if len(one.clique) else ()
     values, spread = np.asarray(one.noisy_measurement, dtype=float).ravel(), float(one.stddev)

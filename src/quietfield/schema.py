@@ -27,7 +27,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
 from quietfield.domain import Domain, Label
-from quietfield.errors import Error, names
+from quietfield.errors import Error
+from quietfield.text import join_names
 
 DROP = "drop"
 FILL_IN = "FILL IN"
@@ -96,7 +97,7 @@ class Labels(Attribute):
             raise Error('there are no labels; list at least one, for instance ["f", "m"].')
         if len(set(self.values)) < len(self.values):
             twice = [value for value, many in Counter(self.values).items() if many > 1]
-            raise Error(f"{names(twice)} is listed more than once; list each label once.")
+            raise Error(f"{join_names(twice)} is listed more than once; list each label once.")
         for value in self.values:
             if not isinstance(value, str) and abs(value) >= 2**62:
                 raise Error(f"the label {value} is too large; labels are whole numbers between -2**62 and 2**62.")
@@ -165,7 +166,7 @@ class Dates(Attribute):
 
     def __post_init__(self) -> None:
         if self.period not in get_args(Period):
-            raise Error(f"a period is one of {names(get_args(Period))}, not {self.period!r}.")
+            raise Error(f"a period is one of {join_names(get_args(Period))}, not {self.period!r}.")
         for name in ("start", "end"):
             try:
                 moment = datetime.datetime.fromisoformat(str(getattr(self, name)))

@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr, ValidationError
 
-from quietfield.errors import Error, FileError, names
+from quietfield.errors import Error, FileError
 from quietfield.schema import DROP, FILL_IN, FORMAT, Attribute, Cuts, Dates, Labels, Period, Schema
+from quietfield.text import join_names
 
 _Label = StrictStr | StrictInt
 
@@ -84,7 +85,7 @@ def read(data: Any) -> Schema:
     unfilled = _unfilled(data)
     if unfilled:
         raise FileError(
-            f"this schema is still to be filled in for {names(unfilled, 20)}: replace each {FILL_IN!r}, "
+            f"this schema is still to be filled in for {join_names(unfilled, 20)}: replace each {FILL_IN!r}, "
             f"for instance {EXAMPLES['labels']} or {EXAMPLES['cuts']}, or take the attribute out."
         )
     try:

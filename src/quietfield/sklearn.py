@@ -17,12 +17,13 @@ import numpy as np
 
 from quietfield.curator.counting.kinds import FRAMES, is_a
 from quietfield.curator.ledger import Ledger
-from quietfield.errors import Error, names
+from quietfield.errors import Error
 from quietfield.models.frames import Frame
 from quietfield.privacy.accounting import Number
 from quietfield.privacy.units import Neighbours, Person, Unit
 from quietfield.schema import Labels, Rule, Schema
 from quietfield.structures import Structure
+from quietfield.text import join_names
 
 if TYPE_CHECKING:
     from quietfield.domain import Domain
@@ -198,13 +199,16 @@ class PrivateMarkovRandomField(DensityMixin, BaseEstimator):
             return schema, X
         array = _array(X)
         if persons:
-            raise Error(f"an array has no column {names(persons)} that names persons; give the records as a frame.")
+            raise Error(
+                f"an array has no column {join_names(persons)} that names persons; give the records as a frame."
+            )
         validate_data(self, array, reset=reset, skip_check_array=True)
         schema = self._schema([f"x{i}" for i in range(array.shape[1])], reset)
         columns = _columns(schema)
         if len(columns) != array.shape[1]:
             raise InputError(
-                f"X has {array.shape[1]} features, but the schema reads {len(columns)} columns ({names(columns)}); "
+                f"X has {array.shape[1]} features, but the schema reads {len(columns)} columns "
+                f"({join_names(columns)}); "
                 "give one column for each, in the schema's order, or a frame with names."
             )
         _check_kinds(schema, array)
@@ -287,6 +291,7 @@ def _check_kinds(schema: Schema, array: np.ndarray) -> None:
         rule = schema[name]
         if isinstance(rule, Labels) and all(isinstance(v, str) and not v[:1].isdigit() for v in rule.values):
             raise InputError(
-                f"X is an array of {array.dtype}, but the labels of {name!r} are texts ({names(rule.values)}); give "
+                f"X is an array of {array.dtype}, but the labels of {name!r} are texts ({join_names(rule.values)}); "
+                "give "
                 "the values themselves as an array of objects or a frame, not their codes."
             )

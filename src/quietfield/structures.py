@@ -11,8 +11,9 @@ from functools import cached_property
 from itertools import combinations
 
 from quietfield.domain import Clique, Domain
-from quietfield.errors import Error, names
+from quietfield.errors import Error
 from quietfield.files import MOST_CLIQUES
+from quietfield.text import join_names
 
 
 def hashable(cliques: "Structure | Iterable[str | Iterable[str]]") -> "Structure | tuple[object, ...]":
@@ -62,7 +63,9 @@ class Structure:
                 raise Error(f"the tie {tie} joins fewer than two cliques; a tie is a group that shares one potential.")
             for clique in tie:
                 if clique not in known:
-                    raise Error(f"the tie of {clique}: no such clique (axes count); expected one of {names(cliques)}.")
+                    raise Error(
+                        f"the tie of {clique}: no such clique (axes count); expected one of {join_names(cliques)}."
+                    )
                 if clique in tied:
                     raise Error(f"clique {clique} is tied twice; put all that share its potential in one tie.")
                 tied.add(clique)
@@ -147,7 +150,7 @@ def star(attributes: Iterable[str], center: str | None = None) -> Structure:
     nodes = tuple(attributes)
     center = nodes[0] if center is None and nodes else center
     if center not in nodes:
-        raise Error(f"the center {center!r} is not an attribute; expected one of {names(nodes)}.")
+        raise Error(f"the center {center!r} is not an attribute; expected one of {join_names(nodes)}.")
     return _cover(nodes, ((center, other) for other in nodes if other != center))
 
 

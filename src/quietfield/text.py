@@ -1,4 +1,4 @@
-"""Names, labels and levels as people see them: width, where to cut, and what must not be shown as it is."""
+"""Text for people: numbers with nouns, names and labels as they may be shown, their width, and spreadsheets."""
 
 import re
 import unicodedata
@@ -59,7 +59,7 @@ def has_formulas(texts: Iterable[Any]) -> bool:
     return any(defuse_formulas(text) != text for text in texts)
 
 
-def shown(text: object) -> str:
+def printable(text: object) -> str:
     """A name or label as text that can be shown: control characters become escapes.
 
     >>> shown("a\\nb")
@@ -71,7 +71,7 @@ def shown(text: object) -> str:
     )
 
 
-def quoted(label: object) -> str:
+def quote_label(label: object) -> str:
     """A label that stands among others: in quotes where it holds what separates them, or could be overlooked.
 
     >>> ", ".join(map(quoted, ["18-40", "no, never", 3, ""]))
@@ -83,8 +83,8 @@ def quoted(label: object) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def confidence(level: float) -> str:
-    """A level of confidence as a percentage, with as many digits as it takes: nobody claims to be sure who is not.
+def format_level(level: float) -> str:
+    """A level of confidence as a percentage, with as many digits as it takes: nobody promises to be sure who is not.
 
     >>> confidence(0.9), confidence(0.996), confidence(0.9999999)
     ('90%', '99.6%', '99.99999%')
@@ -93,7 +93,7 @@ def confidence(level: float) -> str:
     return next(text for text in texts if float(text) < 100 or level >= 1) + "%"
 
 
-def columns(text: str) -> int:
+def text_width(text: str) -> int:
     """The number of terminal columns that a text takes: East Asian letters and emoji take two, marks none.
 
     >>> columns("age"), columns("年齢"), columns("e\\u0301")
@@ -104,7 +104,7 @@ def columns(text: str) -> int:
     return width(text)
 
 
-def cut(text: str, most: float, measure: Callable[[str], float] = columns) -> str:
+def truncate(text: str, most: float, measure: Callable[[str], float] = text_width) -> str:
     """Shorten a text to a number of columns (or of whatever ``measure`` measures), with an ellipsis at its end.
 
     Marks stay with their letters.
@@ -125,9 +125,9 @@ def cut(text: str, most: float, measure: Callable[[str], float] = columns) -> st
     return kept + "…"
 
 
-def padded(text: str, width: int) -> str:
+def pad_left(text: str, width: int) -> str:
     """A text with spaces before it, so many columns wide."""
-    return " " * max(width - columns(text), 0) + text
+    return " " * max(width - text_width(text), 0) + text
 
 
 # Inline, because a notebook keeps no style sheet; colours that read on light and dark backgrounds alike.
@@ -138,8 +138,8 @@ CELL = "text-align:left;vertical-align:top;padding:2px 14px 2px 0;border:0;backg
 def facts_html(caption: str, facts: Iterable[tuple[str, str]], picture: str = "") -> str:
     """Facts as an HTML table, beside a picture if there is one: what a notebook shows for an object."""
     rows = "".join(
-        f"<tr style='background:none'><th scope='row' style='{CELL};font-weight:600'>{escape(shown(name))}</th>"
-        f"<td style='{CELL};overflow-wrap:anywhere'><bdi>{escape(shown(text))}</bdi></td></tr>"
+        f"<tr style='background:none'><th scope='row' style='{CELL};font-weight:600'>{escape(printable(name))}</th>"
+        f"<td style='{CELL};overflow-wrap:anywhere'><bdi>{escape(printable(text))}</bdi></td></tr>"
         for name, text in facts
     )
     table = (
@@ -149,3 +149,29 @@ def facts_html(caption: str, facts: Iterable[tuple[str, str]], picture: str = ""
     if not picture:
         return table
     return f"<div style='display:flex;flex-wrap:wrap;gap:24px;align-items:center'>{picture}{table}</div>"
+
+
+def plural(count: int, one: str, several: str = "") -> str:
+    """A number with its noun, for use in messages.
+
+    >>> many(1, "table"), many(1200, "table"), many(0, "person", "people")
+    ('1 table', '1,200 tables', '0 people')
+    """
+    return f"{count:,} {one if count == 1 else several or one + 's'}"
+
+
+def type_name(value: object) -> str:
+    """What sort of thing a value is, with its article, for use in messages: never the value itself.
+
+    >>> a_type(3), a_type("x"), a_type(None)
+    ('an int', 'a str', 'None')
+    """
+    name = type(value).__name__
+    return "None" if value is None else f"{'an' if name[:1].lower() in 'aeio' else 'a'} {name}"
+
+
+def join_names(items: Iterable[object], most: int = 8) -> str:
+    """Public names, quoted and cut to a readable length, for use in messages."""
+    listed = [repr(item) for item in items]
+    more = len(listed) - most
+    return ", ".join(listed[:most]) + (f", ... ({more} more)" if more > 0 else "")

@@ -44,8 +44,8 @@ def test_a_file_says_all(folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.chdir(tmp_path)
     assert main(["release", "--config", write(folder, WHOLE)]) == 0
     release = qf.Release.load(folder / "people.qfr")
-    assert release.claim is not None
-    assert release.claim.epsilon * 10 == 1  # as written, and not the nearest float
+    assert release.promise is not None
+    assert release.promise.epsilon * 10 == 1  # as written, and not the nearest float
     assert release.total is not None
     assert float(qf.Ledger(folder / "budget.db").remaining) == 2.9
 

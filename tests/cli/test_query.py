@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import quietfield as qf
 from quietfield.cli import main, query
 from quietfield.cli.questions import attributes, evidence
-from quietfield.text import quoted
+from quietfield.text import quote_label
 
 ODD = qf.Domain({"smoker": ["no, never", "a=b", ' "yes"'], "a=b": ["c=d", "x"], "a, b": 2})
 
@@ -154,9 +154,9 @@ def test_two_pairs_never_look_alike(pair):
     import csv
     import io
 
-    joined = ", ".join(map(quoted, pair))
+    joined = ", ".join(map(quote_label, pair))
     read = next(csv.reader(io.StringIO(joined), skipinitialspace=True, doublequote=False, escapechar="\\"))
-    if not any("\\" in text and quoted(text) == text for text in pair):  # unquoted, a backslash is just that
+    if not any("\\" in text and quote_label(text) == text for text in pair):  # unquoted, a backslash is just that
         assert read == pair
 
 

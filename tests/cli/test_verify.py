@@ -37,12 +37,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Release.from_tables(qf.Domain({"a": 2, "b": 2}), tables, noise=qf.Laplace(1e-9), total=1000).save(
         folder / "exact.qfr", office
     )
-    assert good.claim is not None
-    paper = replace(good.claim, neighbours="paper", l1=Fraction(2), l2_squared=Fraction(2))
-    replace(good, claim=paper, total_part=Total(12, None), notes=(PAPER_NOTE,)).save(folder / "paper.qfr", office)
-    replace(good, claim=replace(good.claim, epsilon=Fraction(10**6))).save(folder / "huge.qfr", office)
+    assert good.promise is not None
+    paper = replace(good.promise, neighbours="paper", l1=Fraction(2), l2_squared=Fraction(2))
+    replace(good, promise=paper, total_part=Total(12, None), notes=(PAPER_NOTE,)).save(folder / "paper.qfr", office)
+    replace(good, promise=replace(good.promise, epsilon=Fraction(10**6))).save(folder / "huge.qfr", office)
     replace(good, ledger=None).save(folder / "unpaid.qfr", office)
-    replace(good, claim=replace(good.claim, epsilon=Fraction(1, 2))).save(folder / "false.qfr", office)
+    replace(good, promise=replace(good.promise, epsilon=Fraction(1, 2))).save(folder / "false.qfr", office)
     return folder
 
 

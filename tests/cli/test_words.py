@@ -8,7 +8,7 @@ import pytest
 
 import quietfield as qf
 from quietfield.cli import main
-from quietfield.errors import many
+from quietfield.text import plural
 from tests.report.reading import read
 
 pytest.importorskip("duckdb")
@@ -24,8 +24,8 @@ WRONG = re.compile(
     ("count", "said"), [(0, "0 tables"), (1, "1 table"), (2, "2 tables"), (1200, "1,200 tables"), (-1, "-1 tables")]
 )
 def test_a_number_and_its_noun(count: int, said: str) -> None:
-    assert many(count, "table") == said
-    assert many(count, "table", "tables") == said
+    assert plural(count, "table") == said
+    assert plural(count, "table", "tables") == said
 
 
 def test_one_table_of_one_attribute(

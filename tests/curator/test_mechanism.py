@@ -17,7 +17,7 @@ from quietfield.curator.charging import Receipt
 from quietfield.domain import Domain
 from quietfield.errors import Error
 from quietfield.privacy import accounting
-from quietfield.privacy.units import Person, Rows, chosen, statistics
+from quietfield.privacy.units import Person, Rows, choose_statistics, statistics
 from quietfield.structures import Structure, chain, complete
 
 #: The rate at which a right mechanism would fail a test of its distribution. Four such tests run: 4 in 10^7 runs.
@@ -58,9 +58,9 @@ def gaussian_pmf(k, scale):
 ])  # fmt: skip
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 def test_noise_has_the_exact_distribution_and_no_other(kind, pmf, extra, epsilon):
-    plan = mechanism.plan(counted(total=False), epsilon=epsilon, noise=kind, **extra)
+    plan = mechanism.plan_noise(counted(total=False), epsilon=epsilon, noise=kind, **extra)
     true = np.full(120_000, 1000, dtype=np.int64)
-    (noisy, *_), _ = mechanism.draw(plan, [true, np.zeros(1, np.int64), np.zeros(1, np.int64)])
+    (noisy, *_), _ = mechanism.draw_noise(plan, [true, np.zeros(1, np.int64), np.zeros(1, np.int64)])
     scale, noise = plan.scales[0], noisy - 1000
     assert p_value(noise, pmf, scale) > FALSE_ALARM
     assert p_value(noise, pmf, 0.9 * scale) < FALSE_ALARM
@@ -70,8 +70,10 @@ def test_noise_has_the_exact_distribution_and_no_other(kind, pmf, extra, epsilon
 
 
 def test_neighbouring_cells_are_independent():
-    plan = mechanism.plan(counted(total=False), epsilon=1)
-    (a, b, _), _ = mechanism.draw(plan, [np.zeros(60_000, np.int64), np.zeros(60_000, np.int64), np.zeros(1, np.int64)])
+    plan = mechanism.plan_noise(counted(total=False), epsilon=1)
+    (a, b, _), _ = mechanism.draw_noise(
+        plan, [np.zeros(60_000, np.int64), np.zeros(60_000, np.int64), np.zeros(1, np.int64)]
+    )
     for x, y in ((a[:-1], a[1:]), (a, b)):
         assert abs(np.corrcoef(x, y)[0, 1]) < 5.5 / math.sqrt(len(x))  # five and a half standard errors: 4 in 10^8
 
@@ -82,8 +84,8 @@ def test_neighbouring_cells_are_independent():
 def test_the_scale_is_the_smallest_whose_map_keeps_epsilon(cliques, epsilon):
     domain = Domain({f"x{i}": 2 for i in range(cliques)})
     stats_ = statistics(Structure(tuple((f"x{i}",) for i in range(cliques))), domain, Rows(1), "add_remove", False)
-    plan = mechanism.plan(stats_, epsilon=epsilon)
-    exact = accounting.rational(epsilon, "epsilon")
+    plan = mechanism.plan_noise(stats_, epsilon=epsilon)
+    exact = accounting.to_rational(epsilon, "epsilon")
 
     def loss(scale):
         dp.enable_features("contrib")
@@ -104,8 +106,8 @@ def test_the_division_alone_would_break_the_promise():
 def test_gaussian_scale_is_the_smallest_and_beats_laplace_as_computed_by_hand():
     domain = Domain({f"x{i}": 2 for i in range(24)})
     stats_ = statistics(Structure(tuple((f"x{i}",) for i in range(24))), domain, Rows(1), "add_remove", False)
-    gaussian = mechanism.plan(stats_, epsilon=1, delta=1e-6, noise="gaussian")
-    laplace = mechanism.plan(stats_, epsilon=1)
+    gaussian = mechanism.plan_noise(stats_, epsilon=1, delta=1e-6, noise="gaussian")
+    laplace = mechanism.plan_noise(stats_, epsilon=1)
     assert gaussian.noises[0].std / laplace.noises[0].std == pytest.approx(0.65, abs=0.01)
     assert accounting.zcdp_epsilon(gaussian.rho, Fraction(1, 10**6)) <= 1
     smaller = Fraction(gaussian.scales[0]) * (1 - Fraction(1, 10**12))
@@ -124,7 +126,7 @@ def test_gaussian_scale_is_the_smallest_and_beats_laplace_as_computed_by_hand():
 ])  # fmt: skip
 def test_bad_requests_are_refused(bad, why):
     with pytest.raises(Error, match=why):
-        mechanism.plan(counted(), **bad)
+        mechanism.plan_noise(counted(), **bad)
 
 
 def test_what_comes_out_is_what_the_measurement_gives_for_the_counts(monkeypatch):
@@ -134,22 +136,22 @@ def test_what_comes_out_is_what_the_measurement_gives_for_the_counts(monkeypatch
     def measurement(kind, scale):
         return lambda values: (seen.append((kind, scale, list(values))), values)[1]
 
-    plan = mechanism.plan(counted(), epsilon=1)
+    plan = mechanism.plan_noise(counted(), epsilon=1)
     monkeypatch.setattr(mechanism, "_measurement", measurement)
     tables = [np.arange(9).reshape(3, 3) + 10 * i for i in range(3)]
-    noisy, total = mechanism.draw(plan, tables, 77)
+    noisy, total = mechanism.draw_noise(plan, tables, 77)
     assert all(np.array_equal(a, b) for a, b in zip(noisy, tables, strict=True))
     assert total == 77
     assert seen == [("laplace", plan.scales[0], [*range(9), *range(10, 19), *range(20, 29), 77])]
 
 
 def test_only_integers_and_the_planned_tables_take_noise():
-    plan = mechanism.plan(counted(), epsilon=1)
+    plan = mechanism.plan_noise(counted(), epsilon=1)
     tables = [np.zeros((3, 3), np.int64)] * 3
     with pytest.raises(Error, match="integers"):
-        mechanism.draw(plan, [t.astype(float) for t in tables], 1)
+        mechanism.draw_noise(plan, [t.astype(float) for t in tables], 1)
     with pytest.raises(Error, match="tables"):
-        mechanism.draw(plan, tables)
+        mechanism.draw_noise(plan, tables)
 
 
 @settings(max_examples=30)
@@ -164,7 +166,7 @@ def test_weights_keep_the_promise_and_share_it_as_asked(weights, epsilon, noise,
     stats_ = counted(unit=unit, total=total)
     asked = {table.cliques[0]: w for table, w in zip(stats_.tables, weights, strict=True)}
     delta = {"delta": "1e-6"} if noise == "gaussian" else {}
-    plan = mechanism.plan(stats_, epsilon=epsilon, noise=noise, weights=asked, **delta)
+    plan = mechanism.plan_noise(stats_, epsilon=epsilon, noise=noise, weights=asked, **delta)
     exact = [n.exact for n in plan.noises]
     l1s, l2s = mechanism.sensitivities(stats_)
     if noise == "laplace":
@@ -194,18 +196,18 @@ def test_hundreds_of_weights_can_be_saved_and_verified(tmp_path_factory, tables,
     weights = {clique: float(w) for clique, w in zip(structure.cliques, draw.uniform(0.1, 10, tables), strict=True)}
     delta = {"delta": "1e-6"} if noise == "gaussian" else {}
     asked = {"epsilon": 1, "noise": noise, "weights": weights, "unit": unit, "total": False, **delta}
-    prepared = publish.prepare(schema, structure, **asked)
+    prepared = publish.plan_release(schema, structure, **asked)
     counts = [np.zeros((2, 2), np.int64)] * tables
     publish._noised(prepared, counts, None, Receipt("r1", "", None, None), unit.describe(), []).save(path)
     release = qf.Release.load(path)
-    assert release.check_claim()[0].startswith("the noise costs epsilon 1")
-    claim = release.claim
+    assert release.check_promise()[0].startswith("the noise costs epsilon 1")
+    claim = release.promise
     understated = [replace(claim, epsilon=claim.epsilon * (1 - Fraction(1, 10**12)))]
     if claim.rho is not None:
         understated.append(replace(claim, rho=claim.rho * (1 - Fraction(1, 10**12))))
     for one in understated:
         with pytest.raises(Error, match="does not hold"):
-            replace(release, claim=one).check_claim()
+            replace(release, promise=one).check_promise()
 
 
 @given(st.lists(st.fractions(Fraction(1, 10**6), 10**6, max_denominator=10**6), min_size=1, max_size=300))
@@ -216,52 +218,56 @@ def test_a_sum_is_exact_while_it_is_short_and_never_below_what_it_costs(scales):
     assert exact <= found <= exact * (1 + Fraction(1, 2**1000))
     assert found == exact or exact.denominator.bit_length() > 3000
     assert found.denominator.bit_length() <= 4096
-    assert accounting.shown(Fraction(10**6000, 3)).endswith("e+5999")
+    assert accounting.format_number(Fraction(10**6000, 3)).endswith("e+5999")
 
 
 def test_tied_cliques_have_one_weight_and_any_order_of_names():
     domain = Domain({f"x{i}": 3 for i in range(4)})
     stats_ = statistics(chain(domain, homogeneous=True), domain, Rows(1), "add_remove", False)
-    plan = mechanism.plan(stats_, epsilon=1, weights={("x2", "x1"): 2})
+    plan = mechanism.plan_noise(stats_, epsilon=1, weights={("x2", "x1"): 2})
     assert plan.scales[0] == pytest.approx(2 * plan.scales[1])
     with pytest.raises(Error, match="tied"):
-        mechanism.plan(stats_, epsilon=1, weights={("x0", "x1"): 2, ("x1", "x2"): 3})
+        mechanism.plan_noise(stats_, epsilon=1, weights={("x0", "x1"): 2, ("x1", "x2"): 3})
 
 
 def test_the_empty_clique_names_the_total():
-    plan = mechanism.plan(counted(), epsilon=1, weights={(): 4})
+    plan = mechanism.plan_noise(counted(), epsilon=1, weights={(): 4})
     assert plan.scales[-1] == pytest.approx(plan.scales[0] / 4)
     with pytest.raises(Error, match="not released"):
-        mechanism.plan(counted(total=False), epsilon=1, weights={(): 4})
+        mechanism.plan_noise(counted(total=False), epsilon=1, weights={(): 4})
 
 
 def test_fractional_contributions_get_noise_on_their_grid():
     stats_ = counted(unit=Person("u", normalise=True), total=False)
-    plan = mechanism.plan(stats_, epsilon=1)
+    plan = mechanism.plan_noise(stats_, epsilon=1)
     assert plan.denominator == 2**20
     assert plan.noises[0].scale == pytest.approx(1, rel=1e-9)  # all edge tables together move by 1
-    (noisy, *_), _ = mechanism.draw(plan, [np.zeros((3, 3), np.int64)] * 3)
+    (noisy, *_), _ = mechanism.draw_noise(plan, [np.zeros((3, 3), np.int64)] * 3)
     assert noisy.dtype == np.int64
     assert (noisy % 2**10 != 0).any()  # the noise fills the grid, not just whole counts
 
 
 def test_auto_releases_a_total_only_where_no_table_tells_it():
     domain = Domain({f"x{i}": 10 for i in range(8)})
-    whole = chosen(Structure(complete(domain).cliques[:24]), domain, Rows(1), "add_remove", "auto", "laplace")
+    whole = choose_statistics(
+        Structure(complete(domain).cliques[:24]), domain, Rows(1), "add_remove", "auto", "laplace"
+    )
     assert (whole[0].total, whole[1]) == (
         False,
         "left out: the tables' sums tell it, and one of its own would raise every table's noise by 4.2%",
     )
     walks = Domain({f"slot {i}": ["home", "work", "away"] for i in range(4)})
     person = Person("who", null="away", normalise=True)
-    edges = chosen(Structure(chain(walks).cliques), walks, person, "add_remove", "auto", "laplace")
+    edges = choose_statistics(Structure(chain(walks).cliques), walks, person, "add_remove", "auto", "laplace")
     assert (edges[0].total, edges[1]) == (True, "released: no table's sum tells it")
-    first = chosen(Structure([("slot 0",), *chain(walks).cliques]), walks, person, "add_remove", "auto", "laplace")
+    first = choose_statistics(
+        Structure([("slot 0",), *chain(walks).cliques]), walks, person, "add_remove", "auto", "laplace"
+    )
     assert not first[0].total
 
 
 def test_large_counts_survive():
-    plan = mechanism.plan(counted(total=False), epsilon=1)
+    plan = mechanism.plan_noise(counted(total=False), epsilon=1)
     big = 2**62
-    (noisy, *_), _ = mechanism.draw(plan, [np.array([big]), np.array([0]), np.array([-big])])
+    (noisy, *_), _ = mechanism.draw_noise(plan, [np.array([big]), np.array([0]), np.array([-big])])
     assert abs(int(noisy[0]) - big) < 1000

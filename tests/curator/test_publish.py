@@ -44,14 +44,14 @@ def test_tables_are_true_counts_with_noise_of_the_stated_size(codes):
         assert np.abs(release.tables[clique] - true).max() <= 3  # scale 3/50: beyond 3 with probability e^-50
     assert abs(release.total - N) <= 3
     assert release.noise["a", "b"].scale == pytest.approx(3 / 50)
-    assert release.check_claim()
+    assert release.check_promise()
 
 
 def test_the_ledger_must_be_named_and_pays_first(codes, ledger, monkeypatch):
     with pytest.raises(TypeError, match="ledger"):
         qf.release(codes, SCHEMA, PAIRS, epsilon=1, unit=qf.Rows(1))
     seen = []
-    real = mechanism.draw
+    real = mechanism.draw_noise
 
     def draw(*arguments):
         seen.append(Ledger(ledger.path).spent)
@@ -157,7 +157,7 @@ def test_replace_has_a_public_total_and_twice_the_noise(codes):
     release = qf.release(codes, closed, PAIRS, epsilon=1, unit=qf.Rows(1), ledger=None, neighbours="replace")
     assert (release.total, release.total_is_public) == (N, True)
     assert release.noise["a", "b"].scale == pytest.approx(4)
-    assert release.check_claim()
+    assert release.check_promise()
     with pytest.raises(Error, match="drop"):
         qf.release(codes, SCHEMA, PAIRS, epsilon=1, unit=qf.Rows(1), ledger=None, neighbours="replace")
 
@@ -176,10 +176,10 @@ def test_gaussian_and_weights(codes, tmp_path):
                          weights={("b", "a"): 2})  # fmt: skip
     assert release.delta == 1e-6
     assert release.noise["b", "c"].scale == pytest.approx(2 * release.noise["a", "b"].scale)
-    assert release.check_claim()
-    assert 0 <= book.spent - release.claim.rho < Fraction(1, 10**29)
+    assert release.check_promise()
+    assert 0 <= book.spent - release.promise.rho < Fraction(1, 10**29)
     release.save(tmp_path / "g.qfr")
-    assert qf.Release.load(tmp_path / "g.qfr").check_claim()
+    assert qf.Release.load(tmp_path / "g.qfr").check_promise()
 
 
 def test_persons_with_fractional_weights(tmp_path):
@@ -189,7 +189,7 @@ def test_persons_with_fractional_weights(tmp_path):
     assert release.denominator == 2**20
     release.save(tmp_path / "x.qfr")
     loaded = qf.Release.load(tmp_path / "x.qfr")
-    assert loaded.check_claim()
+    assert loaded.check_promise()
     # Three persons add at most one each to all edge tables together, less the rounding down to the grid.
     assert sum(table.sum() for table in loaded.tables.values()) == pytest.approx(3, abs=0.1)
 
@@ -208,7 +208,7 @@ def test_sequences_are_released_as_two_tables_with_sensitivity_two(tmp_path):
     release = qf.release(
         visits.log(log), visits.schema, visits.structure, epsilon=1000, unit=visits.unit, ledger=book, total=False
     )
-    assert (release.claim.l1, len(release.parts)) == (2, 2)
+    assert (release.promise.l1, len(release.parts)) == (2, 2)
     assert release.tables["slot 3", "slot 4"].sum() == pytest.approx(2, abs=0.1)  # two person-days, each at most 1
     release.save(tmp_path / "x.qfr")
     loaded = qf.Release.load(tmp_path / "x.qfr")
@@ -514,10 +514,10 @@ def test_verify_refuses_understated_sensitivity(folder, capsys):
         replace(p, l1=p.l1 / 2, l2_squared=p.l2_squared / 4, noise=qf.Laplace(p.noise.exact / 2, p.noise.step))
         for p in release.parts
     ]
-    claim = replace(release.claim, l1=release.claim.l1 / 2, l2_squared=release.claim.l2_squared / 4)
-    replace(release, parts=tuple(half), claim=claim).save("y.qfr")
+    claim = replace(release.promise, l1=release.promise.l1 / 2, l2_squared=release.promise.l2_squared / 4)
+    replace(release, parts=tuple(half), promise=claim).save("y.qfr")
     with pytest.raises(FileError, match="sensitivity stated is not"):
-        qf.Release.load("y.qfr").check_claim()
+        qf.Release.load("y.qfr").check_promise()
     assert main(["verify", "x.qfr"]) == 0
     assert main(["verify", "y.qfr"]) == 1
     assert "the sensitivity stated is not that" in capsys.readouterr().err
@@ -623,7 +623,7 @@ def test_python_and_the_command_line_warn_of_the_same_once(folder, codes, capsys
 
 
 def test_preparing_reads_no_record():
-    prepared = publish.prepare(SCHEMA, PAIRS, epsilon=1, unit=qf.Rows(1))
+    prepared = publish.plan_release(SCHEMA, PAIRS, epsilon=1, unit=qf.Rows(1))
     assert prepared.plan.epsilon == 1
 
 
@@ -707,7 +707,7 @@ def test_where_there_are_no_links_a_name_is_claimed(folder, monkeypatch, capsys,
         assert (folder / "x.qfr").read_text() == "mine"
         kept(capsys.readouterr().err)
     else:
-        assert qf.Release.load("x.qfr").check_claim()
+        assert qf.Release.load("x.qfr").check_promise()
 
 
 def test_a_dry_run_refuses_what_the_release_would(folder, capsys):

@@ -17,7 +17,7 @@ import reference
 from quietfield.curator.counting import count
 from quietfield.domain import Domain
 from quietfield.errors import Error, FileError
-from quietfield.privacy.units import GRID, Person, Rows, Statistics, from_json, statistics
+from quietfield.privacy.units import GRID, Person, Rows, Statistics, statistics, unit_from_json
 from quietfield.schema import Labels, Schema
 from quietfield.structures import Structure, chain
 
@@ -143,7 +143,7 @@ def test_a_homogeneous_chain_with_weights_has_sensitivity_two() -> None:
 
 @pytest.mark.parametrize("unit", [*UNITS, Rows(7), Person(("who", "day"), rows=2), *KINDS])
 def test_units_survive_json_and_describe_themselves(unit: Any) -> None:
-    assert from_json(unit.to_json()) == unit
+    assert unit_from_json(unit.to_json()) == unit
     assert "any one" in unit.describe()
 
 
@@ -159,13 +159,13 @@ def test_units_survive_json_and_describe_themselves(unit: Any) -> None:
         (lambda: Person("who", rows=1, null=0), "goes with normalise only"),
         (lambda: Person("who", rows=1, kind="number"), "'integer' or None"),  # type: ignore[arg-type]
         (lambda: Person("who", rows=1, kind=("integer", None)), "one for each of"),
-        (lambda: from_json({**Person("who", rows=1).to_json(), "kinds": 7}), "JSON"),
-        (lambda: from_json({**Person("who", rows=1).to_json(), "kinds": []}), "one for each of"),
+        (lambda: unit_from_json({**Person("who", rows=1).to_json(), "kinds": 7}), "JSON"),
+        (lambda: unit_from_json({**Person("who", rows=1).to_json(), "kinds": []}), "one for each of"),
         (lambda: statistics(Structure((("a",),)), Domain({"a": 2}), Person("w", normalise=True)), "two attributes"),
         (lambda: statistics(Structure((("a",),)), Domain({"a": 2}), "rows"), "Rows"),
         (lambda: statistics(Structure((("a",),)), Domain({"a": 2}), Rows(1), "near"), "add_remove"),  # type: ignore[arg-type]
-        (lambda: from_json({"kind": "street"}), "street"),
-        (lambda: from_json({}), "JSON"),
+        (lambda: unit_from_json({"kind": "street"}), "street"),
+        (lambda: unit_from_json({}), "JSON"),
     ],
 )
 def test_what_makes_no_sense_is_refused(make: Any, message: str) -> None:
@@ -191,8 +191,8 @@ def test_one_person_under_several_spellings_is_one_person(tmp_path: Path) -> Non
 def test_a_unit_without_kinds_is_written_as_it_always_was() -> None:
     written = {"kind": "person", "column": "who", "rows": 3}
     assert Person("who", rows=3).to_json() == written
-    assert from_json(written) == Person("who", rows=3)
-    assert from_json({**written, "kinds": ["integer"]}) == Person("who", rows=3, kind="integer")
+    assert unit_from_json(written) == Person("who", rows=3)
+    assert unit_from_json({**written, "kinds": ["integer"]}) == Person("who", rows=3, kind="integer")
     both = Person(("a", "b"), rows=1, kind="integer")
-    assert from_json(both.to_json()) == both == Person(("a", "b"), rows=1, kind=("integer", "integer"))
+    assert unit_from_json(both.to_json()) == both == Person(("a", "b"), rows=1, kind=("integer", "integer"))
     assert "(a whole number)" in both.describe()

@@ -9,7 +9,7 @@ from experiments import fig3b, mobility
 from experiments.building import HOURS, KINDS, START, Building
 from experiments.trials import Trial
 from quietfield.curator.counting import count
-from quietfield.curator.publish import prepare
+from quietfield.curator.publish import plan_release
 from quietfield.errors import CannotLearn, Error
 
 TINY = Building(people=40, days=3, floors=2)
@@ -50,7 +50,7 @@ def test_our_tables_are_those_of_the_curator(walks: mobility.Walks) -> None:
     part = mobility.Split(walks, np.unique(walks.units), walks.segments)
     tables, total = mobility.tables(part, "ours")
     how = mobility.sequences(TINY)
-    prepared = prepare(how.schema, how.structure, epsilon=1, unit=how.unit, total=True)
+    prepared = plan_release(how.schema, how.structure, epsilon=1, unit=how.unit, total=True)
     counted = count(how.log(walks.log), how.schema, prepared.statistics, how.unit)
     grid = prepared.statistics.denominator
     for mine, theirs in zip(tables.values(), counted.tables, strict=True):

@@ -20,13 +20,13 @@ FACTS = json.loads((FOLDER / "facts.json").read_text())
 def test_a_release_reads_back_with_its_numbers_and_its_promise(name: str) -> None:
     facts = FACTS[name]
     release = qf.Release.load(FOLDER / f"{name}.qfr")
-    assert str(release.claim.epsilon) == facts["epsilon"]
-    assert (release.claim.delta and str(release.claim.delta)) == facts["delta"]
+    assert str(release.promise.epsilon) == facts["epsilon"]
+    assert (release.promise.delta and str(release.promise.delta)) == facts["delta"]
     assert [list(clique) for clique in release.tables] == facts["cliques"]
     for clique, table in zip(release.tables, facts["tables"], strict=True):
         np.testing.assert_array_equal(release.tables[clique], table)
     assert (release.total, release.signer) == (facts["total"], facts["signer"])
-    release.check_claim()
+    release.check_promise()
 
 
 def test_a_signed_release_is_trusted_by_its_key() -> None:

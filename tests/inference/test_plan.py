@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 import quietfield as qf
 from quietfield import structures
 from quietfield.errors import TooLarge
-from quietfield.inference.plan import elimination_order, plan_for
+from quietfield.inference.plan import elimination_order, plan_elimination
 from tests.brute_force import models
 
 
 @given(models())
 def test_every_factor_is_used_once_and_every_message_where_its_attribute_is_summed_out(parts):
     domain, potentials = parts
-    figures = plan_for(domain, tuple(potentials))
+    figures = plan_elimination(domain, tuple(potentials))
     used = [f for step in figures.steps for f in step.factors]
     assert sorted(used) == list(range(len(figures.scopes)))
     done = set()
@@ -33,7 +33,7 @@ def test_every_factor_is_used_once_and_every_message_where_its_attribute_is_summ
 def test_treewidth_is_at_most_that_of_networkx(count, seed):
     names = [f"x{i}" for i in range(count)]
     structure = structures.erdos_renyi(names, 0.5, seed)
-    figures = plan_for(qf.Domain(dict.fromkeys(names, 3)), structure)
+    figures = plan_elimination(qf.Domain(dict.fromkeys(names, 3)), structure)
     theirs, _ = nx.algorithms.approximation.treewidth_min_fill_in(nx.Graph(structure.edges))
     assert figures.treewidth <= theirs
 
@@ -41,17 +41,17 @@ def test_treewidth_is_at_most_that_of_networkx(count, seed):
 def test_treewidths_that_are_known():
     names = [f"x{i}" for i in range(36)]
     domain = qf.Domain(dict.fromkeys(names, 2))
-    assert plan_for(domain, structures.tree(domain, 0)).treewidth == 1
-    assert plan_for(domain, structures.chain(domain, 3)).treewidth == 3
-    assert plan_for(domain, structures.grid(domain, 6)).treewidth in (6, 7)
-    assert plan_for(domain.project(names[:7]), structures.complete(names[:7])).treewidth == 6
-    assert plan_for(domain, [("x0",), ("x1",)]).treewidth == 0
+    assert plan_elimination(domain, structures.tree(domain, 0)).treewidth == 1
+    assert plan_elimination(domain, structures.chain(domain, 3)).treewidth == 3
+    assert plan_elimination(domain, structures.grid(domain, 6)).treewidth in (6, 7)
+    assert plan_elimination(domain.project(names[:7]), structures.complete(names[:7])).treewidth == 6
+    assert plan_elimination(domain, [("x0",), ("x1",)]).treewidth == 0
 
 
 def test_weights_count():
     """Eliminating the hub first would join ten small attributes; summing out the leaves first joins nothing."""
     domain = qf.Domain({"hub": 1000, **{f"leaf{i}": 2 for i in range(10)}})
-    assert plan_for(domain, structures.star(domain)).largest_table == 2000
+    assert plan_elimination(domain, structures.star(domain)).largest_table == 2000
 
 
 def test_kept_attributes_come_last():
@@ -61,7 +61,7 @@ def test_kept_attributes_come_last():
 
 def test_the_refusal_gives_figures_and_advice():
     domain = qf.Domain({f"x{i}": 10 for i in range(12)})
-    figures = plan_for(domain, structures.complete(domain))
+    figures = plan_elimination(domain, structures.complete(domain))
     assert figures.largest_table == 10**12
     with pytest.raises(
         TooLarge, match=r"treewidth is 11 and the largest table joins 12 attributes.*1e\+12 cells.*'loopy'"

@@ -7,7 +7,7 @@ from scipy import optimize
 
 import quietfield as qf
 from quietfield.learning.cgm import Cgm
-from quietfield.learning.loop import compiled
+from quietfield.learning.loop import compile_step
 from quietfield.learning.problem import problem_of
 
 
@@ -60,7 +60,7 @@ def test_an_iteration_is_the_maximum_in_the_box(kind):
 def test_iterations_climb_and_stay_centred(noise):
     shape, data = problem_of(disagreeing(noise), "exact", {})
     learner = Cgm(stop=False, stretch=1)
-    step = compiled(learner, shape, False)
+    step = compile_step(learner, shape, False)
     with jax.enable_x64(True):
         state = jax.tree.map(np.asarray, learner.init(shape, data))
         values = []
@@ -80,7 +80,7 @@ def test_the_stopping_rule_ends_near_the_best_of_the_path(study):
     shape = problems[0][0]
     data = jax.tree.map(lambda *parts: np.stack(parts), *(data for _, data in problems))
     learner = Cgm(stop=False, stretch=2)
-    step = compiled(learner, shape, True)
+    step = compile_step(learner, shape, True)
     path = []
     with jax.enable_x64(True):
         starts = [learner.init(shape, each) for _, each in problems]

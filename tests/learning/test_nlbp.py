@@ -10,7 +10,7 @@ from scipy import optimize
 
 import quietfield as qf
 from quietfield.errors import Error
-from quietfield.learning.loop import compiled
+from quietfield.learning.loop import compile_step
 from quietfield.learning.nlbp import Nlbp, Trace, recipe_of
 from quietfield.learning.problem import problem_of
 from tests.brute_force import joint, marginal
@@ -238,7 +238,7 @@ def test_the_m_step_matches_the_inferred_tables(cliques, inference, ties, closed
     shape, data = problem_of(release, inference, {})
     assert (recipe_of(shape) is not None) == closed
     with jax.enable_x64(True):
-        state = compiled(learner, shape, False)(data, jax.tree.map(np.asarray, learner.init(shape, data)))
+        state = compile_step(learner, shape, False)(data, jax.tree.map(np.asarray, learner.init(shape, data)))
         shares = np.asarray(jax.jit(shape.shares)(state.theta))
     np.testing.assert_allclose(data.total * shares, state.extra.n, atol=1e-3)
     assert abs(np.asarray(state.theta)[: shape.starts[1]].mean()) < 1e-9  # re-centred
@@ -303,7 +303,7 @@ def test_untuned_it_stops_near_the_best_of_its_path():
     with jax.enable_x64(True):
         state = jax.tree.map(np.asarray, learner.init(shape, data))
         for _ in range(80):
-            state = compiled(learner, shape, False)(data, state)
+            state = compile_step(learner, shape, False)(data, state)
             path.append(simulation.model.kl(qf.Model(simulation.model.domain, shape.tables(np.asarray(state.theta)))))
     assert simulation.model.kl(model) < 1.1 * min(path)
     assert path[-1] > 1.15 * min(path)  # so stopping matters

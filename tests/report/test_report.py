@@ -18,7 +18,7 @@ from quietfield.output.report.associations import cramers_v
 from quietfield.output.report.contents import gather
 from quietfield.output.report.pages import FOLDER
 from quietfield.output.report.plots import pixels
-from quietfield.text import shown
+from quietfield.text import printable
 from tests.report.examples import HOSTILE, hostile, large, pair
 from tests.report.reading import Element, read
 
@@ -135,7 +135,7 @@ def test_a_load_would_be_seen(planted):
 
 def test_names_stand_there_whole_and_escaped(hostile_page):
     legend = [item.text for item in hostile_page.classed("legend")[0].all("li")]
-    assert [item.rpartition(" ")[0].rpartition(" ")[0] for item in legend] == [shown(name) for name in HOSTILE]
+    assert [item.rpartition(" ")[0].rpartition(" ")[0] for item in legend] == [printable(name) for name in HOSTILE]
     assert hostile_page.all("h1")[0].text == "</title><script>'\"&"
     text = hostile_page.text
     for label in ("a\"'<b>", "&amp;", "نعم", "二十歳未満", "two\\nlines", "\\u202egnorw"):

@@ -80,7 +80,7 @@ def _halved(plan):
 @pytest.mark.heavy
 @pytest.mark.parametrize("bug", [_without_the_number_of_tables, _halved])
 def test_a_scale_that_is_too_small_is_caught(monkeypatch, bug):
-    real = mechanism.draw
+    real = mechanism.draw_noise
     monkeypatch.setattr(mechanism, "draw", lambda plan, tables, total: real(bug(plan), tables, total))
     found = proven(score(runs(WITH, 12_000)), score(runs(WITHOUT, 12_000)))
     print(f"audit of {bug.__name__}: {found:.3f} proven, 1 claimed")
@@ -89,7 +89,7 @@ def test_a_scale_that_is_too_small_is_caught(monkeypatch, bug):
 
 @pytest.mark.heavy
 def test_an_exact_total_is_caught(monkeypatch):
-    real = mechanism.draw
+    real = mechanism.draw_noise
     monkeypatch.setattr(mechanism, "draw", lambda plan, tables, total: (real(plan, tables, total)[0], total))
     found = proven(score(runs(WITH, 12_000)), score(runs(WITHOUT, 12_000)))
     print(f"audit of an exact total: {found:.3f} proven, 1 claimed")
@@ -123,7 +123,7 @@ def test_float_noise_added_outside_is_told_apart_by_its_bits():
 
 
 def test_a_release_refuses_floats_for_its_promise(monkeypatch):
-    real = mechanism.draw
+    real = mechanism.draw_noise
 
     def outside(plan, tables, total):
         _, count = real(plan, tables, total)
@@ -155,12 +155,12 @@ def test_low_order_bits_on_the_grid_of_fractions_say_nothing(epsilon):
     from quietfield.curator.counting import count
 
     unit = qf.Person("who", normalise=True)
-    prepared = publish.prepare(SCHEMA, [("a", "b")], epsilon=epsilon, unit=unit, total=False)
+    prepared = publish.plan_release(SCHEMA, [("a", "b")], epsilon=epsilon, unit=unit, total=False)
     times = 20_000
     drawn = []
     for source in (more, people):
         (table,) = count(source, SCHEMA, prepared.statistics, unit).tables
-        (noisy,), _ = mechanism.draw(prepared.plan, [np.repeat(table.ravel()[None], times, 0)])
+        (noisy,), _ = mechanism.draw_noise(prepared.plan, [np.repeat(table.ravel()[None], times, 0)])
         drawn.append(noisy)
     assert worst_pattern(*drawn) < epsilon
 

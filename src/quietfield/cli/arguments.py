@@ -43,10 +43,10 @@ STRUCTURES = "chain, chain:2, homogeneous, star, star:CENTRE, complete, complete
 
 def unit(text: str) -> "Unit":
     """A unit: rows:K, person:COLUMN:K, person:COLUMN:normalise (COLUMN+COLUMN for several), or JSON."""
-    from quietfield.privacy.units import Person, Rows, from_json
+    from quietfield.privacy.units import Person, Rows, unit_from_json
 
     if text.lstrip().startswith("{"):
-        return from_json(parse_json(text.encode(), "--unit"))
+        return unit_from_json(parse_json(text.encode(), "--unit"))
     kind, _, rest = text.partition(":")
     if kind == "rows":
         return Rows(_whole(rest or "1", f"--unit {text}"))
@@ -124,7 +124,7 @@ def load_release(path: Path, trust: list[Path] | None, max_epsilon: str | None, 
         NotSigned, OtherSigner, NoPromise, WeakPromise: It is not what is demanded.
         FileError: It cannot be read or, where anything is demanded, its promise does not hold.
     """
-    from quietfield.releases.checks import verify
+    from quietfield.models.verification import verify
     from quietfield.releases.release import Release
 
     release = Release.load(path, trust or None)

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from quietfield.curator import WARNING
-from quietfield.errors import many
+from quietfield.text import plural
 
 app = typer.Typer()
 
@@ -62,7 +62,7 @@ def check(
     typer.echo(WARNING)
     if broken:
         typer.echo(
-            f"{broken:,} of {many(every, 'line')} {'is' if broken == 1 else 'are'} broken and not counted: "
+            f"{broken:,} of {plural(every, 'line')} {'is' if broken == 1 else 'are'} broken and not counted: "
             "quotes, fields or bytes are not in order."
         )
     if foreign:
@@ -72,7 +72,8 @@ def check(
         )
     if odd:
         typer.echo(
-            f"{odd:,} of {many(every, 'line')} {'holds' if odd == 1 else 'hold'} an odd number of quotes: a text with "
+            f"{odd:,} of {plural(every, 'line')} {'holds' if odd == 1 else 'hold'} an odd number of quotes: a text "
+            "with "
             "line breaks in it, whose lines may be rows under other ids, or a stray quote. If texts have line breaks, "
             f"do not say --one-line-per-record; convert the file to Parquet: {lines.to_parquet(records)}"
         )

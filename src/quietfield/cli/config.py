@@ -14,8 +14,9 @@ from typing import Any
 
 import typer
 
-from quietfield.errors import Error, FileError, names
+from quietfield.errors import Error, FileError
 from quietfield.files import read_bytes
+from quietfield.text import join_names
 
 LIMIT = 2**20
 #: Options that are said anew each time: how to answer, and whether something may be replaced.
@@ -81,7 +82,7 @@ def _hint(key: str, known: dict[str, Any]) -> str:
     if key.replace("-", "_") in NEVER or key == "json":
         return "; it is said on the command line, each time anew."
     near = get_close_matches(key.replace("_", "-"), known, 1)
-    return f"; did you mean {near[0]!r}?" if near else f"; expected some of {names(sorted(known), 30)}."
+    return f"; did you mean {near[0]!r}?" if near else f"; expected some of {join_names(sorted(known), 30)}."
 
 
 def _value(file: Path, name: str, value: Any, flag: bool, paths: Set[str], structured: Set[str]) -> Any:

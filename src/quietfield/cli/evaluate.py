@@ -91,10 +91,10 @@ def _against_truth(model: "Model", truth: "Model") -> tuple[dict[str, Any], list
     from math import isfinite
 
     from quietfield.study.comparison import compare
-    from quietfield.study.rehearsal import errors
+    from quietfield.study.rehearsal import measure_errors
 
     kl = compare(models={"truth": truth, "model": model}).kl["truth"]["model"]
-    found = errors(model, truth)  # over the truth's tables
+    found = measure_errors(model, truth)  # over the truth's tables
     content = {"kl": kl if kl is not None and isfinite(kl) else None, **asdict(found)}
     return content, [
         f"KL(truth || model)  {'not defined for approximate inference' if kl is None else f'{kl:.4g} nats'}",

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from quietfield.cli.arguments import FOR_PROGRAMS, AllowNoPromise, MaxEpsilon, Trust, load_release
-from quietfield.errors import Error, many
+from quietfield.errors import Error
+from quietfield.text import plural
 
 if TYPE_CHECKING:
     from quietfield.releases.release import Release, Table
@@ -68,7 +69,7 @@ def export(
     kind = archive_kind(path) if source == "auto" else source
     if format == "xlsx" and kind == "release":
         raise Error("--format is csv or parquet, not 'xlsx'; xlsx is for tables from a model.")
-    exports.check(out, format, force)
+    exports.check_target(out, format, force)
     if kind == "model":
         if release_file is None and (trust or max_epsilon is not None or allow_no_promise):
             raise Error("--trust, --max-epsilon and --allow-no-promise are about a release; name it with --release.")
@@ -87,7 +88,7 @@ def export(
     index: list[list[Any]] = [list(exports.RELEASE_COLUMNS)]
     for number, part in enumerate(release.parts, 1):
         file = exports.table_file(number, format)
-        files[file] = exports.encoded(_columns(release, part), format, for_programs=for_programs)
+        files[file] = exports.encode_table(_columns(release, part), format, for_programs=for_programs)
         noise = part.noise
         cell = "" if part.excluded is None else _json(_labels(release, part, part.excluded))
         index.append([file, _json(part.cliques), noise.kind, repr(noise.scale), repr(noise.std), cell, ""])
@@ -101,8 +102,8 @@ def export(
         remarks.append(APOSTROPHE)
     index += [["remark", "", "", "", "", "", remark] for remark in remarks]
     files[exports.INDEX] = exports.csv_rows(index, for_programs=for_programs)
-    exports.write(out, files, force, time=release.created)
-    typer.echo(f"{many(len(release.parts), 'table')} and index.csv written to {out}")
+    exports.write_folder(out, files, force, time=release.created)
+    typer.echo(f"{plural(len(release.parts), 'table')} and index.csv written to {out}")
     for remark in remarks:
         typer.echo(remark)
 
@@ -129,7 +130,7 @@ def _for_people(
     made = people_tables(model, wanted, level=level, total=total, release=release)
     made.save(out, format, force=force, for_programs=for_programs)
     inferred = sum(one.inferred for one in made.tables)
-    typer.echo(f"{many(len(made.tables), 'table')} for people written to {out}")
+    typer.echo(f"{plural(len(made.tables), 'table')} for people written to {out}")
     if inferred:
         join = "joins" if inferred == 1 else "join"
         typer.echo(f"{inferred} of them {join} attributes that no clique joins: the model's inference, and marked so")
@@ -144,9 +145,9 @@ def _remarks(release: "Release") -> list[str]:
     remarks = []
     if not release.signed:
         remarks.append("NOT SIGNED: anyone could have made or changed the release")
-    if release.claim is None:
+    if release.promise is None:
         remarks.append("no promise is made: the tables were noised elsewhere")
-    elif release.claim.neighbours == "paper":
+    elif release.promise.neighbours == "paper":
         remarks.append(PAPER_NOTE)
     if any(part.excluded is not None for part in release.parts):
         remarks.append("the cell under not_counted holds noise alone: nothing was counted there")

@@ -93,7 +93,7 @@ def show(
     from quietfield.curator.anchors import read_anchor
     from quietfield.curator.ledger import PLACES, Ledger, RolledBack
     from quietfield.errors import Error
-    from quietfield.text import shown
+    from quietfield.text import printable
 
     if more and not against:
         raise Error("files are named after --against: quietfield ledger show LEDGER --against FILE ...")
@@ -128,15 +128,15 @@ def show(
         delta = "" if c.delta is None else f", delta {float(c.delta):.6g}"
         typer.echo(f"{c.number:>5}  {c.time}  epsilon {float(c.epsilon):.6g}{delta}  {c.what!r}  {c.release}")
     for name, text in found.items():
-        typer.echo(shown(f"{name}: {text}"))
+        typer.echo(printable(f"{name}: {text}"))
     raise typer.Exit(code)
 
 
 def _describe(book: "Ledger") -> None:
-    from quietfield.text import shown
+    from quietfield.text import printable
 
     if book.name:
-        typer.echo(f"Ledger of {shown(book.name)}")
+        typer.echo(f"Ledger of {printable(book.name)}")
     typer.echo(book.describe())
 
 

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from quietfield.cli.arguments import FOR_PROGRAMS, AllowNoPromise, MaxEpsilon, Trust, load_release
-from quietfield.errors import many
-from quietfield.text import shown
+from quietfield.text import plural, printable
 
 app = typer.Typer()
 
@@ -33,7 +32,7 @@ def fit(
     from quietfield import learning
     from quietfield.cli import outputs
     from quietfield.files import set_time
-    from quietfield.releases.checks import describe_promise
+    from quietfield.releases.description import summarize_promise
     from quietfield.releases.keys import load_private
 
     reads = [release, *(trust or ()), *([] if key is None else [key])]
@@ -52,9 +51,9 @@ def fit(
         typer.echo(json.dumps({**asdict(report), **told}, indent=2))
         return
     signed = f"signed by {loaded.signer}" if loaded.signed else "NOT SIGNED: anyone could have made or changed it"
-    typer.echo(f"release     {shown(describe_promise(loaded))}; {signed}")
+    typer.echo(f"release     {printable(summarize_promise(loaded))}; {signed}")
     typer.echo(f"written     {out}\nmodel       {model!r}")
-    steps = many(report.steps, "step")
+    steps = plural(report.steps, "step")
     typer.echo(f"fit         {report.method}, {steps}, {report.seconds:.1f} s, N about {report.total:.0f}")
     typer.echo(f"converged   {'yes' if report.converged else 'no: ' + report.advice}")
 
@@ -87,7 +86,7 @@ def sample(
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         frame.save(out, for_programs=for_programs)
-    typer.echo(f"written     {out}: {many(len(frame), 'record')} of {many(len(frame.columns), 'attribute')}")
+    typer.echo(f"written     {out}: {plural(len(frame), 'record')} of {plural(len(frame.columns), 'attribute')}")
     for warning in told:
         typer.echo(f"note        {warning.message}")
     if frame.diagnostics is not None:

@@ -10,15 +10,15 @@ from pathlib import Path
 
 from quietfield.cli.arguments import same_file
 from quietfield.errors import Error, FileError
-from quietfield.files import archive_kind, beginning, check_writable
+from quietfield.files import archive_kind, check_writable, read_beginning
 
 #: What --force replaces, by its name in messages, and how such a file is recognised. Pictures and records bear no mark
 #: of ours: there the ending must do, and for records the :func:`columns`.
 KINDS: dict[str, Callable[[Path], bool]] = {
     "model": lambda path: archive_kind(path) == "model",
     "release": lambda path: archive_kind(path) == "release",
-    "report": lambda path: b'<meta name="generator" content="quietfield ' in beginning(path),
-    "anchor": lambda path: b'"format":"quietfield-anchor"' in beginning(path),
+    "report": lambda path: b'<meta name="generator" content="quietfield ' in read_beginning(path),
+    "anchor": lambda path: b'"format":"quietfield-anchor"' in read_beginning(path),
     "picture": lambda path: path.suffix.lower() == ".svg",
     "file of records": lambda path: path.suffix.lower() in (".csv", ".parquet"),
 }

@@ -43,17 +43,19 @@ def plan(
     No record is read. `quietfield preview` goes on to rehearse release and fit.
     """
     from quietfield.cli import arguments
-    from quietfield.errors import TooLarge, many
+    from quietfield.errors import TooLarge
     from quietfield.inference.memory import available_memory, readable_bytes
-    from quietfield.inference.plan import plan_for
+    from quietfield.inference.plan import plan_elimination
     from quietfield.privacy import calibration as planning
+    from quietfield.text import plural
 
     domain = arguments.domain(schema)
     wanted = arguments.structure(structure, domain)
     arguments.warn(
-        planning.uncovered(domain, wanted), planning.warning(epsilon, delta) if epsilon is not None else None
+        planning.warn_of_uncovered(domain, wanted),
+        planning.warn_of_budget(epsilon, delta) if epsilon is not None else None,
     )
-    figures = plan_for(domain, wanted)
+    figures = plan_elimination(domain, wanted)
     parameters = sum(domain.cells(group[0]) for group in wanted.groups)  # tied cliques share theirs
     free = available_memory()
     advice = ""
@@ -61,7 +63,7 @@ def plan(
         figures.check_memory(free)
     except TooLarge as refusal:
         advice = str(refusal)
-    guess = None if records is None else planning.guessed_records(records)
+    guess = None if records is None else planning.check_guess(records)
     tables, reason = _noise(domain, wanted, epsilon, delta, unit, noise, neighbours, guess)
     if as_json:
         content: dict[str, Any] = {
@@ -79,7 +81,7 @@ def plan(
         "cliques": f"{len(figures.cliques)}",
         "log-potentials": f"{parameters:,}",
         "treewidth": f"at most {figures.treewidth} (the best of several orders tried)",
-        "largest table": many(figures.largest_table, "cell") if figures.largest_table < 10**15 else "astronomical",
+        "largest table": plural(figures.largest_table, "cell") if figures.largest_table < 10**15 else "astronomical",
         "memory": f"{readable_bytes(figures.bytes)} of {readable_bytes(free)} free",
         "multiplications": f"{float(min(figures.operations, 10**300)):.3g} a call",
         "elimination order": " ".join(domain.attributes[step.bag[0]] for step in figures.steps[:12])
@@ -92,7 +94,9 @@ def plan(
         typer.echo(f"\nWith epsilon {epsilon}, {noise} noise; a total of its own: {reason}.")
         typer.echo(f"{'cells':>9}  {'std':>8}  {'19 of 20 below':>14}  {'std of a share':>14}  distance  table")
         for table in tables:
-            share, distance = ("-" if v is None else planning.in_words(v) for v in (table.share_std, table.distance))
+            share, distance = (
+                "-" if v is None else planning.format_points(v) for v in (table.share_std, table.distance)
+            )
             name = " = ".join(" × ".join(clique) for clique in table.cliques[:3]) + " = ..." * (len(table.cliques) > 3)
             numbers = f"{table.cells:>9,}  {table.std:>8.3g}  {table.margin:>14.3g}  {share:>14}  {distance:>8}"
             typer.echo(f"{numbers}  {name}")
@@ -110,12 +114,12 @@ def _noise(
 ) -> "tuple[tuple[TableNoise, ...], str]":
     from quietfield.cli import arguments
     from quietfield.privacy import calibration as planning
-    from quietfield.privacy.units import chosen
+    from quietfield.privacy.units import choose_statistics
 
     if epsilon is None:
         return (), ""
     whom = arguments.unit(unit)
-    counted, reason = chosen(structure, domain, whom, neighbours, "auto", noise)  # type: ignore[arg-type]
-    planned = planning.noises(counted, epsilon=epsilon, delta=delta, noise=noise)
+    counted, reason = choose_statistics(structure, domain, whom, neighbours, "auto", noise)  # type: ignore[arg-type]
+    planned = planning.calibrate_noise(counted, epsilon=epsilon, delta=delta, noise=noise)
     normalised = getattr(whom, "normalise", False)  # each record then adds 1/K, which needs a guess of its own
     return planning.table_noises(counted, planned, None if normalised else records), reason

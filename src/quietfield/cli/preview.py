@@ -52,12 +52,13 @@ def preview(
     Releases of made-up people from plausible models are rehearsed, from what is public and a guessed number of records.
     """
     from quietfield.cli import arguments, outputs
-    from quietfield.errors import Error, names
+    from quietfield.errors import Error
     from quietfield.files import write_atomically
     from quietfield.study import preview as previews
+    from quietfield.text import join_names
 
     if measure not in previews.MEASURES:
-        raise Error(f"--measure is one of {names(previews.MEASURES)}, not {measure!r}.")
+        raise Error(f"--measure is one of {join_names(previews.MEASURES)}, not {measure!r}.")
     wanted = None if error is None else _share(error)
     epsilons = [text for text in epsilon.split(",") if text.strip()]
     if not epsilons:

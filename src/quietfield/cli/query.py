@@ -45,7 +45,7 @@ def query(
     from quietfield.drawing.graph import bars
     from quietfield.errors import Error
     from quietfield.models.model import load
-    from quietfield.text import confidence, quoted, shown
+    from quietfield.text import format_level, printable, quote_label
 
     if not 0 < level < 1:
         raise Error(f"--level lies between 0 and 1, for instance 0.9; it is not {level!r}.")
@@ -62,16 +62,16 @@ def query(
     if as_json:
         typer.echo(json.dumps(_content(wanted, known, cells, shares, level, ends, why), ensure_ascii=False, indent=2))
         return
-    typer.echo(shown(", ".join(map(quoted, wanted)) + _where(known)))
+    typer.echo(printable(", ".join(map(quote_label, wanted)) + _where(known)))
     many = len(wanted) > 1
-    lines = bars([", ".join(map(quoted, cell)) if many else cell[0] for cell in cells], shares).splitlines()
+    lines = bars([", ".join(map(quote_label, cell)) if many else cell[0] for cell in cells], shares).splitlines()
     if ends is None:
         typer.echo("\n".join(lines))
         typer.echo(f"no error bars: {why}")
         return
     for line, low, high in zip(lines, *ends, strict=True):
         typer.echo(f"{line}   {low:6.1%} to {high:6.1%}")
-    sure = f"{confidence(level)} confidence"
+    sure = f"{format_level(level)} confidence"
     typer.echo(f"with {sure} a share lies between the two numbers after it, if the model's structure is right")
 
 
@@ -95,7 +95,8 @@ def _error_bars(
     model: "Model", wanted: list[str], level: float, known: "dict[str, Label]", asked: bool | None
 ) -> "tuple[tuple[np.ndarray, np.ndarray] | None, str]":
     """The ends of the error bars of each cell; or None, and why there are none."""
-    from quietfield.errors import Error, names
+    from quietfield.errors import Error
+    from quietfield.text import join_names
 
     held = {name for clique in model.cliques for name in clique}
     unknown = [name for name in (*wanted, *known) if name not in held]
@@ -107,7 +108,7 @@ def _error_bars(
             "this model does not know its errors; models learned by `quietfield fit` with its default method do",
         )
     if unknown:
-        return None, f"no published table holds {names(unknown)}, so its values are taken as equally likely"
+        return None, f"no published table holds {join_names(unknown)}, so its values are taken as equally likely"
     if asked is None and (model.parameters > QUICK_MODEL or model.domain.cells(wanted) > QUICK_ANSWER):
         return None, "for a model or a table of this size they take a while; say --error-bars to have them"
     if sys.stderr.isatty():  # whoever waits is told what for
@@ -122,9 +123,13 @@ def _error_bars(
 
 
 def _where(known: "dict[str, Label]") -> str:
-    from quietfield.text import quoted
+    from quietfield.text import quote_label
 
-    return (" where " + ", ".join(f"{quoted(name)}={quoted(label)}" for name, label in known.items())) if known else ""
+    return (
+        (" where " + ", ".join(f"{quote_label(name)}={quote_label(label)}" for name, label in known.items()))
+        if known
+        else ""
+    )
 
 
 def _content(

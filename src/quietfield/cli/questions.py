@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 from quietfield.domain import Domain, Label
-from quietfield.errors import Error, names
+from quietfield.errors import Error
+from quietfield.text import join_names
 
 
 def attributes(names_: Iterable[str], domain: Domain) -> list[str]:
@@ -105,4 +106,4 @@ def _instead(text: str, known: Sequence[str]) -> str:
     lower = {name.lower(): name for name in reversed(known)}
     close = get_close_matches(text.lower(), lower, n=1)
     meant = f"; did you mean {lower[close[0]]!r}?" if close else ";"
-    return f"{meant} {'Expected' if close else 'expected'} one of {names(known)}"
+    return f"{meant} {'Expected' if close else 'expected'} one of {join_names(known)}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from quietfield.curator.ledger import Ledger
-    from quietfield.curator.publish import Prepared
+    from quietfield.curator.publish import ReleasePlan
     from quietfield.releases.release import Release
 
 app = typer.Typer()
@@ -115,7 +115,7 @@ def release(
     check_there(records)
     cliques = arguments.structure(structure, known.domain)
     signer = passphrases.load_key(key, passphrase_file, passphrase_env)
-    prepared = publish.prepare(known, cliques, **asked)
+    prepared = publish.plan_release(known, cliques, **asked)
     lines.check_neighbours(records, prepared.statistics)
     lines.check_unit(records, prepared.unit)
     protects = lines.describe_unit(records, prepared.unit)
@@ -169,7 +169,7 @@ def _said(context: typer.Context, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def _check_disk(out: Path, prepared: "Prepared") -> None:
+def _check_disk(out: Path, prepared: "ReleasePlan") -> None:
     """Refuse a release for which the disk has no room: it would be paid for and lost."""
     from shutil import disk_usage
 
@@ -216,22 +216,22 @@ def _kept(found: "Release", out: Path, signer: "Ed25519PrivateKey | None", force
 
 def _written(found: "Release", out: Path, signer: "Ed25519PrivateKey | None", force: bool) -> "Release":
     """A release in a file, as it reads from there: under another name until it is whole."""
-    from quietfield.files import check_writable, neighbour, put
+    from quietfield.files import check_writable, put_in_place, temporary_neighbour
     from quietfield.releases import manifest as manifests
 
     check_writable(out)
-    with neighbour(out) as made:
+    with temporary_neighbour(out) as made:
         found.save(made, signer)
         loaded = manifests.read(made, complete=False)
-        put(made, out, replace=force, time=found.created)
+        put_in_place(made, out, replace=force, time=found.created)
     return loaded
 
 
-def _planned(prepared: "Prepared", book: "Ledger | None", neighbours: str, protects: str) -> dict[str, Any]:
+def _planned(prepared: "ReleasePlan", book: "Ledger | None", neighbours: str, protects: str) -> dict[str, Any]:
     from quietfield.curator.counting import spilling
-    from quietfield.errors import many
-    from quietfield.privacy.accounting import shown
+    from quietfield.privacy.accounting import format_number
     from quietfield.privacy.units import Person
+    from quietfield.text import plural
 
     plan, counted = prepared.plan, prepared.statistics
     paid = {}
@@ -241,12 +241,12 @@ def _planned(prepared: "Prepared", book: "Ledger | None", neighbours: str, prote
     return {
         "dry run": "nothing was paid; the data are there and were not looked at, not even their columns",
         "look first": "`quietfield check` shows you, and nobody else, which lines and values would not be counted",
-        "tables": f"{len(counted.tables)}, {many(sum(prod(table.shape) for table in counted.tables), 'cell')}",
+        "tables": f"{len(counted.tables)}, {plural(sum(prod(table.shape) for table in counted.tables), 'cell')}",
         "noise": f"{plan.kind}, scales {', '.join(dict.fromkeys(f'{n.scale:.6g}' for n in plan.noises))}",
         "total": prepared.total_reason,
-        "promise": f"epsilon {shown(plan.epsilon)}"
-        + (f", delta {shown(plan.delta)}" if plan.delta is not None else ""),
-        "sensitivity": f"L1 {shown(counted.l1)}, squared L2 {shown(counted.l2_squared)}",
+        "promise": f"epsilon {format_number(plan.epsilon)}"
+        + (f", delta {format_number(plan.delta)}" if plan.delta is not None else ""),
+        "sensitivity": f"L1 {format_number(counted.l1)}, squared L2 {format_number(counted.l2_squared)}",
         "protects": protects,
         **({"disk": spilling.note()} if isinstance(prepared.unit, Person) else {}),
         **paid,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from quietfield.curator.ledger import Ledger
-    from quietfield.curator.publish import Prepared
+    from quietfield.curator.publish import ReleasePlan
     from quietfield.models.model import Model
     from quietfield.privacy.noise import Noise
     from quietfield.releases.release import Release
@@ -37,14 +37,14 @@ def of_release(release: "Release", out: Path, warnings: tuple[str, ...]) -> dict
 
 def of_promise(release: "Release") -> dict[str, Any]:
     """Who signed a release and what it promises; null for the latter where its tables were noised elsewhere."""
-    claim = release.claim
+    promise = release.promise
     promised: dict[str, Any] = dict.fromkeys(PROMISE)
-    if claim is not None:
+    if promise is not None:
         promised = {
-            **_promise(claim.epsilon, claim.delta, claim.rho, claim.l1, claim.l2_squared),
-            "neighbours": claim.neighbours,
-            "unit": dict(claim.unit),
-            "protects": claim.protects,
+            **_promise(promise.epsilon, promise.delta, promise.rho, promise.l1, promise.l2_squared),
+            "neighbours": promise.neighbours,
+            "unit": dict(promise.unit),
+            "protects": promise.protects,
         }
     said = {
         "signed": release.signed,
@@ -75,7 +75,7 @@ def of_verified(file: "Release | Model", source: "Release | None") -> dict[str, 
     }
 
 
-def of_plan(prepared: "Prepared", book: "Ledger | None", protects: str) -> dict[str, Any]:
+def of_plan(prepared: "ReleasePlan", book: "Ledger | None", protects: str) -> dict[str, Any]:
     """A dry run: what would be released, and what would be paid."""
     plan, counted = prepared.plan, prepared.statistics
     account = None

@@ -40,15 +40,15 @@ def verify(
     from quietfield.cli import summaries
     from quietfield.files import archive_kind
     from quietfield.models.model import Model
-    from quietfield.releases import checks as release_checks
+    from quietfield.models.verification import verify as check
     from quietfield.releases.release import Release
-    from quietfield.text import shown
+    from quietfield.text import printable
 
     if require_promise and allow_no_promise:
         raise Error("--require-promise and --allow-no-promise contradict each other; say one of them.")
     file = (Model if archive_kind(path) == "model" else Release).load(path, trust or None)
     source = None if release is None else Release.load(release, trust or None)
-    found = release_checks.verify(
+    found = check(
         file,
         trust=trust or None,
         max_epsilon=max_epsilon,
@@ -57,7 +57,7 @@ def verify(
         require_ledger=require_ledger,
         release=source,
     )
-    lines = [shown(line) for line in found]
+    lines = [printable(line) for line in found]
     if as_json:
         content = {"path": str(path), **summaries.of_verified(file, source), "trusted": bool(trust), "findings": lines}
         typer.echo(json.dumps(content, indent=2, ensure_ascii=False))

@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 
 from quietfield.curator.ledger import Ledger, now
 from quietfield.curator.policy import read_policy
-from quietfield.errors import Error, TooLarge, Unreadable, a_type
+from quietfield.errors import Error, TooLarge, Unreadable
 from quietfield.privacy.units import Unit
 from quietfield.releases.release import Payment, PolicyInForce
+from quietfield.text import type_name
 
 Result = TypeVar("Result")
 STANDS = "It was charged before the data were read, and the charge stands."
@@ -59,7 +60,7 @@ def open_ledger(ledger: "Ledger | str | Path | None") -> Ledger | None:
     if isinstance(ledger, str | Path):
         return Ledger(ledger)
     if ledger is not None and not isinstance(ledger, Ledger):
-        raise Error(f"ledger is a path, a Ledger or None, not {a_type(ledger)}.")
+        raise Error(f"ledger is a path, a Ledger or None, not {type_name(ledger)}.")
     return ledger
 
 

@@ -68,10 +68,10 @@ def write_private_report(
     >>> qf.write_private_report("private.html", people, schema, release, qf.fit(release))
     """
     from quietfield.files import check_writable, write_atomically
-    from quietfield.output.report.contents import check
+    from quietfield.output.report.contents import check_inputs
     from quietfield.output.report.pages import render
 
-    check(release, model, level)
+    check_inputs(release, model, level)
     check_writable(path)
     page = compare(records, schema, release, model, level)
     html = render("private.html", {**page, "title": title or "Model and records compared"})
@@ -97,7 +97,7 @@ def compare(records: Any, schema: "Schema", release: "Release", model: "Model", 
         "version": __version__,
         "warning": WARNING,
         "total": total,
-        "protects": "any one row" if release.claim is None else release.claim.protects,
+        "protects": "any one row" if release.promise is None else release.promise.protects,
         "level": level,
         "model_error": float(np.mean([table.model for table in compared])),
         "noisy_error": float(np.mean([table.noisy for table in compared])),
@@ -113,10 +113,10 @@ def true_tables(records: Any, schema: "Schema", release: "Release") -> "tuple[li
     import numpy as np
 
     from quietfield.curator.counting import count
-    from quietfield.privacy.units import Rows, from_json, statistics
+    from quietfield.privacy.units import Rows, statistics, unit_from_json
 
     check_same(schema.domain, release.domain, "the schema and the release")
-    unit = Rows(1) if release.claim is None else from_json(release.claim.unit)
+    unit = Rows(1) if release.promise is None else unit_from_json(release.promise.unit)
     wanted = statistics(release.structure, release.domain, unit, "add_remove", total=True)
     counts = count(records, schema, wanted, unit)
     # No records, or none in a table: equal shares of nothing, so that nothing here fails for what the records say.

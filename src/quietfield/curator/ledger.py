@@ -22,11 +22,19 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
-from quietfield.curator.ledger_file import connected, create_file, damaged, digest, now, protected, whole
+from quietfield.curator.ledger_file import (
+    create_file,
+    damaged_error,
+    digest,
+    is_intact,
+    now,
+    open_connection,
+    protected_part,
+)
 from quietfield.errors import Error, FileError
 from quietfield.files import canonical_json
 from quietfield.privacy import accounting, promises
-from quietfield.privacy.units import Person, Rows, from_json
+from quietfield.privacy.units import Person, Rows, unit_from_json
 
 if TYPE_CHECKING:
     from quietfield.releases.release import Payment
@@ -45,7 +53,6 @@ PLACES: dict[Place, str] = {
     "another ledger": "charged to another ledger",
     "no ledger": "charged to no ledger",
 }
-NEIGHBOURS = ("add_remove", "replace", "paper")
 #: The most characters of a name or a description in a ledger.
 MOST_CHARACTERS = 1000
 TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z", re.ASCII)
@@ -104,25 +111,25 @@ class Ledger:
         self.path = Path(path)
         if not self.path.is_file():
             raise FileError(f"there is no ledger at {self.path}; make one with: quietfield ledger create.")
-        with connected(self.path) as connection:
-            if not whole(connection):
-                raise damaged(self.path)
+        with open_connection(self.path) as connection:
+            if not is_intact(connection):
+                raise damaged_error(self.path)
             account = connection.execute("SELECT * FROM account").fetchone()
             if account is None or connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-                raise damaged(self.path)
+                raise damaged_error(self.path)
             row = dict(account)
             try:
                 self.id, self.created, self.name = row["id"], row["created"], row["name"]
                 self.unit: dict[str, Any] = json.loads(row["unit"])
                 self.protects, self.neighbours, self.accounting = row["protects"], row["neighbours"], row["accounting"]
-                self.total = accounting.written(row["total"], "the total")
-                self.epsilon = None if row["epsilon"] is None else accounting.written(row["epsilon"], "epsilon")
-                self.delta = None if row["delta"] is None else accounting.written(row["delta"], "delta")
+                self.total = accounting.parse_rational(row["total"], "the total")
+                self.epsilon = None if row["epsilon"] is None else accounting.parse_rational(row["epsilon"], "epsilon")
+                self.delta = None if row["delta"] is None else accounting.parse_rational(row["delta"], "delta")
             except (FileError, ValueError, KeyError, IndexError, TypeError):
-                raise damaged(self.path) from None
+                raise damaged_error(self.path) from None
             self._account = row["digest"]
             if self._account != digest("", row):
-                raise damaged(self.path)
+                raise damaged_error(self.path)
             self._read(connection)
 
     @classmethod
@@ -144,8 +151,8 @@ class Ledger:
         pure releases cost epsilon^2/2 there, Gaussian releases their rho.
         """
         target = Path(path)
-        promised = None if epsilon is None else accounting.rational(epsilon, "epsilon")
-        chance = None if delta is None else accounting.probability(delta)
+        promised = None if epsilon is None else accounting.to_rational(epsilon, "epsilon")
+        chance = None if delta is None else accounting.to_probability(delta)
         if accounting_by == "pure":
             if promised is None or chance is not None or rho is not None:
                 raise Error(
@@ -158,18 +165,18 @@ class Ledger:
             if promised is not None:
                 total = accounting.zcdp_rho(promised, chance)
             else:
-                total = accounting.rational(rho, "rho")  # type: ignore[arg-type]  # one of the two is given
+                total = accounting.to_rational(rho, "rho")  # type: ignore[arg-type]  # one of the two is given
         else:
             raise Error(f"a ledger counts by 'pure' or 'zcdp', not {accounting_by!r}.")
-        if neighbours not in NEIGHBOURS:
-            raise Error(f"neighbours are one of {', '.join(NEIGHBOURS)}, not {neighbours!r}.")
+        if neighbours not in promises.NEIGHBOURS:
+            raise Error(f"neighbours are one of {', '.join(promises.NEIGHBOURS)}, not {neighbours!r}.")
         row = {
             "one": 1,
             "id": secrets.token_hex(16),
             "created": now(),
             "name": _check_text(name, "the name of a ledger"),
             "unit": canonical_json(unit_json(unit)).decode(),
-            "protects": from_json(unit_json(unit)).who,
+            "protects": unit_from_json(unit_json(unit)).who,
             "neighbours": neighbours,
             "accounting": accounting_by,
             "epsilon": None if promised is None else str(promised),
@@ -182,7 +189,7 @@ class Ledger:
     @property
     def charges(self) -> tuple[Charge, ...]:
         """All charges, in order, read from the file."""
-        with connected(self.path) as connection:
+        with open_connection(self.path) as connection:
             return tuple(self._read(connection)[0])
 
     @property
@@ -202,11 +209,11 @@ class Ledger:
         rho: accounting.Number | None = None,
     ) -> Fraction:
         """What a release costs here: its epsilon, or in a zCDP ledger its rho (epsilon^2/2 if it is pure)."""
-        asked = accounting.rational(epsilon, "epsilon")
+        asked = accounting.to_rational(epsilon, "epsilon")
         if (delta is None) != (rho is None):
             raise Error("a release with a delta is charged by its rho; give both or neither.")
         # A rho that was computed may have more digits than a person would write; it is rounded up below.
-        paid = rho if rho is None or isinstance(rho, Fraction) else accounting.rational(rho, "rho")
+        paid = rho if rho is None or isinstance(rho, Fraction) else accounting.to_rational(rho, "rho")
         if paid is not None and not 0 < paid <= accounting.LARGEST:
             raise Error("rho must be greater than 0 and of usual size; give the rho of the noise that is drawn.")
         if self.accounting == "pure":
@@ -216,7 +223,7 @@ class Ledger:
                     "or a ledger with zcdp accounting from the start."
                 )
             return asked
-        return accounting.outward(paid) if paid is not None else asked * asked / 2
+        return accounting.round_up_decimal(paid) if paid is not None else asked * asked / 2
 
     def check(
         self,
@@ -256,12 +263,12 @@ class Ledger:
         row: dict[str, Any] = {
             "release": _check_text(release, "the name of a release", least=1),
             "time": time if time is not None else now(),
-            "epsilon": str(accounting.rational(epsilon, "epsilon")),
-            "delta": None if delta is None else str(accounting.probability(delta)),
+            "epsilon": str(accounting.to_rational(epsilon, "epsilon")),
+            "delta": None if delta is None else str(accounting.to_probability(delta)),
             "cost": str(cost),
             "what": _check_text(what, "what is paid for"),
         }
-        with connected(self.path) as connection:
+        with open_connection(self.path) as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 charges, last = self._read(connection)
@@ -330,7 +337,7 @@ class Ledger:
 
     def describe(self) -> str:
         """What the figures mean, in words."""
-        spent, show = self.spent, accounting.shown
+        spent, show = self.spent, accounting.format_number
         what = "epsilon" if self.accounting == "pure" else "rho"
         figures = f"{what} {show(spent)} of {show(self.total)} is spent, {show(self.total - spent)} remains"
         most, rho = self.total, None
@@ -353,7 +360,7 @@ class Ledger:
 
     def describe_after(self, cost: Fraction) -> str:
         """What would remain after a release of this cost, in words."""
-        left, show = self.remaining - cost, accounting.shown
+        left, show = self.remaining - cost, accounting.format_number
         what = "epsilon" if self.accounting == "pure" else "rho"
         said = f"after this, {what} {show(left)} of {show(self.total)} would remain"
         if self.delta is not None:
@@ -362,7 +369,7 @@ class Ledger:
         return said
 
     def _match(self, unit: Any, neighbours: str) -> None:
-        ours, theirs = protected(self.unit), protected(unit_json(unit))
+        ours, theirs = protected_part(self.unit), protected_part(unit_json(unit))
         if ours != theirs:
             raise Error(
                 f"this ledger protects {json.dumps(ours, ensure_ascii=False)}, and the release "
@@ -379,15 +386,15 @@ class Ledger:
         if spent + cost > self.total:
             what = "epsilon" if self.accounting == "pure" else "rho"
             raise BudgetExceeded(
-                f"the budget does not allow this: {what} {accounting.shown(cost)} is asked for, "
-                f"{accounting.shown(spent)} of {accounting.shown(self.total)} is spent and "
-                f"{accounting.shown(self.total - spent)} remains. Nothing was charged; ask for less."
+                f"the budget does not allow this: {what} {accounting.format_number(cost)} is asked for, "
+                f"{accounting.format_number(spent)} of {accounting.format_number(self.total)} is spent and "
+                f"{accounting.format_number(self.total - spent)} remains. Nothing was charged; ask for less."
             )
 
     def _read(self, connection: sqlite3.Connection) -> tuple[list[Charge], str]:
         """All charges and the last digest, with the triggers and the chain of digests checked."""
-        if not whole(connection):
-            raise damaged(self.path)
+        if not is_intact(connection):
+            raise damaged_error(self.path)
         charges = self._lines(connection)
         return charges, charges[-1].digest if charges else self._account
 
@@ -400,18 +407,18 @@ class Ledger:
                 row = dict(found)
                 number += 1
                 if row["number"] != number or row["digest"] != digest(last, row):
-                    raise damaged(self.path)
+                    raise damaged_error(self.path)
                 charges.append(_charge(row))
                 last = row["digest"]
         except (Error, ValueError, KeyError, IndexError, TypeError):
-            raise damaged(self.path) from None
+            raise damaged_error(self.path) from None
         return charges
 
 
 def unit_json(unit: Any) -> dict[str, Any]:
     """A unit as plain JSON."""
     if isinstance(unit, Mapping):
-        return from_json(unit).to_json()
+        return unit_from_json(unit).to_json()
     if not isinstance(unit, Rows | Person):
         raise Error(f"a unit is Rows(k) or Person(column, ...), not {unit!r}.")
     return unit.to_json()
@@ -426,8 +433,8 @@ def _check_text(value: Any, what: str, least: int = 0) -> str:
 
 
 def _charge(row: Mapping[str, Any]) -> Charge:
-    epsilon, cost = (accounting.written(row[name], f"the {name} of a charge") for name in ("epsilon", "cost"))
-    delta = None if row["delta"] is None else accounting.written(row["delta"], "the delta of a charge")
+    epsilon, cost = (accounting.parse_rational(row[name], f"the {name} of a charge") for name in ("epsilon", "cost"))
+    delta = None if row["delta"] is None else accounting.parse_rational(row["delta"], "the delta of a charge")
     if cost <= 0:
         raise ValueError("a charge is positive")
     return Charge(row["number"], row["release"], row["time"], epsilon, delta, cost, row["what"], row["digest"])

@@ -11,7 +11,15 @@ from pathlib import Path
 from typing import Any
 
 from quietfield.errors import FileError
-from quietfield.files import TIME_FORMAT, archive_kind, beginning, canonical_json, create, neighbour, take
+from quietfield.files import (
+    TIME_FORMAT,
+    archive_kind,
+    canonical_json,
+    create,
+    read_beginning,
+    take_name,
+    temporary_neighbour,
+)
 
 APPLICATION, VERSION = 0x51464C44, 1
 WAIT_SECONDS = 60.0
@@ -41,7 +49,7 @@ def now() -> str:
     return datetime.now(UTC).strftime(TIME_FORMAT)
 
 
-def protected(unit: Mapping[str, Any]) -> dict[str, Any]:
+def protected_part(unit: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a unit that says who is protected. How many rows of a person are used is not part of it."""
     if "column" in unit:
         return {key: value for key, value in unit.items() if key not in ("rows", "normalise", "null")}
@@ -53,13 +61,13 @@ def digest(last: str, row: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical_json([last, {k: v for k, v in row.items() if k != "digest"}])).hexdigest()
 
 
-def whole(connection: sqlite3.Connection) -> bool:
+def is_intact(connection: sqlite3.Connection) -> bool:
     """Whether the tables and triggers are those that a ledger is made with."""
     return _objects(connection) == _made()
 
 
 @contextmanager
-def connected(path: Path) -> Iterator[sqlite3.Connection]:
+def open_connection(path: Path) -> Iterator[sqlite3.Connection]:
     """A connection to a ledger, closed afterwards; what is no ledger of this version, or was cut, is refused."""
     connection = None
     try:
@@ -68,17 +76,17 @@ def connected(path: Path) -> Iterator[sqlite3.Connection]:
         connection.row_factory = sqlite3.Row
         connection.execute("PRAGMA synchronous = EXTRA")
         found = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
-        if found[0] != APPLICATION and whole(connection):  # all of it is there but its mark
-            raise damaged(path)
+        if found[0] != APPLICATION and is_intact(connection):  # all of it is there but its mark
+            raise damaged_error(path)
         if found[0] != APPLICATION:
-            raise not_a_ledger(path)
+            raise foreign_file_error(path)
         if found[1] != VERSION:
             raise FileError(f"{path} is a ledger of version {found[1]}; this quietfield reads version {VERSION}.")
         pages, page = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
         # SQLite reads zeros beyond the end of a file that was cut. The size is asked for without opening the file:
         # closing it would drop the locks that other threads of this process hold.
         if path.stat().st_size < pages * page:
-            raise damaged(path)
+            raise damaged_error(path)
         yield connection
     except sqlite3.OperationalError as error:
         if "locked" in str(error) or "busy" in str(error):
@@ -88,13 +96,13 @@ def connected(path: Path) -> Iterator[sqlite3.Connection]:
         raise FileError(f"the ledger {path} cannot be used ({error}); nothing may be released.") from None
     except sqlite3.DatabaseError as error:
         foreign = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB
-        raise (not_a_ledger(path) if foreign else damaged(path)) from None
+        raise (foreign_file_error(path) if foreign else damaged_error(path)) from None
     finally:
         if connection is not None:
             connection.close()
 
 
-def damaged(path: Path) -> FileError:
+def damaged_error(path: Path) -> FileError:
     """What to say of a ledger that is not as it was made: it was one, so nobody is told to make another."""
     return FileError(
         f"the ledger {path} is damaged or was altered; nothing may be released. Restore it from a copy, and count what "
@@ -102,18 +110,18 @@ def damaged(path: Path) -> FileError:
     )
 
 
-def not_a_ledger(path: Path) -> FileError:
+def foreign_file_error(path: Path) -> FileError:
     """What to say of a file without the mark of a ledger: calmly where it never was one, since nothing happened to it.
 
     For such files alone: to open a ledger and close it would drop the locks that other threads of this process hold.
     """
-    start = beginning(path)
+    start = read_beginning(path)
     # Zeros are what a disk leaves of a file; the mark of a ledger and its triggers stand in the first page. A file with
     # nothing in it may be what a full disk left, or new: the advice below is for both.
     zeros = bool(start) and not start.strip(b"\0")
     traces = (zeros, start[68:72] == APPLICATION.to_bytes(4, "big"), b"TRIGGER charges_" in start)
     if any(traces):
-        return damaged(path)
+        return damaged_error(path)
     kind = archive_kind(path)
     return FileError(
         f"{path} is not a ledger{f' but a {kind}' if kind else ''}. A ledger is a file that `quietfield ledger create` "
@@ -141,7 +149,7 @@ def create_file(target: Path, row: dict[str, Any]) -> None:
     """
     row = {**row, "salt": secrets.token_hex(16)}
     row["digest"] = digest("", row)
-    with neighbour(target) as temporary:
+    with temporary_neighbour(target) as temporary:
         try:
             with create(temporary, confidential=True):  # it holds the salt
                 pass
@@ -157,7 +165,7 @@ def create_file(target: Path, row: dict[str, Any]) -> None:
                 connection.execute("COMMIT")
             finally:
                 connection.close()
-            take(temporary, target)
+            take_name(temporary, target)
         except FileExistsError:
             raise FileError(f"{target} exists, and a ledger is never overwritten; choose another name.") from None
         except OSError as error:

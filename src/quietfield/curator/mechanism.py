@@ -1,4 +1,4 @@
-"""Noise for counts: exact discrete Laplace or Gaussian, drawn by OpenDP, with the smallest scale that keeps the claim.
+"""Noise for counts: exact discrete Laplace or Gaussian, drawn by OpenDP, at the smallest scale that keeps a promise.
 
 The integers themselves go through the measurement. There is no seed: whoever knew it could subtract the noise.
 
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from quietfield.errors import Error
 from quietfield.privacy import accounting
 from quietfield.privacy.calibration import TOTAL as TOTAL
-from quietfield.privacy.calibration import check_scale, checked_budget, relative_weights
+from quietfield.privacy.calibration import check_budget, check_scale, relative_weights
 from quietfield.privacy.noise import Gaussian, Laplace, Noise
 from quietfield.privacy.units import sensitivities as sensitivities
 
@@ -30,7 +30,7 @@ NoiseKind = Literal["laplace", "gaussian"]
 
 
 @dataclass(frozen=True)
-class Plan:
+class NoisePlan:
     """What noise goes where and what it costs: public, made before any record is read.
 
     ``scales`` are in steps, one for each table of ``statistics`` and, where a total is counted, one more for it.
@@ -52,19 +52,19 @@ class Plan:
         return tuple(make(Fraction(scale) * step, step) for scale in self.scales)  # type: ignore[arg-type]
 
 
-def plan(
+def plan_noise(
     statistics: "Statistics",
     *,
     epsilon: accounting.Number,
     delta: accounting.Number | None = None,
     noise: NoiseKind = "laplace",
     weights: Mapping[Any, accounting.Number] | None = None,
-) -> Plan:
+) -> NoisePlan:
     """The noise that makes ``statistics`` (epsilon)- or (epsilon, delta)-differentially private, and no more than that.
 
     With ``weights``, a table of weight 2 gets half the noise of a table of weight 1; the empty tuple names the total.
     """
-    budget, chance = checked_budget(epsilon, delta, noise)
+    budget, chance = check_budget(epsilon, delta, noise)
     if not statistics.tables:
         raise Error("there is no table to release; name at least one clique.")
     relative = relative_weights(statistics, weights or {})
@@ -73,7 +73,7 @@ def plan(
     if noise == "laplace":
         guess = accounting.laplace_epsilon(l1s, statistics.l1, [1 / w for w in relative]) / budget
         base = _smallest(lambda s: _laplace_holds(_scales(s, relative), l1s, statistics.l1, grid, budget), guess * grid)
-        return Plan("laplace", budget, None, None, _scales(base, relative), grid)
+        return NoisePlan("laplace", budget, None, None, _scales(base, relative), grid)
     assert chance is not None
     rho = accounting.zcdp_rho(budget, chance)
     unit_rho = accounting.gaussian_rho(l2s, statistics.l2_squared, [1 / w for w in relative])
@@ -84,10 +84,12 @@ def plan(
     scales = _scales(base, relative)
     spent = accounting.gaussian_rho(l2s, statistics.l2_squared, [Fraction(s) / grid for s in scales])
     stated = min(rho, accounting.round_up(spent, 1024))  # with hundreds of weights it has more digits than a file takes
-    return Plan("gaussian", budget, chance, stated, scales, grid)
+    return NoisePlan("gaussian", budget, chance, stated, scales, grid)
 
 
-def draw(plan: Plan, tables: "Sequence[np.ndarray]", total: int | None = None) -> "tuple[list[np.ndarray], int | None]":
+def draw_noise(
+    plan: NoisePlan, tables: "Sequence[np.ndarray]", total: int | None = None
+) -> "tuple[list[np.ndarray], int | None]":
     """Noisy integers for integers, each table (and the total) with the scale that was planned for it."""
     import numpy as np
 

@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quietfield.curator import anchors
-from quietfield.curator.ledger import NEIGHBOURS, Ledger
-from quietfield.errors import Error, names
+from quietfield.curator.ledger import Ledger
+from quietfield.errors import Error
 from quietfield.files import check_writable, read_bytes
-from quietfield.privacy.accounting import probability, rational, shown
+from quietfield.privacy import promises
+from quietfield.privacy.accounting import format_number, to_probability, to_rational
 from quietfield.privacy.units import Person, Unit
 from quietfield.releases import keys
 from quietfield.releases.release import PolicyInForce
+from quietfield.text import join_names
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -67,20 +69,24 @@ class Policy:
         """Refuse what the policy does not allow; nothing is read or charged."""
         limit = self.max_epsilon
         if limit is not None and price.epsilon > limit:
-            raise self._refused(f"epsilon is at most {shown(limit)}, and {shown(price.epsilon)} is asked for")
+            raise self._refused(
+                f"epsilon is at most {format_number(limit)}, and {format_number(price.epsilon)} is asked for"
+            )
         if price.delta is not None and self.max_delta is None and limit is not None:
             raise self._refused("it limits epsilon and names no max_delta, so that noise has to be pure (laplace)")
         if price.delta is not None and self.max_delta is not None and price.delta > self.max_delta:
-            raise self._refused(f"delta is at most {shown(self.max_delta)}, and {shown(price.delta)} is asked for")
+            raise self._refused(
+                f"delta is at most {format_number(self.max_delta)}, and {format_number(price.delta)} is asked for"
+            )
         if self.require_ledger and ledger is None:
             raise self._refused("a ledger has to pay; name one with --ledger or ledger=")
         kind, unit = _write_unit(price.unit)
         if self.units is not None and not {kind, unit} & set(self.units):
-            raise self._refused(f"units are {names(self.units)}, not {unit!r}")
+            raise self._refused(f"units are {join_names(self.units)}, not {unit!r}")
         if price.neighbours not in self.neighbours:
-            raise self._refused(f"neighbours are {names(self.neighbours)}, not {price.neighbours!r}")
+            raise self._refused(f"neighbours are {join_names(self.neighbours)}, not {price.neighbours!r}")
         if price.noise not in self.noise:
-            raise self._refused(f"noise is {names(self.noise)}, not {price.noise!r}")
+            raise self._refused(f"noise is {join_names(self.noise)}, not {price.noise!r}")
         if self.signers and not price.signable:
             raise self._refused("two have to sign, which only releases can carry; make a release")
         if self.anchors is not None and ledger is not None:
@@ -126,7 +132,7 @@ def read_policy() -> Policy | None:
         data = read_bytes(named, LIMIT)
         content = tomllib.loads(data.decode(), parse_float=str)
         if unknown := set(content) - {field.name for field in fields(Policy)} | set(content) & {"digest"}:
-            raise Error(f"it says {names(sorted(unknown))}, which is not known here.")
+            raise Error(f"it says {join_names(sorted(unknown))}, which is not known here.")
         values = {key: _read_value(key, value, Path(named).parent) for key, value in content.items()}
         return Policy(**values, digest=hashlib.sha256(data).hexdigest())
     except (Error, ValueError) as error:  # TOML and UTF-8 raise the latter
@@ -137,7 +143,7 @@ def read_policy() -> Policy | None:
 
 def _read_value(key: str, value: Any, folder: Path) -> Any:
     if key in ("max_epsilon", "max_delta"):
-        return rational(value, key) if key == "max_epsilon" else probability(value, key)
+        return to_rational(value, key) if key == "max_epsilon" else to_probability(value, key)
     if key == "require_ledger":
         if not isinstance(value, bool):
             raise Error(f"{key} is true or false, not {value!r:.60}.")
@@ -148,9 +154,9 @@ def _read_value(key: str, value: Any, folder: Path) -> Any:
         return folder / value if key == "anchors" else value
     if type(value) is not list or not all(type(one) is str for one in value):
         raise Error(f"{key} is a list of texts, not {value!r:.60}.")
-    known = {"neighbours": NEIGHBOURS, "noise": NOISES}.get(key)
+    known = {"neighbours": promises.NEIGHBOURS, "noise": NOISES}.get(key)
     if known is not None and (other := [one for one in value if one not in known]):
-        raise Error(f"{key} lists {names(other)}; expected some of {names(known)}.")
+        raise Error(f"{key} lists {join_names(other)}; expected some of {join_names(known)}.")
     if key == "signers":
         found = tuple(dict.fromkeys(keys.fingerprint(keys.load_public(folder / one)) for one in value))
         if len(found) < 2:

@@ -17,26 +17,27 @@ import numpy as np
 from quietfield.curator import mechanism
 from quietfield.curator.charging import Price, Receipt, charge_ledger, open_ledger
 from quietfield.curator.ledger import Ledger
-from quietfield.errors import Error, many, names
+from quietfield.errors import Error
 from quietfield.files import canonical_json
 from quietfield.privacy import accounting
 from quietfield.privacy import calibration as planning
-from quietfield.privacy.units import Neighbours, Person, Statistics, Unit, chosen
+from quietfield.privacy.units import Neighbours, Person, Statistics, Unit, choose_statistics
 from quietfield.releases.manifest import check_room
-from quietfield.releases.release import PAPER_NOTE, Claim, Release, Table, Total
+from quietfield.releases.release import PAPER_NOTE, Promise, Release, Table, Total
 from quietfield.schema import Attribute, Labels, Schema
 from quietfield.structures import Structure
+from quietfield.text import join_names, plural
 
 
 @dataclass(frozen=True)
-class Prepared:
+class ReleasePlan:
     """A release before any record is read: what is counted, what noise it gets, and why (or why not) a total."""
 
     schema: Schema
     structure: Structure
     unit: Unit
     statistics: Statistics
-    plan: mechanism.Plan
+    plan: mechanism.NoisePlan
     total_reason: str
 
     @property
@@ -51,13 +52,13 @@ class Prepared:
     def warnings(self) -> tuple[str, ...]:
         """What is allowed and hardly meant: an epsilon that promises nothing, attributes that no clique holds."""
         found = (
-            planning.warning(self.plan.epsilon, self.plan.delta),
-            planning.uncovered(self.schema.domain, self.structure),
+            planning.warn_of_budget(self.plan.epsilon, self.plan.delta),
+            planning.warn_of_uncovered(self.schema.domain, self.structure),
         )
         return tuple(text for text in found if text is not None)
 
 
-def prepare(
+def plan_release(
     schema: Schema,
     cliques: "Structure | Iterable[str | Iterable[str]]",
     *,
@@ -68,7 +69,7 @@ def prepare(
     total: Literal["auto"] | bool = "auto",
     weights: Mapping[Any, accounting.Number] | None = None,
     noise: mechanism.NoiseKind = "laplace",
-) -> Prepared:
+) -> ReleasePlan:
     """Check and plan a release from what is public alone."""
     from quietfield.curator.counting import check, check_memory
 
@@ -77,13 +78,13 @@ def prepare(
             f"a release needs a Schema, not a {type(schema).__name__}; read one with Schema.load('schema.json')."
         )
     structure = Structure.of(cliques, schema.domain)
-    counted, reason = chosen(structure, schema.domain, unit, neighbours, total, noise)
+    counted, reason = choose_statistics(structure, schema.domain, unit, neighbours, total, noise)
     check(schema, counted, unit)
     check_memory(counted)
     check_room(schema.domain, structure)
     canonical_json(unit.to_json())  # as the release file will write it
-    plan = mechanism.plan(counted, epsilon=epsilon, delta=delta, noise=noise, weights=weights)
-    return Prepared(schema, structure, unit, counted, plan, reason)
+    plan = mechanism.plan_noise(counted, epsilon=epsilon, delta=delta, noise=noise, weights=weights)
+    return ReleasePlan(schema, structure, unit, counted, plan, reason)
 
 
 def release(
@@ -120,7 +121,7 @@ def release(
     >>> out.tables["smokes", "coughs"].shape
     (2, 2)
     """
-    prepared = prepare(
+    prepared = plan_release(
         schema,
         cliques,
         epsilon=epsilon,
@@ -137,14 +138,14 @@ def release(
     return charge_and_count(source, prepared, book, progress=progress)
 
 
-def charge_and_count(source: Any, prepared: Prepared, ledger: Ledger | None, *, progress: bool = False) -> Release:
+def charge_and_count(source: Any, prepared: ReleasePlan, ledger: Ledger | None, *, progress: bool = False) -> Release:
     """Check the source, charge the ledger, count and add noise, in this order."""
     from quietfield.curator.counting import count, lines
 
     _check_source(source, prepared)
     # Now: once it is paid, nothing else is to fail.
     notes, protects = lines.notes(source), lines.describe_unit(source, prepared.unit)
-    what = f"{many(len(prepared.statistics.tables), 'table')}, {prepared.plan.kind} noise"
+    what = f"{plural(len(prepared.statistics.tables), 'table')}, {prepared.plan.kind} noise"
 
     def work(receipt: Receipt) -> Release:
         counts = count(source, prepared.schema, prepared.statistics, prepared.unit, progress=progress)
@@ -153,7 +154,7 @@ def charge_and_count(source: Any, prepared: Prepared, ledger: Ledger | None, *, 
     return charge_ledger(ledger, prepared.price, what, work)
 
 
-def _check_source(source: Any, prepared: Prepared) -> None:
+def _check_source(source: Any, prepared: ReleasePlan) -> None:
     """Refuse data that is not there or lacks the columns asked for, from names and types alone: no record is read."""
     from quietfield.curator.counting import lines
     from quietfield.curator.counting.arrays import ArrayEngine
@@ -169,7 +170,9 @@ def _check_source(source: Any, prepared: Prepared) -> None:
         read = {name: source.sequences.schema.domain.labels(name) for name in source.sequences.schema}
         asked = {name: prepared.schema.domain.labels(name) for name in prepared.statistics.attributes}
         if other := [name for name, labels in asked.items() if read.get(name) != labels]:
-            raise Error(f"these sequences have no {names(other)} with these values; release with sequences.schema.")
+            raise Error(
+                f"these sequences have no {join_names(other)} with these values; release with sequences.schema."
+            )
         check_columns(source, source.sequences.checked(prepared.unit).columns)
         return
     persons = prepared.unit.columns if isinstance(prepared.unit, Person) else ()
@@ -179,7 +182,7 @@ def _check_source(source: Any, prepared: Prepared) -> None:
     coded = [name for name in words if prepared.schema.column(name) in held_as_codes]
     if coded:
         raise Error(
-            f"the file holds codes for {names(coded)}, and the schema lists words, which no code is; read the "
+            f"the file holds codes for {join_names(coded)}, and the schema lists words, which no code is; read the "
             "labels of the file (StatFile(path, values='labels') or --values labels), or list codes."
         )
 
@@ -190,7 +193,7 @@ def _is_words(rule: Attribute) -> bool:
 
 
 def _noised(
-    prepared: Prepared,
+    prepared: ReleasePlan,
     tables: Any,
     total: int | None,
     receipt: Receipt,
@@ -201,7 +204,7 @@ def _noised(
     from quietfield import __version__
 
     plan, counted = prepared.plan, prepared.statistics
-    noisy, noisy_total = mechanism.draw(plan, tables, total if counted.total else None)
+    noisy, noisy_total = mechanism.draw_noise(plan, tables, total if counted.total else None)
     noises = plan.noises
     parts = tuple(
         Table(table.cliques, values, noise, table.l1, table.l2_squared, table.excluded)
@@ -219,7 +222,7 @@ def _noised(
     if receipt.payment is None:
         notes.append("no ledger was charged")
     unit = prepared.unit
-    claim = Claim(
+    promise = Promise(
         epsilon=plan.epsilon,
         delta=plan.delta,
         rho=plan.rho,
@@ -235,7 +238,7 @@ def _noised(
         parts=parts,
         total_part=count,
         denominator=counted.denominator,
-        claim=claim,
+        promise=promise,
         notes=tuple(notes),
         id=receipt.id,
         created=receipt.created,

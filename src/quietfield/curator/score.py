@@ -25,14 +25,15 @@ from quietfield.curator.counting.checks import check_columns
 from quietfield.curator.ledger import Ledger
 from quietfield.curator.sequences import Log
 from quietfield.domain import Clique
-from quietfield.errors import Error, many
+from quietfield.errors import Error
 from quietfield.models.model import Model
 from quietfield.privacy import accounting
-from quietfield.privacy.units import GRID, Counted, Person, Rows, Statistics, Unit, statistics
+from quietfield.privacy.units import GRID, CountedTable, Person, Rows, Statistics, Unit, statistics
 from quietfield.releases.checks import check_same
 from quietfield.releases.release import Payment
 from quietfield.schema import Schema
 from quietfield.structures import Structure
+from quietfield.text import plural
 
 
 @dataclass(frozen=True)
@@ -92,7 +93,7 @@ class Evaluation:
             WARNING,
             f"records        {self.records:,}",
             f"log-likelihood {self.mean_log_likelihood:.4f} nats a record"
-            + (f" ({many(self.impossible, 'record')} cannot occur in the model)" if self.impossible else ""),
+            + (f" ({plural(self.impossible, 'record')} cannot occur in the model)" if self.impossible else ""),
             f"error          {self.mean_error:.3%} on average, {self.p95_error:.3%} is above 19 of 20 cells",
         ]
         for table in sorted(self.tables, key=lambda table: -table.distance)[:10]:
@@ -220,7 +221,7 @@ def private_score(
     """
     _check(model, schema)
     low, high = _clip(model, clip)
-    plan = mechanism.plan(_summed(_rows(unit)), epsilon=epsilon, delta=delta, noise=noise)
+    plan = mechanism.plan_noise(_summed(_rows(unit)), epsilon=epsilon, delta=delta, noise=noise)
     book = open_ledger(ledger)
     read = _reader(source, schema, unit)
     protects = lines.describe_unit(source, unit)
@@ -231,7 +232,7 @@ def private_score(
         codes = read()[:, [schema.domain.position(name) for name in model.domain]]
         clipped = np.clip(model.log_prob(codes), low, high)
         steps = np.clip(np.floor((clipped - low) / (high - low) * GRID), 0, GRID).astype(np.int64)
-        (summed,), total = mechanism.draw(plan, [steps.sum(keepdims=True, dtype=np.int64)], len(codes) * GRID)
+        (summed,), total = mechanism.draw_noise(plan, [steps.sum(keepdims=True, dtype=np.int64)], len(codes) * GRID)
         assert total is not None
         if total <= 0:
             raise Error("the noise is larger than the number of records, so there is no mean; pay a larger epsilon.")
@@ -265,7 +266,7 @@ def _counted_cliques(model: Model) -> list[Clique]:
 def _summed(rows: int) -> Statistics:
     """One number that a row changes by at most 1 (in steps of 1/GRID), and the number of rows."""
     most = Fraction(rows)
-    number = Counted(((),), (1,), None, most, most**2)
+    number = CountedTable(((),), (1,), None, most, most**2)
     return Statistics((number,), True, False, GRID, "add_remove", 2 * most, 2 * most**2, most)
 
 

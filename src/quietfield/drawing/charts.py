@@ -6,7 +6,7 @@ from html import escape
 from itertools import pairwise
 from math import ceil, exp, floor, inf, isfinite, log, log10
 
-from quietfield.text import cut, shown
+from quietfield.text import printable, truncate
 
 #: Colours that are told apart by those who see fewer, and when printed; markers tell them apart without any.
 COLOURS = ("#1b5e8c", "#b4501f", "#3d7a3d", "#7a3d7a", "#6b6b6b")
@@ -151,9 +151,9 @@ def bars_svg(rows: Sequence[tuple[str, float]], *, title: str, width: int = 560)
     parts = []
     for i, (name, value) in enumerate(rows):
         y, length = 34 + 24 * i, value / top * (width - left - 70)
-        whole = shown(name)
+        whole = printable(name)
         parts.append(
-            f'<text x="{left - 8}" y="{y + 12}" text-anchor="end">{escape(cut(whole, 22))}'
+            f'<text x="{left - 8}" y="{y + 12}" text-anchor="end">{escape(truncate(whole, 22))}'
             f"<title>{escape(whole)}</title></text>"
             f'<rect x="{left}" y="{y}" width="{length:.1f}" height="16" fill="{COLOURS[0]}"/>'
             f'<text x="{left + length + 6:.1f}" y="{y + 12}">{value:.3g}</text>'

@@ -6,9 +6,8 @@ from math import cos, pi, sin
 from typing import TYPE_CHECKING
 
 from quietfield.domain import Domain
-from quietfield.errors import many
 from quietfield.structures import Structure
-from quietfield.text import columns, cut, facts_html, padded, shown
+from quietfield.text import facts_html, pad_left, plural, printable, text_width, truncate
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,19 +34,21 @@ def structure_svg(domain: Domain, structure: Structure) -> str:
         for a, b in edges
     )
     nodes = "".join(
-        f"<g><title>{escape(shown(name))}: {many(domain.size(name), 'value')}</title>"
+        f"<g><title>{escape(printable(name))}: {plural(domain.size(name), 'value')}</title>"
         f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{RADIUS}"/>'
         f'<text x="{x:.1f}" y="{y + 3.6:.1f}" fill="#fff" font-size="10">{i + 1}</text></g>'
         for i, (name, (x, y)) in enumerate(zip(names, places, strict=True))
     )
     room = _room(places)
     texts = "".join(
-        f'<text x="{x:.1f}" y="{y + RADIUS + 13:.1f}">{escape(cut(shown(name), room, _width))}</text>'
+        f'<text x="{x:.1f}" y="{y + RADIUS + 13:.1f}">{escape(truncate(printable(name), room, _width))}</text>'
         for name, (x, y) in zip(names, places, strict=True)
         if room
     )
-    about = f"Graph of {many(len(names), 'attribute')} and {many(len(edges), 'edge')}"
-    joined = "; ".join(f"{shown(a)} – {shown(b)}" for a, b in structure.edges[:40]) + ("; …" if len(edges) > 40 else "")
+    about = f"Graph of {plural(len(names), 'attribute')} and {plural(len(edges), 'edge')}"
+    joined = "; ".join(f"{printable(a)} – {printable(b)}" for a, b in structure.edges[:40]) + (
+        "; …" if len(edges) > 40 else ""
+    )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="graph" width="{width:.0f}" height="{height:.0f}" '
         f'style="min-width:{0.7 * width:.0f}px" '
@@ -66,23 +67,23 @@ def model_html(model: "Model") -> str:
     more = f"; … {len(model.cliques) - 12} more" if len(model.cliques) > 12 else ""
     facts = [
         ("cliques", f"{listed}{more}"),
-        ("parameters", many(model.parameters, "log-potential")),
+        ("parameters", plural(model.parameters, "log-potential")),
         ("inference", model.method),
     ]
     if model.report is not None:
         how = "converged" if model.report.converged else model.report.advice
-        facts.append(("learned", f"by {model.report.method}, {many(model.report.steps, 'step')}: {how}"))
-    caption = f"Model of {many(len(model.domain), 'attribute')} and {many(len(model.cliques), 'clique')}"
+        facts.append(("learned", f"by {model.report.method}, {plural(model.report.steps, 'step')}: {how}"))
+    caption = f"Model of {plural(len(model.domain), 'attribute')} and {plural(len(model.cliques), 'clique')}"
     return facts_html(caption, facts, structure_svg(model.domain, model.structure))
 
 
 def bars(labels: Iterable[object], shares: Iterable[float], width: int = 40) -> str:
     """A distribution as lines of text: label, bar, percentage."""
-    rows = [(shown(label), float(share)) for label, share in zip(labels, shares, strict=True)]
-    longest = max((columns(label) for label, _ in rows), default=0)
+    rows = [(printable(label), float(share)) for label, share in zip(labels, shares, strict=True)]
+    longest = max((text_width(label) for label, _ in rows), default=0)
     top = max((share for _, share in rows), default=1.0) or 1.0
     return "\n".join(
-        f"{padded(label, longest)}  {_bar(share / top * width):<{width}}  {share:6.1%}" for label, share in rows
+        f"{pad_left(label, longest)}  {_bar(share / top * width):<{width}}  {share:6.1%}" for label, share in rows
     )
 
 
@@ -94,7 +95,11 @@ def _bar(length: float) -> str:
 def _width(text: str) -> float:
     """About how wide a text is in a picture, whatever the font; rather too wide than too narrow."""
     return LETTER * sum(
-        2.0 if c in "MWmw@%" else float(columns(c)) if columns(c) != 1 or (c.isascii() and not c.isupper()) else 1.5
+        2.0
+        if c in "MWmw@%"
+        else float(text_width(c))
+        if text_width(c) != 1 or (c.isascii() and not c.isupper())
+        else 1.5
         for c in text
     )
 

@@ -15,8 +15,9 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from quietfield.domain import Clique, Domain
-from quietfield.errors import Error, names
+from quietfield.errors import Error
 from quietfield.structures import Structure
+from quietfield.text import join_names
 
 if TYPE_CHECKING:
     import numpy as np
@@ -91,11 +92,13 @@ def engine(
 def check_options(method: str, options: Mapping[str, Any]) -> None:
     """Refuse an unknown method, and options that it does not take."""
     if method not in METHODS:
-        raise Error(f"{method!r} is not an inference method; expected one of {names(METHODS)}.")
+        raise Error(f"{method!r} is not an inference method; expected one of {join_names(METHODS)}.")
     known = () if method == "exact" else ("damping", "tolerance", "iterations")
     strange = [name for name in options if name not in known]
     if strange:
-        raise Error(f"{names(strange)}: {method!r} inference takes {names(known) if known else 'no options'}.")
+        raise Error(
+            f"{join_names(strange)}: {method!r} inference takes {join_names(known) if known else 'no options'}."
+        )
     for name, value in options.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise Error(f"the option {name!r} is a number, not {value!r}.")

@@ -11,7 +11,7 @@ import numpy as np
 
 from quietfield.errors import TooLarge
 from quietfield.inference.memory import available_memory, readable_bytes
-from quietfield.inference.plan import Step, elimination_order, schedule
+from quietfield.inference.plan import EliminationStep, elimination_order, schedule
 
 Factor = tuple[tuple[int, ...], np.ndarray]
 
@@ -80,7 +80,7 @@ def most_probable(sizes: Sequence[int], factors: Sequence[Factor]) -> dict[int, 
 
 def _prepare(
     sizes: Sequence[int], factors: Sequence[Factor], keep: Sequence[int]
-) -> tuple[list[Factor], tuple[Step, ...]]:
+) -> tuple[list[Factor], tuple[EliminationStep, ...]]:
     """Factors with axes sorted by the elimination order, and its steps."""
     order = elimination_order(sizes, [scope for scope, _ in factors if scope], last=keep)
     rank = {v: i for i, v in enumerate(order)}
@@ -102,7 +102,7 @@ def _prepare(
 
 
 def _inputs(
-    steps: Sequence[Step], step: Step, tables: Sequence[Factor], messages: Sequence[np.ndarray]
+    steps: Sequence[EliminationStep], step: EliminationStep, tables: Sequence[Factor], messages: Sequence[np.ndarray]
 ) -> list[Factor]:
     return [tables[f] for f in step.factors] + [(steps[c].message, messages[c]) for c in step.children]
 

@@ -27,7 +27,7 @@ import numpy as np
 
 from quietfield.domain import Domain
 from quietfield.inference.layout import IMPOSSIBLE, Layout
-from quietfield.inference.plan import Plan, Step, plan_for
+from quietfield.inference.plan import EliminationPlan, EliminationStep, plan_elimination
 from quietfield.structures import Structure, hashable
 
 KERNELS = ("plain", "scaled", "log")
@@ -59,7 +59,7 @@ class Block:
 class Exact:
     """Compiled exact inference for one domain and set of cliques. Get it from :meth:`of`."""
 
-    plan: Plan
+    plan: EliminationPlan
 
     name = "exact"
 
@@ -228,7 +228,7 @@ class Exact:
 
 @lru_cache(maxsize=256)
 def _exact(domain: Domain, cliques: Any) -> Exact:
-    return Exact(plan_for(domain, cliques))
+    return Exact(plan_elimination(domain, cliques))
 
 
 def _span(tables: np.ndarray) -> np.ndarray:
@@ -300,7 +300,7 @@ def _loop(
     return message, logs.sum()
 
 
-def _blocks(figures: Plan) -> tuple[Block, ...]:
+def _blocks(figures: EliminationPlan) -> tuple[Block, ...]:
     """Group the steps of a plan into paths and batches, children before parents."""
     steps = figures.steps
     parts = [_parts(figures, step) for step in steps]
@@ -340,7 +340,9 @@ def _blocks(figures: Plan) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-def _parts(figures: Plan, step: Step) -> tuple[Signature, tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+def _parts(
+    figures: EliminationPlan, step: EliminationStep
+) -> tuple[Signature, tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     """A step's signature, and its factors, masks and children in the order of the signature's slots."""
     place = {v: i for i, v in enumerate(step.bag)}
 

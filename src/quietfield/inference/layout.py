@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quietfield.domain import Clique, Domain
-from quietfield.errors import Error, names
+from quietfield.errors import Error
+from quietfield.text import join_names
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -97,7 +98,7 @@ class Layout:
         return {clique: flat[..., a:b].reshape(*lead, *shape) for clique, a, b, shape in self._parts}
 
 
-def plain(domain: Domain, cliques: Sequence[Clique]) -> Layout:
+def plain_layout(domain: Domain, cliques: Sequence[Clique]) -> Layout:
     """The layout that keeps everything as the caller has it."""
     return Layout(domain, tuple(cliques), tuple(range(len(cliques))), tuple(tuple(range(len(c))) for c in cliques))
 
@@ -107,6 +108,7 @@ def check_values(theta: np.ndarray, tables: "Mapping[Clique, ArrayLike]") -> Non
     if theta.size and not (theta.max() <= LARGEST and theta.min() >= -LARGEST):
         bad = [c for c, t in tables.items() if not (np.abs(np.asarray(t, dtype=float)) <= LARGEST).all()]
         raise Error(
-            f"the potentials of {names(bad, 4)} hold NaN, infinite or absurdly large values; log-potentials must be "
+            f"the potentials of {join_names(bad, 4)} hold NaN, infinite or absurdly large values; log-potentials must "
+            "be "
             "finite. To declare combinations impossible, use Domain(..., impossible=[...])."
         )

@@ -27,7 +27,7 @@ from jax.scipy.special import logsumexp, xlogy
 
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error
-from quietfield.inference.layout import IMPOSSIBLE, Layout, plain
+from quietfield.inference.layout import IMPOSSIBLE, Layout, plain_layout
 from quietfield.structures import Structure, hashable
 
 _STALL = 50  # iterations without the residual halving before damping grows
@@ -35,7 +35,7 @@ _MOST_DAMPING = 0.95
 _FORESTS = 64
 
 
-class Kind(NamedTuple):
+class LoopyKind(NamedTuple):
     """Factors of one shape, stacked: their places in the list of factors and the attributes on each axis."""
 
     shape: tuple[int, ...]
@@ -44,7 +44,7 @@ class Kind(NamedTuple):
     masks: bool
 
 
-class State(NamedTuple):
+class LoopyState(NamedTuple):
     """The messages (per kind and axis), how far the last round moved them, and the record for the damping."""
 
     messages: Any
@@ -90,7 +90,7 @@ class Loopy:
 
     @cached_property
     def layout(self) -> Layout:
-        return plain(self.domain, self.cliques)
+        return plain_layout(self.domain, self.cliques)
 
     @cached_property
     def masks(self) -> tuple[tuple[Clique, np.ndarray], ...]:
@@ -108,13 +108,13 @@ class Loopy:
         return forest_shares(self.scopes) if self.reweighted else np.ones(len(self.scopes))
 
     @cached_property
-    def kinds(self) -> tuple[Kind, ...]:
+    def kinds(self) -> tuple[LoopyKind, ...]:
         found: dict[tuple[bool, tuple[int, ...]], list[int]] = {}
         for i, scope in enumerate(self.scopes):
             shape = tuple(self.domain.shape[v] for v in scope)
             found.setdefault((i >= len(self.cliques), shape), []).append(i)
         return tuple(
-            Kind(shape, tuple(at), tuple(zip(*(self.scopes[i] for i in at), strict=True)), masks)
+            LoopyKind(shape, tuple(at), tuple(zip(*(self.scopes[i] for i in at), strict=True)), masks)
             for (masks, shape), at in found.items()
         )
 
@@ -161,9 +161,9 @@ class Loopy:
         messages = [[jnp.zeros((len(k.factors), n), dtype) for n in k.shape] for k in self.kinds]
         far = jnp.asarray(jnp.inf, dtype)
         zero = jnp.zeros((), jnp.int32)
-        start = State(messages, zero, far, jnp.asarray(self.damping, dtype), far, zero)
+        start = LoopyState(messages, zero, far, jnp.asarray(self.damping, dtype), far, zero)
 
-        def more(state: State) -> jax.Array:
+        def more(state: LoopyState) -> jax.Array:
             return (state.residual > self.tolerance_of(dtype)) & (state.iteration < self.iterations)
 
         state = jax.lax.while_loop(more, lambda state: self._round(tables, state), start)
@@ -187,7 +187,7 @@ class Loopy:
         outside = factor - len(self.cliques)
         return self.domain.mask_over(self.cliques[factor] if outside < 0 else self.masks[outside][0])
 
-    def _cells(self, kind: Kind) -> np.ndarray:
+    def _cells(self, kind: LoopyKind) -> np.ndarray:
         """The places in the flat vector of the tables of one kind."""
         starts = np.cumsum([0, *self.layout.sizes])
         return np.concatenate([np.arange(starts[f], starts[f + 1]) for f in kind.factors])
@@ -202,7 +202,7 @@ class Loopy:
                 beliefs[kind.shape[axis]] = beliefs[kind.shape[axis]].at[rows].add(rho * message)
         return beliefs
 
-    def _incoming(self, kind: Kind, sent: Any, beliefs: dict[int, jax.Array]) -> list[jax.Array]:
+    def _incoming(self, kind: LoopyKind, sent: Any, beliefs: dict[int, jax.Array]) -> list[jax.Array]:
         """What each axis's attribute tells the factors of a kind, shaped to be added to their tables."""
         out = []
         for axis, message in enumerate(sent):
@@ -210,7 +210,7 @@ class Loopy:
             out.append(heard.reshape(-1, *(n if i == axis else 1 for i, n in enumerate(kind.shape))))
         return out
 
-    def _round(self, tables: list[jax.Array], state: State) -> State:
+    def _round(self, tables: list[jax.Array], state: LoopyState) -> LoopyState:
         dtype = state.residual.dtype
         beliefs = self._beliefs(state.messages, dtype)
         moved, fresh = jnp.zeros((), dtype), []
@@ -227,7 +227,7 @@ class Loopy:
             fresh.append(kept)
         halved = moved < state.mark / 2
         stalled = ~halved & (state.since >= _STALL)
-        return State(
+        return LoopyState(
             fresh,
             state.iteration + 1,
             moved,

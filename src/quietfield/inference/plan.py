@@ -28,7 +28,7 @@ HOPELESS = 1e15  # cells: no restart turns such an order into one that fits
 
 
 @dataclass(frozen=True)
-class Step:
+class EliminationStep:
     """Sum one attribute out: the factors and earlier steps' messages that mention it are multiplied first."""
 
     bag: Scope  # the attribute, then the scope of the message that is left
@@ -41,7 +41,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Plan:
+class EliminationPlan:
     """An elimination order for a domain and cliques, with its cost.
 
     >>> from quietfield.structures import chain
@@ -53,7 +53,7 @@ class Plan:
     domain: Domain
     cliques: tuple[Clique, ...]
     scopes: tuple[Scope, ...]  # of every factor: the cliques first, then the domain's masks
-    steps: tuple[Step, ...]  # children before parents
+    steps: tuple[EliminationStep, ...]  # children before parents
 
     @property
     def treewidth(self) -> int:
@@ -88,7 +88,7 @@ class Plan:
             kept = sum(3 * self.cells(step.message) + 2 * self._product(step) for step in self.steps)
         return rows * itemsize * (4 * tables + kept)
 
-    def _product(self, step: Step) -> int:
+    def _product(self, step: EliminationStep) -> int:
         """The cells of the largest table that multiplying a step's tables in a good order lays out."""
         scopes = {self.scopes[f] for f in step.factors} | {self.steps[c].message for c in step.children}
         largest = max((self.cells(scope) for scope in scopes), default=1)
@@ -134,7 +134,7 @@ class Plan:
             terms.append(below + log(self.domain.shape[step.bag[0]]) if masked[-1] else 0.0)
         return tuple(terms)
 
-    def _has_mask(self, step: Step) -> bool:
+    def _has_mask(self, step: EliminationStep) -> bool:
         return any(f >= len(self.cliques) for f in step.factors)
 
     def cells(self, scope: Iterable[int]) -> int:
@@ -172,34 +172,34 @@ class Plan:
         }
 
 
-def plan_for(domain: Domain, cliques: Structure | Iterable[str | Iterable[str]]) -> Plan:
+def plan_elimination(domain: Domain, cliques: Structure | Iterable[str | Iterable[str]]) -> EliminationPlan:
     """Plan exact inference for a model; remembered, since a structure is used many times."""
     return _plan(domain, Structure.of(cliques, domain).cliques)
 
 
 @lru_cache(maxsize=512)
-def _plan(domain: Domain, cliques: tuple[Clique, ...]) -> Plan:
+def _plan(domain: Domain, cliques: tuple[Clique, ...]) -> EliminationPlan:
     positions = [tuple(domain.position(name) for name in clique) for clique in cliques]
     positions += [tuple(domain.position(name) for name in clique) for clique, _ in domain.masks]
     order = elimination_order(domain.shape, positions)
     rank = {v: i for i, v in enumerate(order)}
     scopes = tuple(tuple(sorted(scope, key=rank.__getitem__)) for scope in positions)
-    return Plan(domain, cliques, scopes, schedule(scopes, order))
+    return EliminationPlan(domain, cliques, scopes, schedule(scopes, order))
 
 
-def schedule(scopes: Sequence[Scope], order: Sequence[int]) -> tuple[Step, ...]:
+def schedule(scopes: Sequence[Scope], order: Sequence[int]) -> tuple[EliminationStep, ...]:
     """The steps of an elimination order. Every factor's scope must be sorted by it."""
     rank = {v: i for i, v in enumerate(order)}
     factors: dict[int, list[int]] = {v: [] for v in order}
     children: dict[int, list[int]] = {v: [] for v in order}
     for i, scope in enumerate(scopes):
         factors[scope[0]].append(i)
-    steps: list[Step] = []
+    steps: list[EliminationStep] = []
     for v in order:
         around = {u for f in factors[v] for u in scopes[f]}
         around.update(u for child in children[v] for u in steps[child].message)
         message = tuple(sorted(around - {v}, key=rank.__getitem__))
-        steps.append(Step((v, *message), tuple(factors[v]), tuple(children[v])))
+        steps.append(EliminationStep((v, *message), tuple(factors[v]), tuple(children[v])))
         if message:
             children[message[0]].append(len(steps) - 1)
     return tuple(steps)

@@ -7,7 +7,8 @@ from math import inf
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, overload
 
-from quietfield.errors import Error, names
+from quietfield.errors import Error
+from quietfield.text import join_names
 
 if TYPE_CHECKING:
     from quietfield.learning.learner import Learner
@@ -31,7 +32,7 @@ def check_methods(methods: Iterable[str], inference: str) -> None:
 
     for method in methods:
         if method not in METHODS:
-            raise Error(f"{method!r} is not a learning method; expected one of {names(METHODS)}.")
+            raise Error(f"{method!r} is not a learning method; expected one of {join_names(METHODS)}.")
     check_options(inference, {})
 
 
@@ -41,7 +42,9 @@ def _learner(method: str, options: dict[str, Any]) -> "Learner":
     made: type[Learner] = getattr(import_module(f"quietfield.learning.{module}"), name)
     defaults = {field.name: field.default for field in fields(made)}
     if strange := [option for option in options if option not in defaults]:
-        raise Error(f"the method {method!r} has no option {names(strange)}; expected some of {names(defaults)}.")
+        raise Error(
+            f"the method {method!r} has no option {join_names(strange)}; expected some of {join_names(defaults)}."
+        )
     for option, value in options.items():
         default = defaults[option]
         kind = type(default) if isinstance(default, bool | int) else float
@@ -112,10 +115,10 @@ def fit(
     if strange is not None:
         raise Error(f"a model is learned from a Release (see qf.Release.load), not from a {type(strange).__name__}.")
     if inference == "exact":  # before anything is traced, which takes for ever where a model is far too large
-        from quietfield.inference.plan import plan_for
+        from quietfield.inference.plan import plan_elimination
 
         for each in releases:
-            plan_for(each.domain, each.structure).check_memory()
+            plan_elimination(each.domain, each.structure).check_memory()
     from quietfield.learning.loop import drive
 
     learner = _learner(method, options)

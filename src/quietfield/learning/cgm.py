@@ -28,7 +28,7 @@ import numpy as np
 from quietfield.learning.learner import Learner
 from quietfield.learning.map import Map
 from quietfield.learning.newton import solve
-from quietfield.learning.problem import Data, Shape, State
+from quietfield.learning.problem import Data, FitState, Shape
 
 
 class Path(NamedTuple):
@@ -57,15 +57,15 @@ class Cgm(Learner):
     def reference(self) -> Learner | None:
         return Map() if self.stop else None
 
-    def init(self, shape: Shape, data: Data, reference: State | None = None) -> State:
+    def init(self, shape: Shape, data: Data, reference: FitState | None = None) -> FitState:
         at = np.zeros(shape.size) if reference is None else reference.theta
-        return State(np.zeros(shape.size), -np.inf, 0, False, Path(np.zeros(shape.size), 0, 0, at))
+        return FitState(np.zeros(shape.size), -np.inf, 0, False, Path(np.zeros(shape.size), 0, 0, at))
 
-    def step(self, shape: Shape, data: Data, state: State) -> State:
+    def step(self, shape: Shape, data: Data, state: FitState) -> FitState:
         # What the reference learned arrives as parameters: its shares are worth one call a round.
         shares = shape.shares(state.extra.reference)
 
-        def body(_: Any, state: State) -> State:
+        def body(_: Any, state: FitState) -> FitState:
             path = state.extra
             theta = self.iterate(shape, data, path.theta)
             iteration = path.iteration + 1
@@ -74,7 +74,7 @@ class Cgm(Learner):
             else:
                 value = jnp.vdot(shape.counted * data.y, theta) - data.total * shape.log_partition(theta)
             better = (value > state.value) | (not self.stop)
-            return State(
+            return FitState(
                 jnp.where(better, theta, state.theta),
                 jnp.where(better, value, state.value),
                 iteration,

@@ -39,7 +39,7 @@ DENSE = 4000  # parameters: up to here a factorised matrix is faster than iterat
 _PROBES = 48
 
 
-class Errors(NamedTuple):
+class ErrorParts(NamedTuple):
     """The parts of an answer's error, one entry an answer."""
 
     noise: np.ndarray  # variances
@@ -171,7 +171,7 @@ class Covariance:
         ratio[known] = np.maximum(self.noise_variance[known] / (1 / w[known] - v[known]), 1)
         return 1 + leverage * (ratio - 1)
 
-    def errors(self, gradients: np.ndarray) -> Errors:
+    def errors(self, gradients: np.ndarray) -> ErrorParts:
         """The errors of answers with these gradients, one a row."""
         g = gradients.T
         v, w = self._cells
@@ -180,7 +180,7 @@ class Covariance:
         # An N that is off by d moves the expected counts by m d; the noise that moved N is in the cells too.
         moved = u.T @ self.shares
         both = u.T @ (self.total_weights * rest)
-        return Errors(
+        return ErrorParts(
             np.einsum("ij,i,ij->j", u, rest * self._inflation, u),
             np.maximum(self.total * np.einsum("ij,ij->j", u, self._apply(u)), 0),
             np.einsum("ij,ij->j", x, self._prior(x, self.variances**2 / self.drawn)),

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from quietfield.learning.problem import Data, Shape, State
+from quietfield.learning.problem import Data, FitState, Shape
 from quietfield.releases.release import Release
 
 
@@ -27,14 +27,14 @@ class Learner:
         """The learner without the settings that travel in the state: equal ones share what is compiled."""
         return self
 
-    def init(self, shape: Shape, data: Data, reference: State | None = None) -> State:
+    def init(self, shape: Shape, data: Data, reference: FitState | None = None) -> FitState:
         """Where a fit of one release starts; on the host."""
         raise NotImplementedError
 
-    def step(self, shape: Shape, data: Data, state: State) -> State:
+    def step(self, shape: Shape, data: Data, state: FitState) -> FitState:
         """One round; in JAX."""
         raise NotImplementedError
 
-    def uncertainty(self, release: Release, data: Data, state: State) -> Any:
+    def uncertainty(self, release: Release, data: Data, state: FitState) -> Any:
         """What error bars need, where the method gives any."""
         return None

@@ -17,7 +17,7 @@ import numpy as np
 from quietfield.errors import CannotLearn
 from quietfield.inference.memory import available_memory
 from quietfield.learning.learner import Learner
-from quietfield.learning.problem import Data, Shape, State, problem_of
+from quietfield.learning.problem import Data, FitState, Shape, problem_of
 from quietfield.models.fit_report import FitReport
 from quietfield.models.model import Model
 from quietfield.releases.release import Release
@@ -70,7 +70,7 @@ def drive(
 
 def _fit_side_by_side(
     learner: Learner, shape: Shape, data: list[Data], inference: str, look: Look
-) -> list[tuple[State, FitReport]]:
+) -> list[tuple[FitState, FitReport]]:
     """Rounds until all are done, the last allowed one is over, or someone interrupts."""
     started = time.perf_counter()
     many = len(data) > 1
@@ -81,7 +81,7 @@ def _fit_side_by_side(
         state = [learner.init(shape, each, found) for each, (found, _) in zip(data, beside, strict=True)]
     state = jax.tree.map(lambda *parts: np.stack(parts), *state) if many else jax.tree.map(np.asarray, state[0])
     numbers: Any = jax.tree.map(lambda *parts: np.stack(parts), *data) if many else data[0]
-    step = compiled(learner.shared(), shape, many)
+    step = compile_step(learner.shared(), shape, many)
     rounds = np.zeros(len(data), int)
     advice = ""
 
@@ -126,10 +126,10 @@ def _fit_side_by_side(
 
 
 @lru_cache(maxsize=64)
-def compiled(learner: Learner, shape: Shape, many: bool) -> Callable[[Data, State], State]:
+def compile_step(learner: Learner, shape: Shape, many: bool) -> Callable[[Data, FitState], FitState]:
     """The learner's step for one structure; compiled at first use and shared by all its releases."""
 
-    def step(data: Data, state: State) -> State:
+    def step(data: Data, state: FitState) -> FitState:
         new = learner.step(shape, data, state)
         # Of a batch some are done before others: they stay as they are.
         return jax.tree.map(lambda old, new: jnp.where(state.done, old, new), state, new) if many else new
@@ -137,7 +137,7 @@ def compiled(learner: Learner, shape: Shape, many: bool) -> Callable[[Data, Stat
     return jax.jit(jax.vmap(step)) if many else jax.jit(step)
 
 
-def _model(release: Release, learner: Learner, shape: Shape, data: Data, state: State, report: FitReport) -> Model:
+def _model(release: Release, learner: Learner, shape: Shape, data: Data, state: FitState, report: FitReport) -> Model:
     if not np.isfinite(state.theta).all():
         raise CannotLearn(
             "the fit broke down: the release's tables cannot be fitted in floating point; check their scale."

@@ -29,8 +29,8 @@ from quietfield.learning.learner import Learner
 from quietfield.learning.likelihood import information, log_normal, log_normal_laplace
 from quietfield.learning.newton import FINISH, SEED, Local, Operator, Progress, ascend, solve
 from quietfield.learning.observation import independent_variance
-from quietfield.learning.problem import Data, Shape, State
-from quietfield.models.uncertainty import Uncertainty, of_fit
+from quietfield.learning.problem import Data, FitState, Shape
+from quietfield.models.uncertainty import Uncertainty, remember_fit
 from quietfield.releases.release import Release
 
 _BLUR = 0.3  # 0, 0.1 and 1 were worse; 1 would be the whole leverage of a cell on its own fit
@@ -68,10 +68,10 @@ class Map(Learner):
         if self.rounds < 2:
             raise Error(f"the method 'map' needs at least 2 rounds, one of them to start, not {self.rounds}.")
 
-    def init(self, shape: Shape, data: Data, reference: State | None = None) -> State:
-        return State(np.zeros(shape.size), -np.inf, 0, False, Extra(np.ones(2), np.full(2, 0.5), 0, False))
+    def init(self, shape: Shape, data: Data, reference: FitState | None = None) -> FitState:
+        return FitState(np.zeros(shape.size), -np.inf, 0, False, Extra(np.ones(2), np.full(2, 0.5), 0, False))
 
-    def step(self, shape: Shape, data: Data, state: State) -> State:
+    def step(self, shape: Shape, data: Data, state: FitState) -> FitState:
         """Climb under the prior as it stands, then learn the prior from where that ended."""
         variances, determined, round, settled = state.extra
         first = round == 0
@@ -89,14 +89,14 @@ class Map(Learner):
         )
         near = ~first & (jnp.abs(jnp.log(fresh / variances)) / 2 < self.settled * jnp.array([1.0, _LOOSER])).all()
         kept = Extra(jnp.where(last, prior, fresh), part, round + 1, near)
-        return State(theta, found.value, state.steps + found.steps, settled, kept)
+        return FitState(theta, found.value, state.steps + found.steps, settled, kept)
 
-    def uncertainty(self, release: Release, data: Data, state: State) -> Uncertainty:
+    def uncertainty(self, release: Release, data: Data, state: FitState) -> Uncertainty:
         """What intervals need: see :mod:`quietfield.models.uncertainty`."""
         used, determined, rounds, _ = (np.asarray(part) for part in state.extra)
         # The last round scales the prior; what the release shows of the parameters is what it was before.
         drawn = used / np.asarray(_trust(jnp.asarray(determined))) ** 2 if state.done or rounds >= self.rounds else used
-        return of_fit(release, float(data.total), used, drawn)
+        return remember_fit(release, float(data.total), used, drawn)
 
     def _climb(
         self, shape: Shape, data: Data, theta: Any, variances: Any, blur: Any, first: Any, steps: Any, gain: Any

@@ -18,7 +18,7 @@ import numpy as np
 from quietfield.errors import Error
 from quietfield.learning.learner import Learner
 from quietfield.learning.newton import FARTHEST, Local, ascend
-from quietfield.learning.problem import Data, Shape, State
+from quietfield.learning.problem import Data, FitState, Shape
 
 _ROUNDING = 1e-9  # of the objective: a promise of less that cannot be kept is the top
 
@@ -42,13 +42,13 @@ class Naive(Learner):
     def shared(self) -> Learner:
         return replace(self, regularisation=1.0, project=True)
 
-    def init(self, shape: Shape, data: Data, reference: State | None = None) -> State:
+    def init(self, shape: Shape, data: Data, reference: FitState | None = None) -> FitState:
         target = data.y / data.total
         if self.project:
             target = project(shape, target)
-        return State(np.zeros(shape.size), -np.inf, 0, False, (complete(shape, target), self.regularisation))
+        return FitState(np.zeros(shape.size), -np.inf, 0, False, (complete(shape, target), self.regularisation))
 
-    def step(self, shape: Shape, data: Data, state: State) -> State:
+    def step(self, shape: Shape, data: Data, state: FitState) -> FitState:
         target, strength = state.extra
 
         def value(theta: jax.Array) -> jax.Array:
@@ -68,7 +68,7 @@ class Naive(Learner):
         found = ascend(local, value, state.theta, steps=steps, gain=self.gain, farthest=farthest)
         rounding = _ROUNDING * (1 + jnp.abs(found.value))
         done = (found.gain <= self.gain) | (found.stuck & (found.gain <= rounding))
-        return State(found.theta, found.value, state.steps + found.steps, done, state.extra)
+        return FitState(found.theta, found.value, state.steps + found.steps, done, state.extra)
 
 
 def project(shape: Shape, values: np.ndarray) -> np.ndarray:

@@ -39,7 +39,7 @@ from quietfield.inference.loopy import Loopy
 from quietfield.learning.decomposable import Recipe, recipe
 from quietfield.learning.learner import Learner
 from quietfield.learning.newton import Local, ascend
-from quietfield.learning.problem import Data, Shape, State
+from quietfield.learning.problem import Data, FitState, Shape
 
 _RIDGE = 1e-12  # per record: keeps Newton's equations regular in directions that change no probability
 _TREMBLE = 0.1  # alpha where nobody says otherwise and the noise has a kink
@@ -95,12 +95,12 @@ class Nlbp(Learner):
         if self.damping is not None and not 0 < self.damping <= 1:
             raise Error(f"damping (alpha) lies above 0 and at most at 1, not at {self.damping!r}.")
 
-    def init(self, shape: Shape, data: Data, reference: State | None = None) -> State:
+    def init(self, shape: Shape, data: Data, reference: FitState | None = None) -> FitState:
         # At n = y there is no pull, so the first n' is N m(theta).
         trace = Trace(np.array(data.y, dtype=float), np.float64(1.0))
-        return State(np.zeros(shape.size), -np.inf, 0, False, trace)
+        return FitState(np.zeros(shape.size), -np.inf, 0, False, trace)
 
-    def step(self, shape: Shape, data: Data, state: State) -> State:
+    def step(self, shape: Shape, data: Data, state: FitState) -> FitState:
         found = self.infer(
             shape, data, state.theta, state.extra, jnp.where(state.done, 0, self.iterations), state.steps == 0
         )
@@ -121,7 +121,7 @@ class Nlbp(Learner):
             done = done | (since >= _PATIENCE)
         steps = state.steps + found.steps
         trace = Trace(found.n, found.caution, peak, low, since)
-        return State(theta, value, steps, done | state.done, trace)
+        return FitState(theta, value, steps, done | state.done, trace)
 
     def settles(self, shape: Shape) -> bool:
         """Whether log p(y | n) is smooth in every cell, so that n comes to rest."""

@@ -40,7 +40,7 @@ class Data(NamedTuple):
     total: Any  # N, public or estimated
 
 
-class State(NamedTuple):
+class FitState(NamedTuple):
     """Where a fit stands after a round."""
 
     theta: Any

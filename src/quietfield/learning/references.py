@@ -26,7 +26,7 @@ from quietfield.learning.nlbp import recipe_of
 from quietfield.learning.problem import Data, Shape, problem_of
 from quietfield.models.fit_report import FitReport
 from quietfield.models.model import Model
-from quietfield.models.sampling import whole
+from quietfield.models.sampling import check_whole
 from quietfield.privacy.noise import Laplace
 from quietfield.releases.release import Release
 from quietfield.structures import Structure
@@ -113,7 +113,7 @@ def fit_random_tables(
     1.0
     """
     structure = Structure.of(cliques, domain)
-    random = np.random.default_rng(whole("a seed", seed, 0))
+    random = np.random.default_rng(check_whole("a seed", seed, 0))
     tables = {}
     for group in structure.groups:
         possible = domain.mask_over(group[0]) if len(group) == 1 else np.ones(domain.table_shape(group[0]), bool)

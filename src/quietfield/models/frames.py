@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quietfield.domain import Domain
-from quietfield.errors import Error, FileError, a_type, many, names
-from quietfield.text import APOSTROPHE, defuse_formulas, has_formulas
+from quietfield.errors import Error, FileError
+from quietfield.text import APOSTROPHE, defuse_formulas, has_formulas, join_names, plural, type_name
 
 if TYPE_CHECKING:
     import pandas
@@ -138,15 +138,15 @@ class Frame:
         widths = [max(len(row[i]) for row in rows) for i in range(len(self.columns))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
         more = len(self) - (len(rows) - 1)
-        return "\n".join(lines) + (f"\n... {more:,} more" if more > 0 else "") + f"\n{many(len(self), 'record')}"
+        return "\n".join(lines) + (f"\n... {more:,} more" if more > 0 else "") + f"\n{plural(len(self), 'record')}"
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
         body = "".join("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in row) + "</tr>" for row in self._rows())
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{many(len(self), 'record')}</p>"
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{plural(len(self), 'record')}</p>"
 
 
-def codes_of(domain: Domain, records: Any) -> np.ndarray:
+def encode_records(domain: Domain, records: Any) -> np.ndarray:
     """Records as an array of codes, one column an attribute, in the domain's order.
 
     An array holds codes already; anything with named columns (a Frame, a mapping, pandas, polars, Arrow) holds labels.
@@ -159,7 +159,9 @@ def codes_of(domain: Domain, records: Any) -> np.ndarray:
     columns = _columns(records)
     absent = [name for name in domain if name not in columns]
     if absent:
-        raise Error(f"the records have no column {names(absent)}; expected a column for each of {names(domain)}.")
+        raise Error(
+            f"the records have no column {join_names(absent)}; expected a column for each of {join_names(domain)}."
+        )
     return (
         np.stack([_encode(domain, name, columns[name]) for name in domain], axis=1) if len(domain) else np.zeros((0, 0))
     )
@@ -194,7 +196,7 @@ def _columns(records: Any) -> Mapping[str, Any]:
     except TypeError:
         frame = None
     if frame is None:
-        raise Error(f"records are an integer array, a mapping of columns or a frame, not {a_type(records)}.")
+        raise Error(f"records are an integer array, a mapping of columns or a frame, not {type_name(records)}.")
     return {name: frame[name].to_arrow() for name in frame.columns}
 
 
@@ -213,5 +215,5 @@ def _encode(domain: Domain, name: str, column: Any) -> np.ndarray:
         raise Error(f"column {name!r} cannot be read as {'text' if text else 'whole numbers'}, which its labels are.")
     codes = found.to_numpy() if not hasattr(found, "combine_chunks") else found.combine_chunks().to_numpy()
     if (codes < 0).any():
-        raise Error(f"column {name!r} holds a value that is not among its labels ({names(labels)}), or a null.")
+        raise Error(f"column {name!r} holds a value that is not among its labels ({join_names(labels)}), or a null.")
     return codes

@@ -19,7 +19,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from quietfield.domain import Clique, Domain, Label
-from quietfield.errors import Error, names
+from quietfield.errors import Error
+from quietfield.text import join_names
 
 if TYPE_CHECKING:
     import numpy as np
@@ -99,7 +100,9 @@ def _question(model: "Model", query: Any, given: Mapping[str, Any]) -> _Question
     known = {name for clique in model.cliques for name in clique}
     unknown = [name for name in dict.fromkeys([*(n for c in question.weights for n in c), *given]) if name not in known]
     if unknown:
-        raise Error(f"no table of the release holds {names(unknown)}: nothing is known there, so there is no interval.")
+        raise Error(
+            f"no table of the release holds {join_names(unknown)}: nothing is known there, so there is no interval."
+        )
     return question
 
 
@@ -135,7 +138,9 @@ def _weights(domain: Domain, query: Any) -> "tuple[dict[Clique, np.ndarray], tup
         wanted = domain.clique(query)
         cells = domain.cells(wanted)
         if cells > MOST_CELLS:
-            raise Error(f"{names(wanted)} have {cells:,} combinations; ask for intervals of at most {MOST_CELLS:,}.")
+            raise Error(
+                f"{join_names(wanted)} have {cells:,} combinations; ask for intervals of at most {MOST_CELLS:,}."
+            )
         return {wanted: np.eye(cells)}, domain.table_shape(wanted)
     if not query:
         raise Error("a weighted question maps attributes to weights, for instance {'age': [0, 0, 1]}; it is empty.")
@@ -145,16 +150,17 @@ def _weights(domain: Domain, query: Any) -> "tuple[dict[Clique, np.ndarray], tup
         try:
             table = np.array(given, dtype=np.float64)
         except (TypeError, ValueError):
-            raise Error(f"the weights of {names(wanted)} are not an array of numbers.") from None
+            raise Error(f"the weights of {join_names(wanted)} are not an array of numbers.") from None
         if table.shape != domain.table_shape(wanted):
             raise Error(
-                f"the weights of {names(wanted)} have shape {table.shape}; expected {domain.table_shape(wanted)}, one "
+                f"the weights of {join_names(wanted)} have shape {table.shape}; expected {domain.table_shape(wanted)}, "
+                "one "
                 "weight a combination."
             )
         if not np.isfinite(table).all():
-            raise Error(f"the weights of {names(wanted)} hold NaN or infinite values; they must be finite.")
+            raise Error(f"the weights of {join_names(wanted)} hold NaN or infinite values; they must be finite.")
         if wanted in weights:
-            raise Error(f"{names(wanted)} is weighed twice; add its weights up and give it once.")
+            raise Error(f"{join_names(wanted)} is weighed twice; add its weights up and give it once.")
         weights[wanted] = table.reshape(1, -1)
     return weights, None
 
@@ -185,7 +191,9 @@ def _answer(model: "Model", asked: "Sequence[Mapping[Clique, np.ndarray]]", give
     homes = {wanted: _home(model, wanted) for wanted in weights}
     added = [wanted for wanted, home in homes.items() if home == wanted and wanted not in model.cliques]
     if added:
-        model._need_exact(f"an interval of the joint distribution of {names(added[0])} (no clique holds them together)")
+        model._need_exact(
+            f"an interval of the joint distribution of {join_names(added[0])} (no clique holds them together)"
+        )
     cliques = (*model.cliques, *added)
     engine = inference.engine(model.domain, cliques, model.method, **model.options)
     if model.method == "exact":

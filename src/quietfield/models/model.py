@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from quietfield import inference
 from quietfield.domain import Clique, Domain, Label
-from quietfield.errors import Error, FileError, a_type, many, names
+from quietfield.errors import Error, FileError
 from quietfield.structures import Structure
+from quietfield.text import join_names, plural, type_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,12 +56,12 @@ class Model:
         report: "FitReport | None" = None,
         uncertainty: "Uncertainty | None" = None,
     ) -> None:
-        from quietfield.inference.layout import check_values, plain
+        from quietfield.inference.layout import check_values, plain_layout
 
         if not isinstance(domain, Domain):
-            raise Error(f"a Model's first argument is a Domain, not {a_type(domain)}.")
+            raise Error(f"a Model's first argument is a Domain, not {type_name(domain)}.")
         if not isinstance(potentials, Mapping):
-            raise Error(f"potentials map cliques to tables; expected a mapping, not {a_type(potentials)}.")
+            raise Error(f"potentials map cliques to tables; expected a mapping, not {type_name(potentials)}.")
         self.domain = domain
         self.structure = Structure.of(potentials, domain)
         self.method = method
@@ -72,7 +73,7 @@ class Model:
         #: The fingerprint of the key that signed the file that the model was loaded from, or None.
         self.signer: str | None = None
         inference.check_options(method, self.options)
-        layout = plain(domain, self.structure.cliques)
+        layout = plain_layout(domain, self.structure.cliques)
         flat = layout.pack(dict(zip(self.structure.cliques, potentials.values(), strict=True)))
         #: The log-potentials, one read-only array a clique.
         self.potentials: Mapping[Clique, np.ndarray] = MappingProxyType(layout.unpack(flat))
@@ -103,7 +104,7 @@ class Model:
         inside = self._inside(wanted)
         if inside is not None:
             return inside
-        self._need_exact(f"the joint distribution of {names(wanted)} (no clique holds them together)")
+        self._need_exact(f"the joint distribution of {join_names(wanted)} (no clique holds them together)")
         return self._normalised(self._factors, wanted)
 
     def conditional(
@@ -117,7 +118,7 @@ class Model:
             raise Error(f'given maps attributes to labels, for instance {{"sex": "f"}}; it is not {given!r}.')
         both = [name for name in self.domain.clique(given) if name in wanted]
         if both:
-            raise Error(f"{names(both)} is both asked for and given; name each attribute once.")
+            raise Error(f"{join_names(both)} is both asked for and given; name each attribute once.")
         self._need_exact("a conditional distribution")
         factors = self._factors
         for name, value in given.items():
@@ -168,9 +169,9 @@ class Model:
         """The log-probability of each record: an array of codes, or any frame or mapping of columns with labels."""
         import numpy as np
 
-        from quietfield.models.frames import codes_of
+        from quietfield.models.frames import encode_records
 
-        codes = codes_of(self.domain, records)
+        codes = encode_records(self.domain, records)
         total = np.full(len(codes), -self.log_partition())
         for scope, table in self._factors:
             total += table[tuple(codes[:, v] for v in scope)]
@@ -201,7 +202,7 @@ class Model:
         Infinite where the other model rules out what this one allows.
         """
         if not isinstance(other, Model):
-            raise Error(f"a divergence is from a Model, not from {a_type(other)}.")
+            raise Error(f"a divergence is from a Model, not from {type_name(other)}.")
         mine, theirs = self.domain, other.domain
         if {a: mine.labels(a) for a in mine} != {a: theirs.labels(a) for a in theirs}:
             raise Error(
@@ -225,20 +226,22 @@ class Model:
         from quietfield.models import sampling
         from quietfield.models.frames import Frame
 
-        n = sampling.whole("the number of records", n, 0)
+        n = sampling.check_whole("the number of records", n, 0)
         if seed is not None:
-            seed = sampling.whole("a seed", seed, 0)
+            seed = sampling.check_whole("a seed", seed, 0)
         if self.method == "exact":
             if options:
-                raise Error(f"{names(options)} apply to Gibbs sampling; this model is sampled exactly and needs none.")
+                raise Error(
+                    f"{join_names(options)} apply to Gibbs sampling; this model is sampled exactly and needs none."
+                )
             self.log_partition()  # refuses a model without possible records
-            return Frame(self.domain, sampling.ancestral(self.domain, self._factors, n, seed))
+            return Frame(self.domain, sampling.sample_ancestral(self.domain, self._factors, n, seed))
         strange = [name for name in options if name not in ("chains", "burn_in", "thin")]
         if strange:
-            raise Error(f"{names(strange)}: Gibbs sampling takes 'chains', 'burn_in' and 'thin'.")
+            raise Error(f"{join_names(strange)}: Gibbs sampling takes 'chains', 'burn_in' and 'thin'.")
         self._warn()
         start = [self.inference.attributes[name] for name in self.domain]
-        drawn = sampling.gibbs(self.domain, self._factors, start, n, seed, **options)
+        drawn = sampling.sample_gibbs(self.domain, self._factors, start, n, seed, **options)
         columns = [column[:n] for column in drawn.columns]
         return Frame(self.domain, columns, self._gibbs_report(drawn) if n else None)
 
@@ -425,8 +428,8 @@ class Model:
 
     def __repr__(self) -> str:
         return (
-            f"Model of {many(len(self.domain), 'attribute')} and {many(len(self.cliques), 'clique')} "
-            f"({many(self.parameters, 'log-potential')}, {self.method} inference)"
+            f"Model of {plural(len(self.domain), 'attribute')} and {plural(len(self.cliques), 'clique')} "
+            f"({plural(self.parameters, 'log-potential')}, {self.method} inference)"
         )
 
     def _repr_html_(self) -> str:

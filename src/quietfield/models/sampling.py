@@ -21,7 +21,7 @@ from quietfield.inference.memory import available_memory, readable_bytes
 CHUNK = 1 << 16  # records drawn at a time: columns of this length stay in a core's cache
 
 
-def ancestral(domain: Domain, factors: Sequence[Factor], count: int, seed: int | None) -> list[np.ndarray]:
+def sample_ancestral(domain: Domain, factors: Sequence[Factor], count: int, seed: int | None) -> list[np.ndarray]:
     """Independent exact records, as one column of codes an attribute."""
     _check_memory(domain, count)
     drawn = [_Draw(domain, *part) for part in conditionals(domain.shape, factors)]
@@ -130,7 +130,7 @@ class GibbsSample(NamedTuple):
     stuck: tuple[str, ...]  # attributes that never changed in most chains
 
 
-def gibbs(
+def sample_gibbs(
     domain: Domain,
     factors: Sequence[Factor],
     start: Sequence[np.ndarray],
@@ -147,7 +147,11 @@ def gibbs(
     together, so a sweep takes a few array operations even in large models.
     """
     _check_memory(domain, count)
-    chains, burn_in, thin = whole("chains", chains, 2), whole("burn_in", burn_in, 0), whole("thin", thin, 1)
+    chains, burn_in, thin = (
+        check_whole("chains", chains, 2),
+        check_whole("burn_in", burn_in, 0),
+        check_whole("thin", thin, 1),
+    )
     chains = max(2, min(chains, count))
     rounds = -(-count // chains)
     random = np.random.Generator(np.random.SFC64(np.random.SeedSequence(seed)))
@@ -247,7 +251,7 @@ def effective_size(domain: Domain, columns: Sequence[np.ndarray], chains: int) -
     return worst
 
 
-def whole(what: str, value: Any, least: int) -> int:
+def check_whole(what: str, value: Any, least: int) -> int:
     """A whole number of at least so much, or an error that says what it is for."""
     try:
         number = index(value) if not isinstance(value, bool) else None

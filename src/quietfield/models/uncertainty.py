@@ -92,7 +92,9 @@ def _within(index: int, size: int) -> bool:
     return 0 <= index < size
 
 
-def of_fit(release: Release, total: float, variances: "np.ndarray", drawn: "np.ndarray | None" = None) -> Uncertainty:
+def remember_fit(
+    release: Release, total: float, variances: "np.ndarray", drawn: "np.ndarray | None" = None
+) -> Uncertainty:
     """What a fit to a release leaves behind: ``total`` and the prior's two variances as the fit used them.
 
     ``drawn`` are the variances that the release shows, where the fit used others on purpose.

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from quietfield.domain import Clique
-from quietfield.errors import Error, FileError, many, names
-from quietfield.files import check_writable, create, neighbour, set_time
-from quietfield.text import defuse_formulas
+from quietfield.errors import Error, FileError
+from quietfield.files import check_writable, create, set_time, temporary_neighbour
+from quietfield.text import defuse_formulas, join_names, plural
 
 #: What exports are written as; xlsx from a model alone.
 FORMATS = ("csv", "parquet", "xlsx")
@@ -39,7 +39,7 @@ def table_file(number: int, format: str) -> str:
     return f"table-{number:04d}.{format}"
 
 
-def earlier(folder: Path) -> tuple[str, ...] | None:
+def find_earlier(folder: Path) -> tuple[str, ...] | None:
     """The files of an earlier export that are still in a folder, by its own index; None if it holds no export."""
     try:
         with open(folder / INDEX, encoding="utf-8", newline="") as file:
@@ -53,7 +53,7 @@ def earlier(folder: Path) -> tuple[str, ...] | None:
     return (*found, INDEX)
 
 
-def check(out: Path, format: str, force: bool) -> None:
+def check_target(out: Path, format: str, force: bool) -> None:
     """Refuse an output that cannot be made, or where something is that may not be replaced; before the work."""
     if format == "xlsx":
         if out.suffix.lower() != ".xlsx":
@@ -70,32 +70,33 @@ def check(out: Path, format: str, force: bool) -> None:
     above = next((path for path in (out, *out.absolute().parents) if os.path.lexists(path)), out)
     if not above.is_dir():
         raise FileError(f"cannot make the folder {out}: {above} is a file; choose another.")
-    files = earlier(out)
+    files = find_earlier(out)
     if not force and files is not None:
         raise FileError(
-            f"{out} holds an earlier export of {many(len(files), 'file')}; choose another folder, or say --force to "
+            f"{out} holds an earlier export of {plural(len(files), 'file')}; choose another folder, or say --force to "
             "replace it (in Python, force=True)."
         )
     if strange := _of_others(out, files or ()):
         raise FileError(
-            f"{out} holds {names(strange)}, which no index of an export lists; choose another folder, or, if an export "
+            f"{out} holds {join_names(strange)}, which no index of an export lists; choose another folder, or, if an "
+            "export "
             "was interrupted there, remove what it left."
         )
 
 
-def write(out: Path, files: Mapping[str, bytes], force: bool, *, time: str = "") -> list[Path]:
+def write_folder(out: Path, files: Mapping[str, bytes], force: bool, *, time: str = "") -> list[Path]:
     """Write the files of an export into a folder, the index last: it says that the rest is there.
 
     With ``force``, they replace an earlier export. As long as something can fail for want of room or of permission, the
     earlier one is untouched. Files of others are never replaced. With a ``time``, all of them bear that one.
     """
-    check(out, "csv", force)
-    old = earlier(out) or ()
+    check_target(out, "csv", force)
+    old = find_earlier(out) or ()
     ordered = [*(name for name in files if name != INDEX), INDEX]
     with ExitStack() as stack:
         try:
             out.mkdir(parents=True, exist_ok=True)
-            new = {name: stack.enter_context(neighbour(out / name)) for name in ordered}
+            new = {name: stack.enter_context(temporary_neighbour(out / name)) for name in ordered}
             for name, temporary in new.items():
                 with create(temporary) as file:
                     file.write(files[name])
@@ -157,7 +158,7 @@ def _csv_field(value: Any) -> str:
     return '"' + text.replace('"', '""') + '"' if _QUOTED.search(text) else text
 
 
-def encoded(columns: Mapping[str, list[Any]], format: str, *, for_programs: bool = False) -> bytes:
+def encode_table(columns: Mapping[str, list[Any]], format: str, *, for_programs: bool = False) -> bytes:
     """Columns as the bytes of a CSV or Parquet file."""
     if format == "csv":
         return csv_rows([list(columns), *zip(*columns.values(), strict=True)], for_programs=for_programs)

@@ -12,12 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quietfield.domain import Clique, Domain
-from quietfield.errors import Error, names
+from quietfield.errors import Error
 from quietfield.files import write_atomically
+from quietfield.models.verification import check_learned_from
 from quietfield.output import exports
 from quietfield.output.workbooks import Sheet, workbook
-from quietfield.releases.checks import check_learned_from, check_same
-from quietfield.text import APOSTROPHE, confidence, has_formulas
+from quietfield.releases.checks import check_same
+from quietfield.text import APOSTROPHE, format_level, has_formulas, join_names
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,7 +72,7 @@ class Publication:
     def _meanings(self) -> dict[str, str]:
         found = {"share": "estimated share of all records in this cell; the shares of a table add up to 1"}
         if self.margins:
-            sure = f"{confidence(self.level)} confidence"
+            sure = f"{format_level(self.level)} confidence"
             found["share_low, share_high"] = f"margin of error: with {sure} the share lies between"
         if self.counts:
             found["count"] = "share times the estimated number of records; not rounded, so that sums agree"
@@ -93,19 +94,19 @@ class Publication:
         An earlier export is replaced with ``force`` alone, whole; files of other origin never are.
         """
         if format not in exports.FORMATS:
-            raise Error(f"the format is one of {names(exports.FORMATS)}, not {format!r}.")
+            raise Error(f"the format is one of {join_names(exports.FORMATS)}, not {format!r}.")
         out = Path(out)
-        exports.check(out, format, force)
+        exports.check_target(out, format, force)
         if format == "xlsx":
             write_atomically(out, workbook(self._sheets()), time=self.created)
             return [out]
-        return exports.write(out, self._files(format, for_programs), force, time=self.created)
+        return exports.write_folder(out, self._files(format, for_programs), force, time=self.created)
 
     def _files(self, format: str, for_programs: bool) -> dict[str, bytes]:
         files, index = {}, [exports.PEOPLE_COLUMNS]
         for number, table in enumerate(self.tables, 1):
             name = exports.table_file(number, format)
-            files[name] = exports.encoded(table.columns, format, for_programs=for_programs)
+            files[name] = exports.encode_table(table.columns, format, for_programs=for_programs)
             index.append((name, " × ".join(table.attributes), table.note))
         texts = [text for row in self.dictionary for text in row]
         apostrophe = [("any text", "", APOSTROPHE)] if has_formulas(texts) and not for_programs else []
@@ -193,7 +194,8 @@ def _check_sizes(model: "Model", wanted: Iterable[Clique]) -> None:
     for attributes in wanted:
         if (cells := model.domain.cells(attributes)) > MOST_CELLS:
             raise Error(
-                f"the table of {names(attributes)} has {cells:,} cells, more than the {MOST_CELLS:,} that are written "
+                f"the table of {join_names(attributes)} has {cells:,} cells, more than the {MOST_CELLS:,} that are "
+                "written "
                 "for people; name fewer attributes."
             )
 
@@ -209,7 +211,7 @@ def _margins(
     held = {name for clique in model.cliques for name in clique}
     for attributes in wanted:
         if unknown := [name for name in attributes if name not in held]:
-            found[attributes] = None, f"no published table holds {names(unknown)}"
+            found[attributes] = None, f"no published table holds {join_names(unknown)}"
     rest = [attributes for attributes in wanted if attributes not in found]
     joined = [
         attributes
@@ -255,19 +257,19 @@ def _statement(
 ) -> list[str]:
     """A statement on privacy and accuracy, to paste beside the tables."""
     said = ["About these tables"]
-    if release is not None and release.claim is not None:
-        from quietfield.output.report.words import meaning, warnings
-        from quietfield.privacy.accounting import shown
+    if release is not None and release.promise is not None:
+        from quietfield.privacy.accounting import format_number
+        from quietfield.releases.description import explain_promise, list_warnings
 
-        delta = "" if release.claim.delta is None else f" and delta = {shown(release.claim.delta)}"
-        found = warnings(release)
+        delta = "" if release.promise.delta is None else f" and delta = {format_number(release.promise.delta)}"
+        found = list_warnings(release)
         said += [f"WARNING: {text}" for text in found]
-        epsilon, whom = f"epsilon = {shown(release.claim.epsilon)}{delta}", release.claim.protects
+        epsilon, whom = f"epsilon = {format_number(release.promise.epsilon)}{delta}", release.promise.protects
         said.append(
-            f"The release behind these tables states {epsilon} for {whom}. {meaning(release)}"
+            f"The release behind these tables states {epsilon} for {whom}. {explain_promise(release)}"
             if found
             else f"These tables were made with differential privacy, with {epsilon}. Protected is {whom}. "
-            f"{meaning(release)}"
+            f"{explain_promise(release)}"
         )
         signed = f"signed by the key {release.signer}" if release.signed else "not signed"
         said.append(f"They come from the release {release.id}, {signed}; whoever has its file can check all this.")
@@ -289,7 +291,7 @@ def _statement(
     )
     if any(table.margins for table in tables):
         said.append(
-            f"The margins of error are at a confidence of {confidence(level)} for each cell. They cover the added "
+            f"The margins of error are at a confidence of {format_level(level)} for each cell. They cover the added "
             "noise and chance in who was sampled, provided that the model's structure is right."
         )
     if missing:

@@ -1,4 +1,4 @@
-"""The arithmetic of privacy claims, exact or rounded outward, in plain Python: whoever can read a release can check it.
+"""The arithmetic of promises, exact or rounded outward, in plain Python: whoever can read a release can check it.
 
 Glossary: ``l1`` and ``l2_squared`` are sensitivities (how far all tables together can move when one unit comes or
 goes), ``rho`` is the parameter of zero-concentrated differential privacy (zCDP).
@@ -28,7 +28,7 @@ _UNWRITTEN = 10**MOST_DIGITS
 _EXACT_BITS = 4096
 
 
-def rational(value: Number, what: str) -> Fraction:
+def to_rational(value: Number, what: str) -> Fraction:
     """A positive number as the exact rational that was written: 0.1 means 1/10, not its nearest binary fraction.
 
     >>> rational(0.1, "epsilon")
@@ -66,7 +66,7 @@ def _check_size(number: Decimal, value: Number, what: str) -> None:
         raise ValueError
 
 
-def written(text: object, what: str) -> Fraction:
+def parse_rational(text: object, what: str) -> Fraction:
     """A rational from a file: digits, or p/q in lowest terms, and no other spelling.
 
     >>> written("45/2", "the scale")
@@ -90,15 +90,15 @@ def write_rational(value: Fraction, what: str) -> str:
     return str(value)
 
 
-def probability(value: Number, what: str = "delta") -> Fraction:
+def to_probability(value: Number, what: str = "delta") -> Fraction:
     """A number strictly between 0 and 1, exactly."""
-    result = rational(value, what)
+    result = to_rational(value, what)
     if result >= 1:
         raise Error(f"{what} must lie between 0 and 1, not at {str(value)[:60]}; 1e-6 is a usual choice.")
     return result
 
 
-def shown(value: Fraction | None, digits: int = 6) -> str:
+def format_number(value: Fraction | None, digits: int = 6) -> str:
     """A rational for people: short, and exact where a short decimal is."""
     if value is None:
         return "none"
@@ -106,14 +106,14 @@ def shown(value: Fraction | None, digits: int = 6) -> str:
     return f"{float(value):.{digits}g}" if small else f"{_decimal(value):.{digits - 1}e}"
 
 
-def shown_above(value: Fraction, digits: int = 6) -> str:
+def format_above(value: Fraction, digits: int = 6) -> str:
     """A bound for people: a short decimal that is never below the value.
 
     >>> shown_above(Fraction("869.4872")), shown_above(Fraction(1, 3), 2), shown_above(Fraction(84))
     ('869.488', '0.34', '84')
     """
     with localcontext(Context(prec=digits, rounding=ROUND_CEILING)):
-        return shown(Fraction(_decimal(value)), digits)
+        return format_number(Fraction(_decimal(value)), digits)
 
 
 def exp_above(value: Fraction) -> Fraction:
@@ -206,7 +206,10 @@ def zcdp_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     # A hair less, so that converting back, which rounds up, never exceeds epsilon.
     result = _outward(best, ROUND_FLOOR) * (1 - Fraction(1, 10 ** (DIGITS - 10)))
     if result <= 0:
-        raise Error(f"no zCDP budget gives epsilon {shown(epsilon)} at delta {shown(delta)}; ask for a larger epsilon.")
+        raise Error(
+            f"no zCDP budget gives epsilon {format_number(epsilon)} at delta {format_number(delta)}; ask for a larger "
+            "epsilon."
+        )
     return result
 
 
@@ -247,7 +250,7 @@ def _outward(value: Decimal, rounding: str) -> Fraction:
     return Fraction(value.normalize(Context(prec=DIGITS, rounding=rounding)))
 
 
-def outward(value: Fraction, places: int = 30) -> Fraction:
+def round_up_decimal(value: Fraction, places: int = 30) -> Fraction:
     """A rational rounded up to a number of decimal places, so that sums of many keep short denominators."""
     unit = 10**places
     return Fraction(-((-value.numerator * unit) // value.denominator), unit)

@@ -13,12 +13,13 @@ from statistics import NormalDist
 from typing import Any
 
 from quietfield.domain import Clique, Domain
-from quietfield.errors import Error, names
+from quietfield.errors import Error
 from quietfield.privacy import accounting
 from quietfield.privacy.noise import Gaussian, Laplace, Noise
 from quietfield.privacy.promises import HUGE_EPSILON
 from quietfield.privacy.units import Statistics, sensitivities
 from quietfield.structures import Structure
+from quietfield.text import join_names
 
 #: The name of the total among weights: it is the table over no attributes.
 TOTAL: Clique = ()
@@ -33,11 +34,11 @@ SMALLEST_SCALE = 1e-9
 MOST_RECORDS = 10**12
 
 
-def checked_budget(
+def check_budget(
     epsilon: accounting.Number, delta: accounting.Number | None, noise: str
 ) -> tuple[Fraction, Fraction | None]:
     """Epsilon and delta, exactly; refused where they do not go with the kind of noise."""
-    budget = accounting.rational(epsilon, "epsilon")
+    budget = accounting.to_rational(epsilon, "epsilon")
     if noise == "laplace":
         if delta is not None:
             raise Error("Laplace noise is pure: leave delta out, or choose gaussian noise.")
@@ -47,14 +48,15 @@ def checked_budget(
             raise Error("Gaussian noise needs a delta, for instance 1e-6; Laplace noise needs none.")
         if budget > LARGEST_GAUSSIAN_EPSILON:
             raise Error(
-                f"epsilon {accounting.shown(budget)} is beyond the {LARGEST_GAUSSIAN_EPSILON:,} that Gaussian noise is "
+                f"epsilon {accounting.format_number(budget)} is beyond the {LARGEST_GAUSSIAN_EPSILON:,} that Gaussian "
+                "noise is "
                 "planned for; ask for a smaller one: usual choices lie between 0.1 and 10."
             )
-        return budget, accounting.probability(delta)
+        return budget, accounting.to_probability(delta)
     raise Error(f"noise is 'laplace' or 'gaussian', not {noise!r}.")
 
 
-def warning(epsilon: accounting.Number, delta: accounting.Number | None = None) -> str | None:
+def warn_of_budget(epsilon: accounting.Number, delta: accounting.Number | None = None) -> str | None:
     """What there is to say about an epsilon or a delta that promises next to nothing, or None.
 
     >>> warning(1, "1e-6") is None
@@ -63,23 +65,24 @@ def warning(epsilon: accounting.Number, delta: accounting.Number | None = None) 
     'delta 0.5 promises next to nothing: with such a'
     """
     found = []
-    value = accounting.rational(epsilon, "epsilon")
+    value = accounting.to_rational(epsilon, "epsilon")
     if value > HUGE_EPSILON:
-        said = accounting.shown(value)
+        said = accounting.format_number(value)
         found.append(
             f"epsilon {said} promises next to nothing: what is published may be e^{said} times as likely for one data "
             "set as for a neighbouring one. Usual choices lie between 0.1 and 10."
         )
-    chance = None if delta is None else accounting.probability(delta)
+    chance = None if delta is None else accounting.to_probability(delta)
     if chance is not None and chance > HUGE_DELTA:
         found.append(
-            f"delta {accounting.shown(chance)} promises next to nothing: with such a probability the promise may fail "
+            f"delta {accounting.format_number(chance)} promises next to nothing: with such a probability the promise "
+            "may fail "
             "altogether, for anyone. It should be far below one in the number of people, such as 1e-6 or less."
         )
     return " ".join(found) or None
 
 
-def uncovered(domain: Domain, structure: Structure) -> str | None:
+def warn_of_uncovered(domain: Domain, structure: Structure) -> str | None:
     """A sentence about attributes that no clique holds, or None.
 
     >>> uncovered(Domain({"a": 2, "b": 2}), Structure((("a",),)))
@@ -91,7 +94,7 @@ a clique, or take it out of the schema."
         return None
     it, its = ("it", "its") if len(missing) == 1 else ("them", "their")
     return (
-        f"no clique holds {names(missing)}, so nothing of {it} is released, and a model takes all {its} values as "
+        f"no clique holds {join_names(missing)}, so nothing of {it} is released, and a model takes all {its} values as "
         f"equally likely; add {it} to a clique, or take {it} out of the schema."
     )
 
@@ -100,17 +103,19 @@ def check_scale(steps: Fraction | float, room: int = 1) -> None:
     """Refuse a scale of noise (in steps of the grid) that counts of 64 bits cannot take, or that is next to none."""
     if steps > LARGEST_SCALE * room:
         raise Error(
-            f"this needs noise of scale {accounting.shown(Fraction(steps))} steps, beyond the {LARGEST_SCALE:.3g} that "
+            f"this needs noise of scale {accounting.format_number(Fraction(steps))} steps, beyond the "
+            f"{LARGEST_SCALE:.3g} that "
             "64-bit counts can take; ask for a larger epsilon or fewer cliques."
         )
     if steps < SMALLEST_SCALE / room:
         raise Error(
-            f"this leaves noise of scale {accounting.shown(Fraction(steps))} steps, which is none: nothing would be "
+            f"this leaves noise of scale {accounting.format_number(Fraction(steps))} steps, which is none: nothing "
+            "would be "
             "promised; ask for a smaller epsilon, such as 1."
         )
 
 
-def guessed_records(value: Any) -> int:
+def check_guess(value: Any) -> int:
     """A guess of the number of records, or an error that says what would be one."""
     from operator import index
 
@@ -130,7 +135,7 @@ def relative_weights(statistics: Statistics, weights: Mapping[Any, accounting.Nu
     given: dict[frozenset[str], Fraction] = {}
     for key, weight in weights.items():
         clique = (key,) if isinstance(key, str) else tuple(key)
-        given[frozenset(clique)] = accounting.rational(weight, f"the weight of {clique}")
+        given[frozenset(clique)] = accounting.to_rational(weight, f"the weight of {clique}")
     found: set[frozenset[str]] = set()
     relative = []
     groups: list[Iterable[Clique]] = [table.cliques for table in statistics.tables]
@@ -138,17 +143,17 @@ def relative_weights(statistics: Statistics, weights: Mapping[Any, accounting.Nu
         keys = [frozenset(c) for c in group if frozenset(c) in given]
         if len({given[k] for k in keys}) > 1:
             raise Error(
-                f"tied cliques are one table and have one weight; give it to {names([next(iter(group))])} alone."
+                f"tied cliques are one table and have one weight; give it to {join_names([next(iter(group))])} alone."
             )
         found.update(keys)
         relative.append(given[keys[0]] if keys else Fraction(1))
     unknown = [tuple(sorted(k)) for k in given if k not in found]
     if unknown:
-        raise Error(f"weights name {names(unknown)}, which is not released; name cliques of the structure.")
+        raise Error(f"weights name {join_names(unknown)}, which is not released; name cliques of the structure.")
     return relative
 
 
-def noises(
+def calibrate_noise(
     statistics: Statistics,
     *,
     epsilon: accounting.Number,
@@ -165,7 +170,7 @@ def noises(
     >>> noises(statistics(chain(domain), domain, Rows(1), total=False), epsilon=0.5)
     (Laplace(scale=4, step='1'), Laplace(scale=4, step='1'))
     """
-    budget, chance = checked_budget(epsilon, delta, noise)
+    budget, chance = check_budget(epsilon, delta, noise)
     if not statistics.tables:
         raise Error("there is no table to release; name at least one clique.")
     relative = relative_weights(statistics, weights or {})
@@ -264,7 +269,7 @@ def mean_absolute(noise: Noise) -> float:
     return step * 2 * exp(-h) / -expm1(-2 * h)
 
 
-def in_words(value: float) -> str:
+def format_points(value: float) -> str:
     """A share as percentage points, for people.
 
     >>> in_words(0.0123)

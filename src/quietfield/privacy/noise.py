@@ -6,7 +6,7 @@ from math import exp, expm1, fsum, isfinite, log, pi, sqrt
 from typing import Any, ClassVar
 
 from quietfield.errors import Error
-from quietfield.privacy.accounting import write_rational, written
+from quietfield.privacy.accounting import parse_rational, write_rational
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def noise_from_json(data: Any) -> Noise:
     kinds: dict[str, type[Laplace] | type[Gaussian]] = {"laplace": Laplace, "gaussian": Gaussian}
     if not isinstance(data, dict) or set(data) != {"kind", "scale", "step"} or data["kind"] not in kinds:
         raise Error('noise is written as {"kind": "laplace" or "gaussian", "scale": ..., "step": ...}.')
-    scale, step = (written(data[name], f"the {name} of noise") for name in ("scale", "step"))
+    scale, step = (parse_rational(data[name], f"the {name} of noise") for name in ("scale", "step"))
     return kinds[data["kind"]](scale, step)  # type: ignore[arg-type]
 
 

@@ -10,16 +10,16 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from quietfield.errors import many
 from quietfield.privacy import accounting
+from quietfield.text import plural
 
 #: Above this epsilon the promise is so weak that a person is told so.
 HUGE_EPSILON = 20
 #: Which data sets are neighbours, for people; "one of them" is the unit, which is named beside it.
 NEIGHBOURS = {
-    "add_remove": "Data with and without one of them: not even their number is known exactly",
-    "replace": "Data in which one of them is exchanged for another: how many there are is public",
-    "paper": "Data with and without one of them, although the exact total is published, which tells them apart",
+    "add_remove": "data with and without one of them: not even their number is known exactly",
+    "replace": "data in which one of them is exchanged for another: how many there are is public",
+    "paper": "data with and without one of them, although the exact total is published, which tells them apart",
 }
 NO_PROMISE = (
     "No promise is made, whatever epsilon is: the exact number of records is published, and to someone who knows all "
@@ -66,13 +66,14 @@ def describe_promise(
         if neighbours == "replace":
             said += (
                 f" with one value of one of them is at most {_describe_power(one)} times that with another, or with "
-                f"anybody else in their place, plus {accounting.shown_above(plus_one)}."
+                f"anybody else in their place, plus {accounting.format_above(plus_one)}."
             )
         else:
             said += (
                 f" with one of them in the data is at most {_describe_power(one)} times that without them plus "
-                f"{accounting.shown_above(plus_one)}, and the other way round; and with one value of one of them it is "
-                f"at most {_describe_power(two)} times that with another plus {accounting.shown_above(plus_two)}."
+                f"{accounting.format_above(plus_one)}, and the other way round; and with one value of one of them it "
+                "is "
+                f"at most {_describe_power(two)} times that with another plus {accounting.format_above(plus_two)}."
             )
     return f"{said}{public} What is learned about people in general concerns everyone, in the data or not."
 
@@ -103,27 +104,27 @@ def describe_groups(
     elif column is not None:
         what, count, who, example = f"one value of {column!r}", 2, "appears under two values", ""
     else:
-        what, count, who, example = many(rows, "row"), 21, "has more", f"with {21 * rows:,} rows, "
+        what, count, who, example = plural(rows, "row"), 21, "has more", f"with {21 * rows:,} rows, "
     if neighbours == "paper":
         return f"The unit is {what}."
     loss, at = accounting.group_loss(count, epsilon, delta, rho)
-    where = "" if at is None else f" at delta {accounting.shown_above(at)}"
+    where = "" if at is None else f" at delta {accounting.format_above(at)}"
     return (
-        f"The unit is {what}. Whoever {who} is protected less: {example}up to epsilon {accounting.shown_above(loss)}"
-        f"{where} in place of {accounting.shown(epsilon)}."
+        f"The unit is {what}. Whoever {who} is protected less: {example}up to epsilon {accounting.format_above(loss)}"
+        f"{where} in place of {accounting.format_number(epsilon)}."
     )
 
 
 def _describe_change(epsilon: Fraction) -> str:
     """e^epsilon as a change of odds, rounded up."""
     if epsilon <= HUGE_EPSILON and (factor := accounting.exp_above(epsilon)) < Fraction("1.095"):
-        return f"{accounting.shown_above(100 * (factor - 1), 2)}%"
+        return f"{accounting.format_above(100 * (factor - 1), 2)}%"
     return f"a factor of {_describe_power(epsilon)}"
 
 
 def _describe_power(epsilon: Fraction) -> str:
     """e^epsilon as a number, rounded up."""
     if epsilon > HUGE_EPSILON:
-        return f"e^{accounting.shown_above(epsilon)} (which promises hardly anything)"
-    found = float(accounting.shown_above(accounting.exp_above(epsilon), 3))
+        return f"e^{accounting.format_above(epsilon)} (which promises hardly anything)"
+    found = float(accounting.format_above(accounting.exp_above(epsilon), 3))
     return f"{found:,.0f}" if found >= 1000 else f"{found:.3g}"

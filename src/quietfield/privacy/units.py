@@ -13,8 +13,9 @@ from math import prod
 from typing import Any, Literal, get_args
 
 from quietfield.domain import Clique, Domain, Label
-from quietfield.errors import Error, FileError, names
+from quietfield.errors import Error, FileError
 from quietfield.structures import Structure
+from quietfield.text import join_names
 
 Neighbours = Literal["add_remove", "replace", "paper"]
 #: How a person's column is read: as it is, or as whole numbers.
@@ -151,7 +152,7 @@ class Person:
 Unit = Rows | Person
 
 
-def from_json(data: Mapping[str, Any]) -> Unit:
+def unit_from_json(data: Mapping[str, Any]) -> Unit:
     """The unit that ``to_json`` wrote.
 
     >>> from_json(Rows(2).to_json())
@@ -172,7 +173,7 @@ def from_json(data: Mapping[str, Any]) -> Unit:
 
 
 @dataclass(frozen=True)
-class Counted:
+class CountedTable:
     """One table that is counted: the sum over a group of tied cliques, or the table of a single one.
 
     ``excluded`` is the cell that is left at zero (all null, with normalise), or None. ``l1`` and ``l2_squared`` bound
@@ -200,7 +201,7 @@ class Statistics:
     is public.
     """
 
-    tables: tuple[Counted, ...]
+    tables: tuple[CountedTable, ...]
     total: bool
     known_total: bool
     denominator: int
@@ -244,7 +245,7 @@ def statistics(
     if not isinstance(unit, Rows | Person):
         raise Error(f"a unit is Rows(k) or Person(column, ...), not {unit!r}.")
     if neighbours not in get_args(Neighbours):
-        raise Error(f"neighbours is one of {names(get_args(Neighbours))}, not {neighbours!r}.")
+        raise Error(f"neighbours is one of {join_names(get_args(Neighbours))}, not {neighbours!r}.")
     if not structure.cliques and not total:
         raise Error("there is nothing to count: name at least one clique.")
     normalise = isinstance(unit, Person) and unit.normalise
@@ -280,7 +281,7 @@ def sensitivities(statistics: Statistics) -> tuple[list[Fraction], list[Fraction
     return l1s, l2s
 
 
-def chosen(
+def choose_statistics(
     structure: Structure,
     domain: Domain,
     unit: Unit,
@@ -319,15 +320,17 @@ def wants_total(statistics: Statistics, growth_squared: Fraction) -> tuple[bool,
     return True, "released: no table's sum tells it"
 
 
-def _counted(group: tuple[Clique, ...], domain: Domain, unit: Unit, rows: int, replace: int) -> Counted:
+def _counted(group: tuple[Clique, ...], domain: Domain, unit: Unit, rows: int, replace: int) -> CountedTable:
     edge, null = len(group[0]) > 1, unit.null if isinstance(unit, Person) else None
     shared = edge and isinstance(unit, Person) and unit.normalise
     most = Fraction(1 if shared else rows * len(group))
     cells = {null_cell(clique, domain, null) for clique in group} if shared else {None}
     if len(cells) > 1:
-        raise Error(f"the tied cliques {names(group)} have the null {null!r} in different places; give them one order.")
+        raise Error(
+            f"the tied cliques {join_names(group)} have the null {null!r} in different places; give them one order."
+        )
     excluded = cells.pop()
-    return Counted(group, domain.table_shape(group[0]), excluded, replace * most, replace * most**2)
+    return CountedTable(group, domain.table_shape(group[0]), excluded, replace * most, replace * most**2)
 
 
 def null_cell(clique: Clique, domain: Domain, null: Label | None) -> tuple[int, ...] | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quietfield.domain import Clique, Domain
-from quietfield.errors import Error, FileError, Incomplete, names
+from quietfield.errors import Error, FileError, Incomplete
 from quietfield.files import (
     MANIFEST,
     MANIFEST_LIMIT,
@@ -23,11 +23,12 @@ from quietfield.files import (
     write_archive,
 )
 from quietfield.privacy import units
-from quietfield.privacy.accounting import write_rational, written
+from quietfield.privacy.accounting import parse_rational, write_rational
 from quietfield.privacy.noise import noise_from_json
 from quietfield.releases import keys
-from quietfield.releases.release import Claim, Payment, PolicyInForce, Release, Table, Total
+from quietfield.releases.release import Payment, PolicyInForce, Promise, Release, Table, Total
 from quietfield.structures import Structure
+from quietfield.text import join_names
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -78,7 +79,8 @@ def _check_signers(release: Release, members: Mapping[str, bytes]) -> None:
     found = keys.check_archive(members, KIND, "the release")
     if asked and not (found and set(found) <= set(asked)):
         raise FileError(
-            f"the policy under which this release was made has it signed by two of {names(asked)}; save it with the "
+            f"the policy under which this release was made has it signed by two of {join_names(asked)}; save it with "
+            "the "
             "private key of one of them."
         )
 
@@ -132,7 +134,7 @@ def digest(release: Release) -> str:
 
 def to_json(release: Release) -> dict[str, Any]:
     """The manifest of a release. The exact number of units is in it only where that number is public."""
-    claim, total = release.claim, release.total_part
+    promise, total = release.promise, release.total_part
     return {
         "id": release.id,
         "created": release.created,
@@ -160,16 +162,16 @@ def to_json(release: Release) -> dict[str, Any]:
             "l1": _text(total.l1),
         },
         "privacy": None
-        if claim is None
+        if promise is None
         else {
-            "epsilon": _text(claim.epsilon),
-            "delta": _text(claim.delta),
-            "rho": _text(claim.rho),
-            "l1": _text(claim.l1),
-            "l2_squared": _text(claim.l2_squared),
-            "unit": dict(claim.unit),
-            "protects": claim.protects,
-            "neighbours": claim.neighbours,
+            "epsilon": _text(promise.epsilon),
+            "delta": _text(promise.delta),
+            "rho": _text(promise.rho),
+            "l1": _text(promise.l1),
+            "l2_squared": _text(promise.l2_squared),
+            "unit": dict(promise.unit),
+            "protects": promise.protects,
+            "neighbours": promise.neighbours,
         },
         "ledger": None
         if release.ledger is None
@@ -213,7 +215,7 @@ def from_json(manifest: Mapping[str, Any], tables: list[Any]) -> Release:
         parts,
         None if total is None else _total(total),
         manifest["denominator"],
-        None if privacy is None else _claim(privacy),
+        None if privacy is None else _promise(privacy),
         tuple(_string(note) for note in manifest["notes"]),
         _string(manifest["id"]),
         _string(manifest["created"]),
@@ -232,7 +234,7 @@ def _total(data: Mapping[str, Any]) -> Total:
     return Total(value, noise, _fraction(data["l1"]))
 
 
-def _claim(data: Mapping[str, Any]) -> Claim:
+def _promise(data: Mapping[str, Any]) -> Promise:
     epsilon, l1, l2_squared = (_fraction(data[name]) for name in ("epsilon", "l1", "l2_squared"))
     delta, rho = _fraction(data["delta"]), _fraction(data["rho"])
     if epsilon is None or l1 is None or l2_squared is None or (delta is not None and delta >= 1):
@@ -240,9 +242,9 @@ def _claim(data: Mapping[str, Any]) -> Claim:
     if (delta is None) != (rho is None):
         raise FileError("a promise has delta and rho, or neither of them.")
     unit = data["unit"]
-    if not isinstance(unit, dict) or canonical_json(units.from_json(unit).to_json()) != canonical_json(unit):
+    if not isinstance(unit, dict) or canonical_json(units.unit_from_json(unit).to_json()) != canonical_json(unit):
         raise FileError("the promise does not say what it protects, or says it in another form than quietfield does.")
-    return Claim(epsilon, delta, rho, l1, l2_squared, unit, _string(data["protects"]), _string(data["neighbours"]))
+    return Promise(epsilon, delta, rho, l1, l2_squared, unit, _string(data["protects"]), _string(data["neighbours"]))
 
 
 def _payment(data: Mapping[str, Any]) -> Payment:
@@ -278,7 +280,7 @@ def _whole(value: Any) -> int:
 def _fraction(value: Any) -> Fraction | None:
     if value is None:
         return None
-    result = written(value, "a rational in the manifest")
+    result = parse_rational(value, "a rational in the manifest")
     if not Fraction(1, REACH) <= result <= REACH:
         raise FileError(f"{value:.60} was found in the manifest where a positive number of usual size was expected.")
     return result

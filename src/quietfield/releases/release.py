@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quietfield.domain import Clique, Domain
-from quietfield.errors import Error, many, names
+from quietfield.errors import Error
 from quietfield.privacy import accounting
 from quietfield.privacy.noise import Gaussian, Laplace, Noise
 from quietfield.releases.checks import PAPER_NOTE as PAPER_NOTE
-from quietfield.releases.checks import check_claim, check_parts
+from quietfield.releases.checks import check_parts, check_promise
 from quietfield.structures import Structure
-from quietfield.text import facts_html, shown
+from quietfield.text import facts_html, join_names, plural, printable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,7 +48,7 @@ class Total:
 
 
 @dataclass(frozen=True)
-class Claim:
+class Promise:
     """What is promised: epsilon alone (pure) or epsilon and delta (by rho-zCDP), and the sensitivity behind it."""
 
     epsilon: Fraction
@@ -92,7 +92,7 @@ class Tables(Mapping[Clique, "np.ndarray"]):
     def __getitem__(self, clique: str | Iterable[str]) -> "np.ndarray":
         wanted = (clique,) if isinstance(clique, str) else tuple(clique)
         if frozenset(wanted) not in self._places or len(set(wanted)) != len(wanted):
-            raise Error(f"there is no table of {wanted}; expected one of {names(self)}.")
+            raise Error(f"there is no table of {wanted}; expected one of {join_names(self)}.")
         i, stored = self._places[frozenset(wanted)]
         table = self._parts[i].values / self._denominator
         return table.transpose([stored.index(name) for name in wanted])
@@ -110,7 +110,7 @@ class Tables(Mapping[Clique, "np.ndarray"]):
         return len(self._parts)
 
     def __repr__(self) -> str:
-        return f"Tables({names(self)})"
+        return f"Tables({join_names(self)})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -132,7 +132,7 @@ class Release:
     parts: tuple[Table, ...]
     total_part: Total | None = None
     denominator: int = 1
-    claim: Claim | None = None
+    promise: Promise | None = None
     notes: tuple[str, ...] = ()
     id: str = ""
     created: str = ""
@@ -186,7 +186,7 @@ class Release:
         if isinstance(noise, Mapping):
             unknown = [c for c in noise if ((c,) if isinstance(c, str) else tuple(c)) not in given]
             if unknown:
-                raise Error(f"noise names {names(unknown)}, which have no table; name cliques of the tables.")
+                raise Error(f"noise names {join_names(unknown)}, which have no table; name cliques of the tables.")
         if total is None and total_noise is not None:
             raise Error("total_noise is given without a total; give both, or neither.")
         count = None if total is None else Total(float(total), total_noise)
@@ -221,23 +221,23 @@ class Release:
 
     @property
     def epsilon(self) -> float | None:
-        """The epsilon that is promised (``claim.epsilon`` is exact), or None if nothing is."""
-        return None if self.claim is None else float(self.claim.epsilon)
+        """The epsilon that is promised (``promise.epsilon`` is exact), or None if nothing is."""
+        return None if self.promise is None else float(self.promise.epsilon)
 
     @property
     def delta(self) -> float | None:
         """The delta that is promised, or None for pure differential privacy."""
-        return None if self.claim is None or self.claim.delta is None else float(self.claim.delta)
+        return None if self.promise is None or self.promise.delta is None else float(self.promise.delta)
 
     @property
     def unit(self) -> dict[str, Any] | None:
         """Who or what is protected, as ``to_json`` of the unit writes it."""
-        return None if self.claim is None else dict(self.claim.unit)
+        return None if self.promise is None else dict(self.promise.unit)
 
     @property
     def neighbours(self) -> str | None:
         """Which data sets are hard to tell apart: add_remove, replace or paper."""
-        return None if self.claim is None else self.claim.neighbours
+        return None if self.promise is None else self.promise.neighbours
 
     @cached_property
     def digest(self) -> str:
@@ -283,9 +283,9 @@ class Release:
 
         return manifests.read(path, trust)
 
-    def check_claim(self) -> tuple[str, ...]:
+    def check_promise(self) -> tuple[str, ...]:
         """Recompute the promise from noise and sensitivity; the findings in words, or an error if it does not hold."""
-        return check_claim(self)
+        return check_promise(self)
 
     def with_signer(self, signer: str | None, second: str | None = None) -> "Release":
         """The same release, marked as signed by a key, or by two."""
@@ -296,8 +296,8 @@ class Release:
         facts = [
             (
                 "tables",
-                f"{len(self.parts)} of {many(len(self.structure), 'clique')}, {many(cells, 'cell')}, "
-                f"{many(len(self.domain), 'attribute')}",
+                f"{len(self.parts)} of {plural(len(self.structure), 'clique')}, {plural(cells, 'cell')}, "
+                f"{plural(len(self.domain), 'attribute')}",
             ),
             (
                 "noise",
@@ -311,10 +311,15 @@ class Release:
             how = "public" if self.total_is_public else f"noisy, {self.total_noise!r}"
             value = float(self.total_part.value)
             facts.append(("total", f"{value:{',.0f' if abs(value) >= 100 else '.4g'}} ({how})"))
-        if self.claim is not None:
-            delta = "" if self.claim.delta is None else f", delta {accounting.shown(self.claim.delta)}"
-            facts.append(("promise", f"epsilon {accounting.shown(self.claim.epsilon)}{delta}, {self.claim.neighbours}"))
-            facts.append(("protects", self.claim.protects))
+        if self.promise is not None:
+            delta = "" if self.promise.delta is None else f", delta {accounting.format_number(self.promise.delta)}"
+            facts.append(
+                (
+                    "promise",
+                    f"epsilon {accounting.format_number(self.promise.epsilon)}{delta}, {self.promise.neighbours}",
+                )
+            )
+            facts.append(("protects", self.promise.protects))
         both = "by " + " and ".join(self.signers)
         facts.append(("signed", (both if self.signed else "no") + ("" if self.complete else ", NOT COMPLETE")))
         if self.policy is not None:
@@ -322,7 +327,7 @@ class Release:
         return facts + [("note", note) for note in self.notes]
 
     def __repr__(self) -> str:
-        return "Release\n" + "\n".join(f"  {name:<9} {shown(text)}" for name, text in self._facts())
+        return "Release\n" + "\n".join(f"  {name:<9} {printable(text)}" for name, text in self._facts())
 
     def _repr_html_(self) -> str:
         return facts_html("Release", self._facts())

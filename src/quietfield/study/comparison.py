@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 from quietfield.domain import Clique
 from quietfield.drawing.charts import bars_svg
-from quietfield.errors import Error, a_type, names
+from quietfield.errors import Error
 from quietfield.models.model import Model
-from quietfield.privacy.calibration import in_words
-from quietfield.releases.checks import check_same, learned_elsewhere
-from quietfield.text import columns, padded, quoted, shown
+from quietfield.models.verification import learned_elsewhere
+from quietfield.privacy.calibration import format_points
+from quietfield.releases.checks import check_same
+from quietfield.text import join_names, pad_left, printable, quote_label, text_width, type_name
 
 if TYPE_CHECKING:
     from quietfield.releases.release import Release
@@ -45,12 +46,12 @@ class Difference:
     def describe(self) -> str:
         """The cell and both shares, in words."""
         cell = zip(self.attributes, self.labels, strict=True)
-        where = ", ".join(f"{quoted(name)}={quoted(label)}" for name, label in cell)
+        where = ", ".join(f"{quote_label(name)}={quote_label(label)}" for name, label in cell)
         return f"{where}: {self.share:.2%} against {self.reference:.2%}"
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """One model: how it was learned, how well it explains the release, how far it is from the first model.
 
     ``log_score`` is in nats a cell, ``residual`` the root mean square of residuals in standard deviations (below 1
@@ -85,7 +86,7 @@ class Comparison:
     """What :func:`compare` found: ``rows`` (one a model, the first is what the others are compared with), ``models``,
     and ``kl[a][b]``, KL(a || b) between all of them in nats."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[ComparisonRow, ...]
     models: Mapping[str, Model] = field(repr=False)
     kl: Mapping[str, Mapping[str, float | None]] = field(repr=False)
     notes: tuple[str, ...] = ()
@@ -102,26 +103,28 @@ class Comparison:
 
     def lines(self) -> list[str]:
         """The comparison in words, for a terminal."""
-        wide = [(max(map(columns, (head, *texts))), head, texts) for head, texts in self._shown()]
+        wide = [(max(map(text_width, (head, *texts))), head, texts) for head, texts in self._shown()]
         said = []
         for cells in zip(*((head, *texts) for _, head, texts in wide), strict=True):
-            first = cells[0] + " " * (wide[0][0] - columns(cells[0]))
-            rest = [padded(cell, width) for cell, (width, _, _) in zip(cells[1:], wide[1:], strict=True)]
+            first = cells[0] + " " * (wide[0][0] - text_width(cells[0]))
+            rest = [pad_left(cell, width) for cell, (width, _, _) in zip(cells[1:], wide[1:], strict=True)]
             said.append("  ".join([first, *rest]))
         said += [
-            shown(f"{row.name} differs most from {self.rows[0].name} at {row.largest.describe()}{self._unheld(row)}")
+            printable(
+                f"{row.name} differs most from {self.rows[0].name} at {row.largest.describe()}{self._unheld(row)}"
+            )
             for row in self.rows[1:]
             if row.largest is not None and row.largest.size > 0
         ]
         return said
 
-    def _unheld(self, row: Row) -> str:
+    def _unheld(self, row: ComparisonRow) -> str:
         """Which of the two models, if any, has no clique with the attributes at which they differ most."""
         assert row.largest is not None
         without = [
-            f"in no clique of {name}: {names(missing)}"
+            f"in no clique of {name}: {join_names(missing)}"
             for name in (self.rows[0].name, row.name)
-            if (missing := unheld(self.models[name], row.largest.attributes))
+            if (missing := list_unheld(self.models[name], row.largest.attributes))
         ]
         return f" ({'; '.join(without)})" if without else ""
 
@@ -129,7 +132,7 @@ class Comparison:
         """The columns for people: their heads and texts. One without a value says nothing and is left out."""
         rows = self.rows
         found: dict[str, list[str | None]] = {
-            "model": [shown(row.name) for row in rows],
+            "model": [printable(row.name) for row in rows],
             "log-score": [_number(row.log_score, ".4f") for row in rows],
             "residuals": [_number(row.residual, ".3f") for row in rows],
             "missed": [_number(row.missed, "d") for row in rows],
@@ -137,7 +140,7 @@ class Comparison:
         }
         if len(rows) > 1:
             found["KL from first"] = [_number(row.kl, ".4g") for row in rows]
-            found["distance"] = [in_words(row.distance) for row in rows]
+            found["distance"] = [format_points(row.distance) for row in rows]
         found["converged"] = [None if row.converged is None else "yes" if row.converged else "no" for row in rows]
         return [
             (head, ["-" if text is None else text for text in texts])
@@ -191,14 +194,14 @@ def compare(
     given = dict(models or {})
     strange = next((name for name, model in given.items() if not isinstance(model, Model)), None)
     if strange is not None:
-        raise Error(f"models map names to Models; {strange!r} is {a_type(given[strange])}.")
+        raise Error(f"models map names to Models; {strange!r} is {type_name(given[strange])}.")
     if release is None and methods:
         raise Error("methods learn from a release; give one, or give models alone.")
     wanted = tuple(methods) if methods is not None else () if given or release is None else DEFAULT_METHODS
     check_methods(wanted, inference)
     double = [name for name in wanted if name in given or wanted.count(name) > 1]
     if double:
-        raise Error(f"{names(dict.fromkeys(double))} would stand for two models; give each a name of its own.")
+        raise Error(f"{join_names(dict.fromkeys(double))} would stand for two models; give each a name of its own.")
     if not given and release is None:
         raise Error("there is nothing to compare; give a release, or models by name.")
     if release is None and len(given) == 1:
@@ -233,20 +236,21 @@ def _notes(release: "Release | None", models: Mapping[str, Model], cliques: Sequ
         if strangers:
             was, its, it_has = ("was", "its", "it has") if len(strangers) == 1 else ("were", "their", "they have")
             notes.append(
-                f"{names(strangers)} {was} learned from another release: here {its} log-score and residuals are of "
+                f"{join_names(strangers)} {was} learned from another release: here {its} log-score and residuals are "
+                "of "
                 f"tables that {it_has} not seen, and are not comparable with those of models that have"
             )
     tables = tuple(dict.fromkeys(name for clique in cliques for name in clique))
     notes += [
-        f"no clique of {name!r} holds {names(missing)}: all values are taken as equally likely there, and its "
+        f"no clique of {name!r} holds {join_names(missing)}: all values are taken as equally likely there, and its "
         "distances and differences tell of that too"
         for name, model in models.items()
-        if (missing := unheld(model, tables))
+        if (missing := list_unheld(model, tables))
     ]
     return notes
 
 
-def unheld(model: Model, attributes: Sequence[str]) -> list[str]:
+def list_unheld(model: Model, attributes: Sequence[str]) -> list[str]:
     """Of some attributes, those that no clique of a model holds: nothing was learned of them."""
     held = {name for clique in model.cliques for name in clique}
     return [name for name in attributes if name not in held and model.domain.size(name) > 1]
@@ -263,7 +267,7 @@ def _tables_of(release: "Release | None", models: Mapping[str, Model]) -> list[C
     return list(found.values())
 
 
-def _row(name: str, model: Model, first: Model, cliques: Sequence[Clique], release: "Release | None") -> Row:
+def _row(name: str, model: Model, first: Model, cliques: Sequence[Clique], release: "Release | None") -> ComparisonRow:
     import numpy as np
 
     largest, distances = None, []
@@ -276,8 +280,8 @@ def _row(name: str, model: Model, first: Model, cliques: Sequence[Clique], relea
             labels = tuple(model.domain.labels(a)[i] for a, i in zip(clique, cell, strict=True))
             largest = Difference(clique, labels, float(share[cell]), float(reference[cell]))
     report = model.report
-    score = (None, None, None) if release is None else explained(release, model)
-    return Row(
+    score = (None, None, None) if release is None else explain_columns(release, model)
+    return ComparisonRow(
         name=name,
         method=model.method if report is None else report.method,
         converged=None if report is None else report.converged,
@@ -291,7 +295,7 @@ def _row(name: str, model: Model, first: Model, cliques: Sequence[Clique], relea
     )
 
 
-def explained(release: "Release", model: Model) -> tuple[float, float, int]:
+def explain_columns(release: "Release", model: Model) -> tuple[float, float, int]:
     """How well a model explains a release: log-score a cell, root mean square residual, tables beyond their noise."""
     import jax
     import numpy as np

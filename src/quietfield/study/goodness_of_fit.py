@@ -20,7 +20,7 @@ from math import prod, sqrt
 from typing import TYPE_CHECKING
 
 from quietfield.domain import Clique
-from quietfield.errors import CannotLearn, Error, a_type
+from quietfield.errors import CannotLearn, Error
 from quietfield.learning.observation import (
     Moments,
     can_be_learned,
@@ -31,9 +31,10 @@ from quietfield.learning.observation import (
     residuals,
     table_moments,
 )
-from quietfield.models.sampling import whole
+from quietfield.models.sampling import check_whole
 from quietfield.privacy.noise import Noise
 from quietfield.releases.release import Release
+from quietfield.text import type_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -91,15 +92,15 @@ def goodness_of_fit(
     from quietfield.models.model import Model
 
     if not isinstance(release, Release):
-        raise Error(f"goodness of fit is of a Release and a model, not of {a_type(release)}.")
+        raise Error(f"goodness of fit is of a Release and a model, not of {type_name(release)}.")
     if not isinstance(model, Model):
-        raise Error(f"goodness of fit is of a release and a Model, not of {a_type(model)}.")
+        raise Error(f"goodness of fit is of a release and a Model, not of {type_name(model)}.")
     if not release.parts:
         raise Error("this release has no tables; there is nothing to compare with.")
     if {a: release.domain.labels(a) for a in release.domain} != {a: model.domain.labels(a) for a in model.domain}:
         raise Error("the release and the model have different attributes or labels; compare a model with its release.")
-    draws, refits = whole("the number of draws", draws, 19), whole("the number of refits", refits, 0)
-    seed = whole("a seed", seed, 0)
+    draws, refits = check_whole("the number of draws", draws, 19), check_whole("the number of refits", refits, 0)
+    seed = check_whole("a seed", seed, 0)
     agreement, ratio, redundancies = _agreement(release, seed)
     fit, tables = _fit(release, model, draws, refits, seed)
     ends = [p for p in (agreement, fit) if p is not None]

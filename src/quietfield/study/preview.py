@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from quietfield.domain import Domain
 from quietfield.drawing.charts import Series, crossing, curves_svg, curves_text
-from quietfield.errors import Error, TooLarge, a_type, many, names
+from quietfield.errors import Error, TooLarge
 from quietfield.inference.memory import readable_bytes
-from quietfield.inference.plan import Plan, plan_for
+from quietfield.inference.plan import EliminationPlan, plan_elimination
 from quietfield.privacy import accounting
 from quietfield.privacy import calibration as planning
-from quietfield.privacy.calibration import TableNoise, in_words
-from quietfield.privacy.units import Neighbours, Person, Rows, Statistics, Unit, chosen
+from quietfield.privacy.calibration import TableNoise, format_points
+from quietfield.privacy.units import Neighbours, Person, Rows, Statistics, Unit, choose_statistics
 from quietfield.schema import Schema
 from quietfield.structures import Structure
+from quietfield.text import join_names, plural, type_name
 
 if TYPE_CHECKING:
-    from quietfield.study.rehearsal import Errors, Trial
+    from quietfield.study.rehearsal import RehearsalErrors, Trial
 
 Measure = Literal["mean", "p95", "single", "distance"]
 #: The measures of error and what they are in words.
@@ -40,7 +41,7 @@ EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 STRENGTHS = (0.5, 1.0, 2.0)
 
 
-class Needed(NamedTuple):
+class NeededEpsilon(NamedTuple):
     """The smallest epsilon for an error, on average over the plausible models, and the least and most that one of them
     needs. Infinite where the largest epsilon tried was too small; a number below the smallest tried is that one."""
 
@@ -69,7 +70,7 @@ class Preview:
     epsilons: tuple[float, ...]
     delta: float | None
     noise: tuple[str, ...]
-    figures: Plan
+    figures: EliminationPlan
     seconds: float
     seconds_a_fit: float | None
     total_reason: str
@@ -81,7 +82,7 @@ class Preview:
         """The size, noise and expected error of each released table at one of the epsilons."""
         key = (self._kind(noise), float(epsilon))
         if key not in self.planned:
-            raise Error(f"epsilon {epsilon!r} was not previewed; expected one of {names(self.epsilons)}.")
+            raise Error(f"epsilon {epsilon!r} was not previewed; expected one of {join_names(self.epsilons)}.")
         return self.planned[key]
 
     @property
@@ -110,10 +111,10 @@ class Preview:
             return None
         return {m: sum(getattr(t.sampling, m) for t in self.trials) / len(self.trials) for m in MEASURES}
 
-    def epsilon_for(self, error: float, measure: Measure = "mean", noise: str | None = None) -> Needed:
+    def epsilon_for(self, error: float, measure: Measure = "mean", noise: str | None = None) -> NeededEpsilon:
         """Which epsilon for this error? By interpolation (on logarithmic scales) between the rehearsed ones."""
         if measure not in MEASURES:
-            raise Error(f"{measure!r} is not a measure of error; expected one of {names(MEASURES)}.")
+            raise Error(f"{measure!r} is not a measure of error; expected one of {join_names(MEASURES)}.")
         if isinstance(error, bool) or not isinstance(error, int | float) or not 0 < error < 1:
             raise Error(f"an error is a share between 0 and 1, such as 0.02 for two percentage points, not {error!r}.")
         kind = self._kind(noise)
@@ -125,15 +126,16 @@ class Preview:
                 curves.setdefault((trial.strength, trial.repeat), []).append(getattr(trial.errors, measure))
         mean = [sum(values) / len(values) for values in zip(*curves.values(), strict=True)]
         each = [crossing(self.epsilons, curve, error) for curve in curves.values()]
-        found = Needed(crossing(self.epsilons, mean, error), min(each), max(each), "")
+        found = NeededEpsilon(crossing(self.epsilons, mean, error), min(each), max(each), "")
         return found._replace(note=self._needed(found, error, measure, len(each)))
 
-    def _needed(self, found: Needed, error: float, measure: Measure, models: int) -> str:
-        asked = f"{MEASURES[measure]} of {in_words(error)}"
+    def _needed(self, found: NeededEpsilon, error: float, measure: Measure, models: int) -> str:
+        asked = f"{MEASURES[measure]} of {format_points(error)}"
         if not isfinite(found.epsilon):
             least = (self.sampling or {}).get(measure, 0.0)
             floor = (
-                f"{many(self.records, 'record')} are off by {in_words(least)} even without noise: only more would do"
+                f"{plural(self.records, 'record')} are off by {format_points(least)} even without noise: only more "
+                "would do"
                 if least >= error
                 else "try larger ones, fewer or smaller tables, or hope for more records"
             )
@@ -141,9 +143,9 @@ class Preview:
         if found.epsilon <= self.epsilons[0]:
             return f"epsilon {self.epsilons[0]:g}, the smallest tried, already gives a {asked}; a smaller one may do."
         span = f"{found.low:.2g} to " + (f"{found.high:.2g}" if isfinite(found.high) else "more than was tried")
-        return f"about epsilon {found.epsilon:.2g} for a {asked} ({span} over {many(models, 'plausible model')})."
+        return f"about epsilon {found.epsilon:.2g} for a {asked} ({span} over {plural(models, 'plausible model')})."
 
-    def _errors(self, kind: str, epsilon: float) -> "list[Errors]":
+    def _errors(self, kind: str, epsilon: float) -> "list[RehearsalErrors]":
         return [trial.errors for trial in self.trials if (trial.noise, trial.epsilon) == (kind, epsilon)]
 
     @property
@@ -153,7 +155,7 @@ class Preview:
 
     def _kind(self, noise: str | None) -> str:
         if noise is not None and noise not in self.noise:
-            raise Error(f"{noise!r} noise was not previewed; expected one of {names(self.noise)}.")
+            raise Error(f"{noise!r} noise was not previewed; expected one of {join_names(self.noise)}.")
         return self.noise[0] if noise is None else noise
 
     def series(self, measure: Measure = "mean") -> list[Series]:
@@ -173,7 +175,7 @@ class Preview:
         series = self.series(measure)
         if not series:
             raise Error(f"there is no curve: {self._missing}.")
-        title = f"Error of the learned model, {many(self.records, 'record')} (guessed)"
+        title = f"Error of the learned model, {plural(self.records, 'record')} (guessed)"
         return curves_svg(series, title=title, x="epsilon", y=f"{measure} error, percentage points", marked=marked)
 
     def plot(self, measure: Measure = "mean") -> str:
@@ -207,7 +209,7 @@ class Preview:
         total = self.total_reason.split(": ")[-1]
         said = [
             f"records      {self.records:,} (guessed), {self.unit.describe()} is protected",
-            f"tables       {len(self.structure.groups)}, {many(cells, 'cell')}; noisy total: {total}",
+            f"tables       {len(self.structure.groups)}, {plural(cells, 'cell')}; noisy total: {total}",
             f"inference    treewidth at most {self.figures.treewidth}, {readable_bytes(self.figures.bytes)}"
             + (f", about {self.seconds_a_fit:.2g} s a fit here" if self.seconds_a_fit is not None else ""),
             "",
@@ -217,13 +219,13 @@ class Preview:
         for row in self.table:
             shares = [t.share_std for t in self.planned[row["noise"], row["epsilon"]] if t.share_std is not None]
             errors = [row[measure] for measure in ("mean", "p95", "single", "distance")]
-            shown = [in_words(value) if value is not None else "-" for value in errors]
+            shown = [format_points(value) if value is not None else "-" for value in errors]
             said.append(
-                f"{row['noise']:<9} {row['epsilon']:>7g} {row['cell_std']:>7.3g} {in_words(max(shares)):>13} "
+                f"{row['noise']:<9} {row['epsilon']:>7g} {row['cell_std']:>7.3g} {format_points(max(shares)):>13} "
                 f"{shown[0]:>8} {shown[1]:>18} {shown[2]:>15} {shown[3]:>10}"
             )
         if self.sampling is not None:
-            shown = [in_words(self.sampling[measure]) for measure in ("mean", "p95", "single", "distance")]
+            shown = [format_points(self.sampling[measure]) for measure in ("mean", "p95", "single", "distance")]
             said.append(f"{'without noise':<39} {shown[0]:>8} {shown[1]:>18} {shown[2]:>15} {shown[3]:>10}")
         return said
 
@@ -234,14 +236,16 @@ class Preview:
         heads = ["noise", "epsilon", "std of a cell", "mean error", "19 of 20 below", "one attribute", "distance"]
         rows = ""
         for row in self.table:
-            values = [in_words(row[m]) if row[m] is not None else "–" for m in ("mean", "p95", "single", "distance")]
+            values = [
+                format_points(row[m]) if row[m] is not None else "–" for m in ("mean", "p95", "single", "distance")
+            ]
             cells = [row["noise"], f"{row['epsilon']:g}", f"{row['cell_std']:.3g}", *values]
             rows += f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
         head = "".join(f"<th>{escape(text)}</th>" for text in heads)
         notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
         picture = self.svg() if self.trials else ""
         return (
-            f"<div>{picture}<table><caption>Preview for {many(self.records, 'record')} (guessed)</caption>"
+            f"<div>{picture}<table><caption>Preview for {plural(self.records, 'record')} (guessed)</caption>"
             f"<tr>{head}</tr>{rows}</table><ul>{notes}</ul></div>"
         )
 
@@ -282,19 +286,19 @@ def preview(
     >>> 0.1 <= seen.epsilon_for(0.01).epsilon <= 10
     True
     """
-    from quietfield.models.sampling import whole
+    from quietfield.models.sampling import check_whole
 
     started = time.perf_counter()
     if not isinstance(schema, Schema | Domain):
-        raise Error(f"a preview needs a Schema or a Domain, not {a_type(schema)}.")
+        raise Error(f"a preview needs a Schema or a Domain, not {type_name(schema)}.")
     domain = schema.domain if isinstance(schema, Schema) else schema
     structure = Structure.of(cliques, domain)
-    records, repeats = planning.guessed_records(records), whole("repeats", repeats, 1)
-    rows_each, seed = whole("the guessed rows of a person", rows_each, 1), whole("a seed", seed, 0)
+    records, repeats = planning.check_guess(records), check_whole("repeats", repeats, 1)
+    rows_each, seed = check_whole("the guessed rows of a person", rows_each, 1), check_whole("a seed", seed, 0)
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < inf:
         raise Error(f"seconds is how long rehearsals may take, a positive number, not {seconds!r}.")
     kinds = ("laplace", "gaussian") if noise == "both" else (noise,)
-    exact = sorted({accounting.rational(epsilon, "epsilon") for epsilon in epsilons})
+    exact = sorted({accounting.to_rational(epsilon, "epsilon") for epsilon in epsilons})
     if not exact:
         raise Error("name at least one epsilon to preview, for instance epsilons=[0.1, 1, 10].")
     if not strengths or not all(isinstance(s, int | float) and 0 < s < 100 for s in strengths):
@@ -305,15 +309,17 @@ def preview(
     noises: dict[tuple[str, float], Any] = {}
     behind = records / _share(structure, unit, rows_each)
     for kind in kinds:
-        counted[kind], reason = chosen(structure, domain, unit, neighbours, total, kind)
+        counted[kind], reason = choose_statistics(structure, domain, unit, neighbours, total, kind)
         for epsilon in exact:
             key = (kind, float(epsilon))
             chance = delta if kind == "gaussian" or noise != "both" else None
-            noises[key] = planning.noises(counted[kind], epsilon=epsilon, delta=chance, noise=kind, weights=weights)
+            noises[key] = planning.calibrate_noise(
+                counted[kind], epsilon=epsilon, delta=chance, noise=kind, weights=weights
+            )
             planned[key] = planning.table_noises(counted[kind], noises[key], behind)
-    figures = plan_for(domain, structure)
-    notes = [said for epsilon in exact[-1:] if (said := planning.warning(epsilon, delta)) is not None]
-    if (left := planning.uncovered(domain, structure)) is not None:
+    figures = plan_elimination(domain, structure)
+    notes = [said for epsilon in exact[-1:] if (said := planning.warn_of_budget(epsilon, delta)) is not None]
+    if (left := planning.warn_of_uncovered(domain, structure)) is not None:
         notes.append(left)
     notes.append(
         "made-up people from plausible models, not your data: read the errors as a range, and keep your guess of the "
@@ -336,7 +342,7 @@ def preview(
     return Preview(
         domain=domain, structure=structure, unit=unit, records=records, noise=kinds, figures=figures, planned=planned,
         epsilons=tuple(float(epsilon) for epsilon in exact),
-        delta=None if delta is None else float(accounting.probability(delta)),
+        delta=None if delta is None else float(accounting.to_probability(delta)),
         seconds=time.perf_counter() - started,
         seconds_a_fit=a_fit,
         total_reason=reason,

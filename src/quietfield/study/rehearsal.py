@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from quietfield.domain import Clique, Domain
-from quietfield.errors import many
 from quietfield.learning.observation import can_be_learned, count_codes, draw_steps, grow_counts
 from quietfield.models.model import Model
 from quietfield.privacy.noise import Noise
@@ -23,6 +22,7 @@ from quietfield.privacy.units import GRID, Person, Statistics, Unit
 from quietfield.releases.release import Release, Table, Total
 from quietfield.structures import Structure
 from quietfield.study.simulation import NOTE
+from quietfield.text import plural
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -32,7 +32,7 @@ MOST_RECORDS = 300_000
 
 
 @dataclass(frozen=True)
-class Errors:
+class RehearsalErrors:
     """How far a model's marginals are from the true ones, over all cells of the released tables.
 
     ``mean`` and ``p95`` are the mean and the 95th percentile of the absolute error of a share, ``single`` the mean for
@@ -45,7 +45,7 @@ class Errors:
     distance: float
 
 
-def plausible(domain: Domain, structure: Structure, strength: float, random: "Generator") -> Model:
+def draw_plausible_model(domain: Domain, structure: Structure, strength: float, random: "Generator") -> Model:
     """A model with log-potentials of a standard deviation; tied cliques share theirs."""
     tables = {}
     for group in structure.groups:
@@ -63,7 +63,7 @@ class Population:
     structure: Structure
     tables: list[np.ndarray]
     total: int
-    sampling: Errors
+    sampling: RehearsalErrors
 
 
 def populate(
@@ -96,7 +96,7 @@ def populate(
             summed[table.excluded] = 0
         tables.append(summed)
     own = {clique: counted / counted.sum() for clique, counted in shares.items()}
-    return Population(model, statistics, structure, tables, total, errors(model, own))
+    return Population(model, statistics, structure, tables, total, measure_errors(model, own))
 
 
 def _weights(
@@ -117,7 +117,7 @@ def _weights(
     return (GRID // np.maximum(each, 1))[kept].astype(float), codes[kept]
 
 
-def noisy(population: Population, planned: Sequence[Noise], random: "Generator") -> Release:
+def add_simulated_noise(population: Population, planned: Sequence[Noise], random: "Generator") -> Release:
     """A release of a population, with simulated noise."""
     statistics = population.statistics
     parts = tuple(
@@ -135,7 +135,7 @@ def noisy(population: Population, planned: Sequence[Noise], random: "Generator")
     )
 
 
-def errors(truth: Model, found: "dict[Clique, np.ndarray] | Model") -> Errors:
+def measure_errors(truth: Model, found: "dict[Clique, np.ndarray] | Model") -> RehearsalErrors:
     """How far shares by clique (or a model's) are from a true model's."""
     shares = found.marginals() if isinstance(found, Model) else found
     gaps = [np.abs(shares[clique] - truth.marginal(clique)) for clique in shares]
@@ -145,7 +145,7 @@ def errors(truth: Model, found: "dict[Clique, np.ndarray] | Model") -> Errors:
         axes = tuple(i for i, other in enumerate(clique) if other != name)
         single.append(np.abs(shares[clique].sum(axis=axes) - truth.marginal(name)))
     cells = np.concatenate([gap.ravel() for gap in gaps])
-    return Errors(
+    return RehearsalErrors(
         float(cells.mean()),
         float(np.quantile(cells, 0.95)),
         float(np.concatenate(single).mean()),
@@ -165,8 +165,8 @@ class Trial:
     epsilon: float
     strength: float
     repeat: int
-    errors: Errors
-    sampling: Errors
+    errors: RehearsalErrors
+    sampling: RehearsalErrors
     learned: bool
 
 
@@ -201,17 +201,21 @@ def rehearse(
         begun = time.perf_counter()
         if begun > deadline or (len(spent) > 1 and begun + spent[-1] > deadline):
             break
-        truth = plausible(domain, structure, strength, np.random.default_rng([seed, i, 0]))
+        truth = draw_plausible_model(domain, structure, strength, np.random.default_rng([seed, i, 0]))
         found: list[Trial] = []
         try:
             for kind, statistics in counted.items():
                 people = np.random.default_rng([seed, i, 1])  # the same people whatever the noise
                 population = populate(truth, structure, statistics, unit, records, rows_each, people)
                 keys = [key for key in planned if key[0] == kind]
-                releases = [noisy(population, planned[key], np.random.default_rng([seed, i, 2])) for key in keys]
+                releases = [
+                    add_simulated_noise(population, planned[key], np.random.default_rng([seed, i, 2])) for key in keys
+                ]
                 models = _learned(releases, deadline if spent else None, seconds)
                 for (_, epsilon), model in zip(keys, models, strict=True):
-                    wrong = errors(truth, Model(domain, _nothing(domain, structure)) if model is None else model)
+                    wrong = measure_errors(
+                        truth, Model(domain, _nothing(domain, structure)) if model is None else model
+                    )
                     found.append(Trial(kind, epsilon, strength, repeat, wrong, population.sampling, model is not None))
         except TimeUp:
             break
@@ -225,7 +229,7 @@ def rehearse(
     lost = sum(not trial.learned for trial in trials)
     if lost:
         notes.append(
-            f"in {lost} of {many(len(trials), 'rehearsal')} the noise left no positive number of records and nothing "
+            f"in {lost} of {plural(len(trials), 'rehearsal')} the noise left no positive number of records and nothing "
             "could be learned: they count as a model that knows nothing"
         )
     # The first one compiles; the others tell what a fit takes.

@@ -18,14 +18,15 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from quietfield import structures
 from quietfield.domain import Clique, Domain
-from quietfield.errors import Error, a_type, many, names
+from quietfield.errors import Error
 from quietfield.learning.observation import count_codes, draw_noise
 from quietfield.models.model import Model
-from quietfield.models.sampling import whole
+from quietfield.models.sampling import check_whole
 from quietfield.privacy import accounting
 from quietfield.privacy.noise import Gaussian, Laplace, Noise
 from quietfield.releases.release import Release
 from quietfield.structures import Structure
+from quietfield.text import join_names, plural, type_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,18 +75,18 @@ def simulate(
     >>> study.model.kl(learned) < 0.1
     True
     """
-    records = whole("the number of records", records, 1)
-    seed = whole("a seed", seed, 0)
-    accounting.rational(epsilon, "epsilon")
+    records = check_whole("the number of records", records, 1)
+    seed = check_whole("a seed", seed, 0)
+    accounting.to_rational(epsilon, "epsilon")
     if delta is not None:
-        accounting.probability(delta)
+        accounting.to_probability(delta)
     if model is None:
-        origin = 0 if model_seed is None else whole("a seed", model_seed, 0)
+        origin = 0 if model_seed is None else check_whole("a seed", model_seed, 0)
         model = random_model(
             structure, attributes=attributes, states=states, potentials=potentials, strength=strength, seed=origin
         )
     elif not isinstance(model, Model):
-        raise Error(f"model is a Model to draw people from, not {a_type(model)}.")
+        raise Error(f"model is a Model to draw people from, not {type_name(model)}.")
     elif structure != "chain" or model_seed is not None:
         raise Error("a model of your own brings its structure; leave structure and model_seed out.")
     return Simulation(model, records, epsilon, delta, seed)
@@ -105,9 +106,9 @@ def random_model(
     >>> random_model("tree", attributes=5, states=2, seed=3).cliques
     (('x0', 'x1'), ('x0', 'x2'), ('x1', 'x3'), ('x3', 'x4'))
     """
-    attributes, states = whole("attributes", attributes, 1), whole("states", states, 2)
+    attributes, states = check_whole("attributes", attributes, 1), check_whole("states", states, 2)
     if potentials not in get_args(Potentials):
-        raise Error(f"potentials are one of {names(get_args(Potentials))}, not {potentials!r}.")
+        raise Error(f"potentials are one of {join_names(get_args(Potentials))}, not {potentials!r}.")
     if isinstance(strength, bool) or not isinstance(strength, int | float) or not 0 < strength < 100:
         raise Error(f"strength is a number between 0 and 100, not {strength!r}.")
     domain = Domain({f"x{i}": states for i in range(attributes)})
@@ -156,10 +157,10 @@ class Simulation:
     @cached_property
     def noise(self) -> Noise:
         """The noise of each table: Laplace of scale |C| / epsilon, or Gaussian for (epsilon, delta)."""
-        cliques, epsilon = len(self.model.cliques), accounting.rational(self.epsilon, "epsilon")
+        cliques, epsilon = len(self.model.cliques), accounting.to_rational(self.epsilon, "epsilon")
         if self.delta is None:
             return Laplace(float(cliques / epsilon))
-        rho = accounting.zcdp_rho(epsilon, accounting.probability(self.delta))
+        rho = accounting.zcdp_rho(epsilon, accounting.to_probability(self.delta))
         return Gaussian(sqrt(Fraction(cliques) / (2 * rho)))
 
     @property
@@ -169,7 +170,7 @@ class Simulation:
 
     def releases(self, count: int, start: int = 0) -> list[Release]:
         """Several releases of the same population, which differ in their noise; number j is the same in every call."""
-        return [self._release(j) for j in range(start, start + whole("the number of releases", count, 0))]
+        return [self._release(j) for j in range(start, start + check_whole("the number of releases", count, 0))]
 
     def with_epsilon(self, epsilon: accounting.Number, delta: accounting.Number | None = None) -> "Simulation":
         """The same population at another level of privacy. Its noise has the same shape and another scale."""
@@ -194,7 +195,7 @@ class Simulation:
         return self.model.sample(records, seed=int(_random(self.seed, _PEOPLE, number).integers(2**62)))
 
     def __repr__(self) -> str:
-        return f"Simulation of {many(self.records, 'record')} from a {self.model!r}, {self.noise!r}"
+        return f"Simulation of {plural(self.records, 'record')} from a {self.model!r}, {self.noise!r}"
 
 
 def _structure(structure: Any, domain: Domain, seed: int) -> Structure:
@@ -207,7 +208,7 @@ def _structure(structure: Any, domain: Domain, seed: int) -> Structure:
         "grid": lambda: structures.grid(domain, columns=max(round(sqrt(len(domain))), 1)),
     }
     if structure not in STRUCTURES:
-        raise Error(f"structure is one of {names(STRUCTURES)}, or a Structure of your own, not {structure!r}.")
+        raise Error(f"structure is one of {join_names(STRUCTURES)}, or a Structure of your own, not {structure!r}.")
     return builders[structure]()
 
 

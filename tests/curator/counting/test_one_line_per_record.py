@@ -64,12 +64,12 @@ def test_persons_need_the_curators_word(survey: Path) -> None:
     assert ledger.spent == 0
     found = made(qf.CsvFile(survey, one_line_per_record=True), PERSON, ledger)
     assert lines.AFFIRMED in found.notes
-    assert found.claim is not None
-    assert found.claim.protects == f"any one 'user', of whom at most 1 row is counted, {AFFIRMS}"
+    assert found.promise is not None
+    assert found.promise.protects == f"any one 'user', of whom at most 1 row is counted, {AFFIRMS}"
     scored = private_score(
         model, qf.CsvFile(survey, one_line_per_record=True), SCHEMA, epsilon=1, unit=PERSON, ledger=None
     )
-    assert scored.protects == found.claim.protects
+    assert scored.protects == found.promise.protects
 
 
 def test_what_the_word_is_for(survey: Path) -> None:
@@ -81,7 +81,7 @@ def test_what_the_word_is_for(survey: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert count(survey.with_suffix(".parquet"), SCHEMA, asked, PERSON).tables[0].tolist() == [201, 0]
-    claim = made(survey.with_suffix(".parquet"), PERSON).claim
+    claim = made(survey.with_suffix(".parquet"), PERSON).promise
     assert claim is not None
     assert claim.protects == PERSON.describe()
     with survey.open("a") as file:
@@ -99,13 +99,13 @@ def test_a_release_of_rows_protects_lines_and_says_so(survey: Path, capsys: pyte
     }
     for rows, words in expected.items():
         found = made(survey, qf.Rows(rows))
-        assert found.claim is not None
-        assert found.claim.protects == words
+        assert found.promise is not None
+        assert found.promise.protects == words
         assert lines.NOTE in found.notes
         elsewhere = made({"ward": ["a"]}, qf.Rows(rows))
-        assert elsewhere.claim is not None
-        assert elsewhere.claim.protects == qf.Rows(rows).describe()
-        assert "line" not in elsewhere.claim.protects
+        assert elsewhere.promise is not None
+        assert elsewhere.promise.protects == qf.Rows(rows).describe()
+        assert "line" not in elsewhere.promise.protects
         assert lines.NOTE not in elsewhere.notes
         out = survey.with_name("survey.qfr")
         found.save(out)
@@ -115,8 +115,8 @@ def test_a_release_of_rows_protects_lines_and_says_so(survey: Path, capsys: pyte
         assert words[1:] in survey.with_name("report.html").read_text()
         assert any(words in line for line in people_tables(qf.fit(found), release=found).statement)
         # As releases said before: the unit of the promise is the same.
-        replace(found, claim=replace(found.claim, protects=qf.Rows(rows).describe())).save(out)
-        qf.Release.load(out).check_claim()
+        replace(found, promise=replace(found.promise, protects=qf.Rows(rows).describe())).save(out)
+        qf.Release.load(out).check_promise()
 
 
 def test_an_affirmation_stands_in_report_and_statement(survey: Path) -> None:

@@ -14,9 +14,10 @@ from quietfield.curator.counting.kinds import is_a
 from quietfield.curator.counting.tally import Counts as Counts
 from quietfield.curator.counting.tally import check_memory as check_memory
 from quietfield.curator.counting.tally import check_size
-from quietfield.errors import Error, TooLarge, names
+from quietfield.errors import Error, TooLarge
 from quietfield.privacy.units import Person, Rows, Statistics, Unit
 from quietfield.schema import SECONDS, Cuts, Dates, Schema
+from quietfield.text import join_names
 
 __all__ = ["Counts", "Engine", "check", "check_memory", "columns", "count", "engine", "in_database"]
 
@@ -85,7 +86,7 @@ def check(schema: Schema, statistics: Statistics, unit: Unit) -> None:
         if dropping:
             raise Error(
                 "with replace neighbours the number of records is public, so none may be dropped, but "
-                f"{names(dropping)} would drop some; give both null and unknown a label for them, or use "
+                f"{join_names(dropping)} would drop some; give both null and unknown a label for them, or use "
                 "add_remove neighbours."
             )
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from quietfield.curator.counting.csvfiles import CsvFile
 from quietfield.curator.counting.statfiles import StatFile
-from quietfield.errors import Error, a_type
+from quietfield.errors import Error
+from quietfield.text import type_name
 
 #: Frames, which are read by the types of their own columns: Arrow would guess some of these from values.
 FRAMES = ("pandas.DataFrame", "polars.DataFrame", "polars.LazyFrame")
@@ -43,10 +44,10 @@ def check_kind(data: Any) -> None:
     if isinstance(data, str | Path | StatFile | CsvFile | Mapping) or is_a(data, *FRAMES):
         return
     if is_a(data, *SINGLE):
-        raise Error(f"{a_type(data)} is a single column; give a frame or a table, which names its columns.")
+        raise Error(f"{type_name(data)} is a single column; give a frame or a table, which names its columns.")
     if is_a(data, "narwhals"):
         raise Error(
-            f"{a_type(data)} of narwhals hides the frame that it is made from, of which Arrow may guess types from "
+            f"{type_name(data)} of narwhals hides the frame that it is made from, of which Arrow may guess types from "
             "values; give that frame: frame.to_native()."
         )
     if is_a(data, "pyarrow.CSVStreamingReader", "pyarrow.JSONStreamingReader"):
@@ -63,7 +64,7 @@ def check_kind(data: Any) -> None:
 
 def _check_ibis(data: Any) -> None:
     if not is_a(data, "ibis.Table"):
-        raise Error(f"{a_type(data)} of Ibis is no table of records; give the table that it is made from.")
+        raise Error(f"{type_name(data)} of Ibis is no table of records; give the table that it is made from.")
     from ibis.expr import operations as ops
 
     held: list[Any] = [getattr(part.data, "obj", None) for part in data.op().find(ops.InMemoryTable)]

@@ -1,7 +1,7 @@
 """CSV, line by line: one line is one record, and what a line means depends on nothing but its own bytes.
 
 An ordinary reader lets a stray quote swallow the lines after it, so that one person's row could take a thousand others
-with it, and no claim about a single row would hold. Here a line that is not well formed is no record, and nothing
+with it, and no promise about a single row would hold. Here a line that is not well formed is no record, and nothing
 else changes. A line is well formed if it has as many fields as the header, each of them without any quote or wholly in
 quotes (where a quote is doubled), if it is UTF-8 without NULs and carriage returns, and if it is not longer than
 ``LONGEST``. A line break inside quotes is therefore not possible: a record that has one is several lines, each of which

@@ -7,7 +7,8 @@ from typing import Any
 
 from quietfield.curator.counting.mapping import Column
 from quietfield.curator.counting.values import column, handed, handed_type
-from quietfield.errors import Error, names
+from quietfield.errors import Error
+from quietfield.text import join_names
 
 
 @dataclass(frozen=True)
@@ -108,8 +109,8 @@ def check_names(wanted: Iterable[str], columns: Iterable[str], where: str = "the
         spelled = {_plain(name) for name in missing}
         close = [name for name in columns if _plain(name) in spelled]
         raise Error(
-            f"{where} has no column {names(missing)}; check the schema and the unit (capital letters and spaces "
-            f"count). {f'It has {names(close)}, which is spelled otherwise. ' if close else ''}"
+            f"{where} has no column {join_names(missing)}; check the schema and the unit (capital letters and spaces "
+            f"count). {f'It has {join_names(close)}, which is spelled otherwise. ' if close else ''}"
             f"{advice or 'Its other columns are not shown: where a line of names was missing, they are a record.'}"
         )
 

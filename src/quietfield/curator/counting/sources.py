@@ -18,7 +18,8 @@ from quietfield.curator.counting.kinds import RELATION, check_dataset, check_kin
 from quietfield.curator.counting.reading import Read, Source, check_names, shown, unique, unread
 from quietfield.curator.counting.statfiles import StatFile, chunks, dictionary, is_statfile
 from quietfield.curator.counting.values import plain, text
-from quietfield.errors import Error, FileError, names
+from quietfield.errors import Error, FileError
+from quietfield.text import join_names
 
 UNREADABLE = (
     "the data could not be read. What the reader said about it is not shown, since it may quote records. Check that "
@@ -141,7 +142,8 @@ def _statfiles(data: StatFile) -> Source:
             other = [name for name in wanted if kinds[name].type != first[name].type]
             if other:
                 raise Error(
-                    f"{shown(path)} and {shown(paths[0])} hold {names(other)} as different types; count them one at "
+                    f"{shown(path)} and {shown(paths[0])} hold {join_names(other)} as different types; count them one "
+                    "at "
                     "a time."
                 )
 

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from quietfield.domain import Clique, Domain
-from quietfield.errors import TooLarge, names
-from quietfield.privacy.units import Counted, Statistics
+from quietfield.errors import TooLarge
+from quietfield.privacy.units import CountedTable, Statistics
+from quietfield.text import join_names
 
 #: The most cells of a covering table that joins several cliques.
 COVER_CELLS = 2**14
@@ -68,7 +69,8 @@ def check_size(statistics: Statistics) -> None:
     for table in statistics.tables:
         if len(table.shape) > MOST_AXES:
             raise TooLarge(
-                f"the table of {names(table.clique)} has {len(table.shape)} attributes, more than the {MOST_AXES} that "
+                f"the table of {join_names(table.clique)} has {len(table.shape)} attributes, more than the {MOST_AXES} "
+                "that "
                 "a table can have; join fewer. Attributes of one value tell nothing and can be left out."
             )
         if prod(table.shape) > MOST_CELLS:
@@ -148,7 +150,7 @@ class Tally:
         wanted = self.statistics.total or self.statistics.known_total
         return Counts([self._table(table) for table in self.statistics.tables], self._total if wanted else None)
 
-    def _table(self, table: Counted) -> np.ndarray:
+    def _table(self, table: CountedTable) -> np.ndarray:
         summed = np.zeros(table.shape, dtype=np.int64)
         for clique in table.cliques:
             i = next(i for i, cover in enumerate(self.covers) if set(clique) <= set(cover))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MOST_INFERRED = 40
 
 
-def independent(p: "np.ndarray") -> "np.ndarray":
+def expect_independent(p: "np.ndarray") -> "np.ndarray":
     """What independence would give, with the same margins."""
     return p.sum(1, keepdims=True) * p.sum(0, keepdims=True)
 
@@ -34,7 +34,7 @@ def ratios(p: "np.ndarray") -> "np.ndarray":
     """
     import numpy as np
 
-    q = independent(p)
+    q = expect_independent(p)
     return np.divide(p, q, out=np.full_like(p, np.nan), where=q > 0)
 
 
@@ -50,7 +50,7 @@ def cramers_v(p: "np.ndarray") -> float:
     rows, columns = int((p.sum(1) > 0).sum()), int((p.sum(0) > 0).sum())
     if min(rows, columns) < 2:
         return 0.0
-    q = independent(p)
+    q = expect_independent(p)
     chi = float(np.divide((p - q) ** 2, q, out=np.zeros_like(p), where=q > 0).sum())
     return min(1.0, float(np.sqrt(chi / (min(rows, columns) - 1))))
 
@@ -66,7 +66,7 @@ def slopes(p: "np.ndarray") -> "np.ndarray":
     most = min(int((p.sum(1) > 0).sum()), int((p.sum(0) > 0).sum())) - 1
     if v <= 0 or most < 1:
         return np.zeros_like(p)
-    q = independent(p)
+    q = expect_independent(p)
     t = np.divide(p * p, q, out=np.zeros_like(p), where=q > 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         own = np.where(q > 0, 2 * p / q, 0.0)
@@ -84,7 +84,7 @@ def v_interval(p: "np.ndarray", half: float, spreads: "np.ndarray") -> tuple[flo
     """
     import numpy as np
 
-    v, q = cramers_v(p), independent(p)
+    v, q = cramers_v(p), expect_independent(p)
     most = max(min(p.shape) - 1, 1)
     grown = float(np.divide(spreads**2, q, out=np.zeros_like(p), where=q > 0).sum()) / most
     low = float(np.sqrt(max(v * v - grown, 0.0))) - half
@@ -95,11 +95,11 @@ def mutual_information(p: "np.ndarray") -> float:
     """Mutual information in bits."""
     import numpy as np
 
-    q = independent(p)
+    q = expect_independent(p)
     return max(0.0, float(np.sum(p * np.log2(np.divide(p, q, out=np.ones_like(p), where=(p > 0) & (q > 0))))))
 
 
-def word(v: float) -> str:
+def name_strength(v: float) -> str:
     """A Cramér's V in a word."""
     return "strong" if v >= 0.3 else "moderate" if v >= 0.1 else "weak" if v >= 0.03 else "hardly any"
 

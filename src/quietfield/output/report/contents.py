@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from quietfield.domain import Clique
-from quietfield.errors import Error, many
+from quietfield.errors import Error
 from quietfield.learning.observation import Residuals, estimate_total, residuals, table_moments
 from quietfield.models.intervals import intervals
-from quietfield.output.report import associations, plots, words
+from quietfield.models.verification import check_learned_from
+from quietfield.output.report import associations, plots
 from quietfield.output.report.heat import Heat, heat
 from quietfield.privacy import accounting
-from quietfield.releases.checks import check_learned_from, check_same
+from quietfield.releases import description
+from quietfield.releases.checks import check_same
+from quietfield.text import plural
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,7 +35,7 @@ MOST_TABLES = 60  # tables in the list of fits
 
 
 @dataclass(frozen=True)
-class Row:
+class ReportRow:
     """One label of an attribute: its share, and its interval where there is one."""
 
     label: object
@@ -43,19 +46,19 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Attribute:
+class AttributeSection:
     """The distribution of one attribute. ``rest`` labels with ``rest_share`` together are not shown."""
 
     name: str
     size: int
-    rows: list[Row]
+    rows: list[ReportRow]
     rest: int
     rest_share: float
     measured: bool
 
 
 @dataclass(frozen=True)
-class Pair:
+class PairSection:
     """Two attributes, how strongly they hang together, and whether any table holds both."""
 
     a: str
@@ -71,7 +74,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Fit:
+class FitSection:
     """One table's line in the list of fits."""
 
     cliques: tuple[Clique, ...]
@@ -87,7 +90,7 @@ def gather(release: "Release", model: "Model", title: str, level: float, names: 
     from quietfield import __version__
     from quietfield.drawing.graph import structure_svg
 
-    check(release, model, level)
+    check_inputs(release, model, level)
     total = estimate_total(release)
     errors = Intervals(model, level)
     errors.prepare((name,) for name in model.domain)
@@ -103,8 +106,8 @@ def gather(release: "Release", model: "Model", title: str, level: float, names: 
         "level": level,
         "total": total,
         "has_intervals": errors.there,
-        "warnings": words.warnings(release),
-        "facts": words.privacy(release),
+        "warnings": description.list_warnings(release),
+        "facts": description.list_facts(release),
         "graph": Markup(structure_svg(model.domain, model.structure)),
         "cliques": model.cliques,
         "attributes": [_attribute(model, name, errors) for name in model.domain],
@@ -112,8 +115,10 @@ def gather(release: "Release", model: "Model", title: str, level: float, names: 
         "pairs_left_out": left_out,
         "fit": fit,
         "report": model.report,
-        "epsilon": "" if release.claim is None else accounting.shown(release.claim.epsilon),
-        "delta": "" if release.claim is None or release.claim.delta is None else accounting.shown(release.claim.delta),
+        "epsilon": "" if release.promise is None else accounting.format_number(release.promise.epsilon),
+        "delta": ""
+        if release.promise is None or release.promise.delta is None
+        else accounting.format_number(release.promise.delta),
         "any_inferred": any(not pair.joined for pair in pairs),
         "any_noise": any(pair.heat is not None and pair.heat.any_noise for pair in pairs),
         "commands": [
@@ -124,7 +129,7 @@ def gather(release: "Release", model: "Model", title: str, level: float, names: 
     }
 
 
-def check(release: "Release", model: "Model", level: float) -> None:
+def check_inputs(release: "Release", model: "Model", level: float) -> None:
     """Refuse a model of other attributes than the release's, and a level that is none."""
     if not isinstance(level, int | float) or not 0 < level < 1:
         raise Error(f"the level of intervals lies between 0 and 1, not at {level!r}; 0.9 is usual.")
@@ -177,7 +182,7 @@ class Intervals:
         return found
 
 
-def _attribute(model: "Model", name: str, errors: Intervals) -> Attribute:
+def _attribute(model: "Model", name: str, errors: Intervals) -> AttributeSection:
     shares = model.marginal(name)
     ends = errors.of((name,)) if errors.there else None
     labels = model.domain.labels(name)
@@ -189,13 +194,17 @@ def _attribute(model: "Model", name: str, errors: Intervals) -> Attribute:
     for i in order:
         low, high = (None, None) if ends is None else (float(ends[0][i]), float(ends[1][i]))
         share = float(shares[i])
-        rows.append(Row(labels[i], share, low, high, plots.bar(share, low, high, top)))
+        rows.append(ReportRow(labels[i], share, low, high, plots.bar(share, low, high, top)))
     rest = len(labels) - len(order)
     measured = any(name in clique for clique in model.cliques)
-    return Attribute(name, len(labels), rows, rest, 1 - sum(row.share for row in rows) if rest else 0.0, measured)
+    return AttributeSection(
+        name, len(labels), rows, rest, 1 - sum(row.share for row in rows) if rest else 0.0, measured
+    )
 
 
-def _pairs(release: "Release", model: "Model", fits: Sequence[Residuals], errors: Intervals) -> tuple[list[Pair], int]:
+def _pairs(
+    release: "Release", model: "Model", fits: Sequence[Residuals], errors: Intervals
+) -> tuple[list[PairSection], int]:
     """The pairs by strength, the strongest with a heat map; and how many more there are."""
     joints: dict[tuple[str, str], np.ndarray] = {}
     for pair in associations.joined_pairs(model):
@@ -221,7 +230,7 @@ def _pairs(release: "Release", model: "Model", fits: Sequence[Residuals], errors
         drawn = heat(release, fits, pair, p, ends) if i < MOST_MAPS and min(p.shape) > 1 else None
         bits = associations.mutual_information(p)
         bar = plots.bar(v, low, high, 1.0)
-        found.append(Pair(*pair, v, low, high, bits, pair in joined, associations.word(v), bar, drawn))
+        found.append(PairSection(*pair, v, low, high, bits, pair in joined, associations.name_strength(v), bar, drawn))
     every = len(model.domain) * (len(model.domain) - 1) // 2
     return found, every - len(found)
 
@@ -240,7 +249,7 @@ def _fit(release: "Release", model: "Model", fits: Sequence[Residuals], total: f
     found = goodness_of_fit(release, model, draws=draws)
     wrong = {table.clique for table in found.tables if found.p_value <= 0.05 and table.p_value <= 0.05}
     within = float((np.abs(z) <= 2).mean()) if len(z) else 1.0
-    description = f"{many(len(z), 'cell')}; {within:.0%} within two standard deviations; root mean square {rms:.2f}."
+    description = f"{plural(len(z), 'cell')}; {within:.0%} within two standard deviations; root mean square {rms:.2f}."
     listed = sorted(fits, key=lambda fit: -fit.rms)[:MOST_TABLES]
     return {
         "word": "well" if found.p_value > 0.05 else "not well",
@@ -253,7 +262,7 @@ def _fit(release: "Release", model: "Model", fits: Sequence[Residuals], total: f
         "all_cells": sum(fit.noisy.size for fit in fits),
         "plot": plots.histogram(z, "Differences between the noisy tables and the model", description),
         "tables": [
-            Fit(
+            FitSection(
                 fit.cliques,
                 fit.cells,
                 fit.rms,

@@ -61,7 +61,7 @@ def heat(
     noise = _pair_noise(fits, pair, p.shape)
     possible = release.domain.mask_over(pair)
     a, b = (release.domain.labels(name) for name in pair)
-    q = associations.independent(p)
+    q = associations.expect_independent(p)
 
     def cell(i: int, j: int) -> Cell:
         if not possible[i, j]:

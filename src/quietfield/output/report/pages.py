@@ -7,8 +7,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from quietfield.errors import many
-from quietfield.text import confidence, cut, shown
+from quietfield.text import format_level, plural, printable, truncate
 
 FOLDER = Path(__file__).parent
 MOST_LETTERS = 48
@@ -20,19 +19,19 @@ def render(template: str, content: Any) -> str:
     return _environment().get_template(template).render(page=content, style=style)
 
 
-def name(text: object, most: int = MOST_LETTERS) -> Markup:
+def mark_up_name(text: object, most: int = MOST_LETTERS) -> Markup:
     """A name or label as HTML: escaped, and isolated so that its direction does not disturb the line.
 
     One that is very long is cut, with the whole of it as a tooltip. Nothing is cut where ``most`` is 0.
     """
-    whole = shown(text) or "(empty)"
-    short = cut(whole, most) if most else whole
+    whole = printable(text) or "(empty)"
+    short = truncate(whole, most) if most else whole
     if short == whole:
         return Markup("<bdi>{}</bdi>").format(whole)
     return Markup('<bdi title="{}">{}</bdi>').format(whole, short)
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
     """A share as a percentage, to a tenth.
 
     >>> percent(0.1234), percent(0.0002)
@@ -50,5 +49,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters.update(name=name, shown=shown, percent=percent, many=many, confidence=confidence)
+    found.filters.update(
+        name=mark_up_name, shown=printable, percent=format_percent, many=plural, confidence=format_level
+    )
     return found

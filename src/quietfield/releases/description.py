@@ -1,0 +1,116 @@
+"""What a release says of itself: its promise, its noise, who paid and who signed, in words for everyone."""
+
+from typing import TYPE_CHECKING
+
+from quietfield.errors import Error
+from quietfield.privacy import accounting, promises
+from quietfield.privacy.noise import Noise
+from quietfield.releases.checks import PAPER_NOTE
+from quietfield.text import plural
+
+if TYPE_CHECKING:
+    from quietfield.releases.release import Release
+
+
+def summarize_promise(release: "Release") -> str:
+    """What a release promises, in one line."""
+    promise = release.promise
+    if promise is None:
+        return "NO PROMISE: these tables were noised elsewhere, or not at all"
+    delta = "" if promise.delta is None else f", delta {accounting.format_number(promise.delta)}"
+    said = f"epsilon {accounting.format_number(promise.epsilon)}{delta}"
+    if promise.neighbours == "paper":
+        return f"NO PROMISE: {said} is meant as in the paper, and the exact total is told"
+    return f"PROMISE: {said}, for {promise.protects} ({promise.neighbours})"
+
+
+def list_warnings(release: "Release") -> list[str]:
+    """What a reader must know before anything else."""
+    found = []
+    if release.promise is None:
+        found.append(
+            "No promise is made: these tables were noised elsewhere, and whether they protect anyone is for whoever "
+            "noised them to say."
+        )
+    else:
+        if release.promise.neighbours == "paper":
+            found.append(f"{to_sentence(PAPER_NOTE)}. This release reproduces a published experiment.")
+        try:
+            release.check_promise()
+        except Error as error:
+            found.append(f"The arithmetic of the promise was checked and found wrong: {error}")
+    return found
+
+
+def list_facts(release: "Release") -> list[tuple[str, str]]:
+    """The facts of what was protected and what it cost."""
+    promise = release.promise
+    facts: list[tuple[str, str]] = []
+    if promise is not None:
+        facts.append(("Protected", f"{to_sentence(promise.protects)}."))
+        facts.append(("Neighbouring data", f"{to_sentence(promises.NEIGHBOURS[promise.neighbours])}."))
+        at = "" if promise.delta is None else f" at delta {accounting.format_number(promise.delta)}"
+        facts.append(("Cost", f"Epsilon {accounting.format_number(promise.epsilon)}{at}. {explain_promise(release)}"))
+        facts.append(
+            (
+                "Sensitivity",
+                f"Between neighbouring data all counts together change by at most {accounting.format_number(promise.l1)}"
+                + (
+                    f" (squared L2: {accounting.format_number(promise.l2_squared)})."
+                    if promise.delta is not None
+                    else "."
+                ),
+            )
+        )
+        if not any("found wrong" in text for text in list_warnings(release)):
+            facts.append(("Checked", f"{to_sentence('; '.join(release.check_promise()))}."))
+    facts.append(("Noise", describe_noise(release)))
+    if release.total is None:
+        facts.append(("Number of records", "Not released; it is estimated from the sums of the tables."))
+    elif release.total_is_public:
+        facts.append(("Number of records", f"{release.total:,.6g}, public and exact."))
+    else:
+        noise = release.total_noise
+        assert noise is not None
+        facts.append(("Number of records", f"{release.total:,.6g} after noise of standard deviation {noise.std:,.3g}."))
+    if release.ledger is not None:
+        facts.append(("Paid from", f"Line {release.ledger.number} of the ledger {release.ledger.id}."))
+    elif promise is not None:
+        facts.append(("Paid from", "No ledger: nothing adds up what else was spent on the same people."))
+    facts.append(
+        ("Signed", f"By the key {release.signer}." if release.signed else "No: anyone could have made or changed it.")
+    )
+    facts += [
+        ("Note", f"{to_sentence(note)}.")
+        for note in release.notes
+        if note != PAPER_NOTE and not note.startswith("no ledger")
+    ]
+    return facts
+
+
+def to_sentence(text: str) -> str:
+    """A text with a capital at its beginning, and without a full stop at its end."""
+    return text[:1].upper() + text[1:].removesuffix(".")
+
+
+def explain_promise(release: "Release") -> str:
+    """What the promise of a release means for one unit; nothing where it is not kept."""
+    promise = release.promise
+    assert promise is not None
+    try:
+        release.check_promise()
+    except Error:
+        return "That is what the release states, and it does not keep it: nothing is promised."
+    return promises.describe_promise(promise.epsilon, promise.delta, promise.rho, promise.neighbours)
+
+
+def describe_noise(release: "Release") -> str:
+    """Kinds and sizes of the noise."""
+    kinds = list(dict.fromkeys(_noise(part.noise) for part in release.parts))
+    more = f"; and {plural(len(kinds) - 4, 'other scale')}" if len(kinds) > 4 else ""
+    return f"{to_sentence('; '.join(kinds[:4]))}{more}. A count is off by about that much, whatever its size."
+
+
+def _noise(noise: Noise) -> str:
+    exact = "discrete " if noise.step else ""
+    return f"{exact}{noise.kind.capitalize()} of scale {noise.scale:.4g} (standard deviation {noise.std:.3g})"
