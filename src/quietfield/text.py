@@ -84,7 +84,7 @@ def quote_label(label: object) -> str:
 
 
 def format_level(level: float) -> str:
-    """A level of confidence as a percentage, with as many digits as it takes: nobody promises to be sure who is not.
+    """A level of confidence as a percentage, with as many digits as it takes: no one is 100% sure.
 
     >>> confidence(0.9), confidence(0.996), confidence(0.9999999)
     ('90%', '99.6%', '99.99999%')

@@ -51,17 +51,9 @@ def list_facts(release: "Release") -> list[tuple[str, str]]:
         facts.append(("Neighbouring data", f"{to_sentence(promises.NEIGHBOURS[promise.neighbours])}."))
         at = "" if promise.delta is None else f" at delta {accounting.format_number(promise.delta)}"
         facts.append(("Cost", f"Epsilon {accounting.format_number(promise.epsilon)}{at}. {explain_promise(release)}"))
-        facts.append(
-            (
-                "Sensitivity",
-                f"Between neighbouring data all counts together change by at most {accounting.format_number(promise.l1)}"
-                + (
-                    f" (squared L2: {accounting.format_number(promise.l2_squared)})."
-                    if promise.delta is not None
-                    else "."
-                ),
-            )
-        )
+        squared = f" (squared L2: {accounting.format_number(promise.l2_squared)})" if promise.delta is not None else ""
+        most = f"{accounting.format_number(promise.l1)}{squared}"
+        facts.append(("Sensitivity", f"Between neighbouring data all counts together change by at most {most}."))
         if not any("found wrong" in text for text in list_warnings(release)):
             facts.append(("Checked", f"{to_sentence('; '.join(release.check_promise()))}."))
     facts.append(("Noise", describe_noise(release)))
