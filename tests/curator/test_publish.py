@@ -16,7 +16,7 @@ from quietfield.cli import main
 from quietfield.curator import mechanism, publish
 from quietfield.curator.ledger import BudgetExceeded, Ledger
 from quietfield.errors import Error, FileError, TooLarge
-from quietfield.releases.release import Payment
+from quietfield.releases.parts import Payment
 
 SCHEMA = qf.Schema({"a": [0, 1], "b": [0, 1, 2], "c": [0, 1]})
 PAIRS = [("a", "b"), ("b", "c")]
@@ -273,7 +273,7 @@ def test_the_whole_way_on_the_command_line(folder, capsys):
 
 
 def test_an_export_says_what_the_release_says(tmp_path, monkeypatch, capsys, codes):
-    from quietfield.releases.release import PAPER_NOTE
+    from quietfield.releases.checks import PAPER_NOTE
 
     monkeypatch.chdir(tmp_path)
     people = {"who": [1, 1, 2], "a": [0, 1, 1], "b": [0, 1, 2], "c": [0, 0, 1]}
@@ -488,7 +488,7 @@ def test_what_another_library_says_after_the_charge_is_withheld(codes, ledger, m
 def test_verify_names_the_neighbours_and_paper_mode_and_escapes_notes(folder, capsys):
     from dataclasses import replace
 
-    from quietfield.releases.release import PAPER_NOTE
+    from quietfield.releases.checks import PAPER_NOTE
 
     codes = np.zeros((5, 3), int)
     for neighbours in ("add_remove", "paper"):

@@ -217,12 +217,11 @@ def _kept(found: "Release", out: Path, signer: "Ed25519PrivateKey | None", force
 def _written(found: "Release", out: Path, signer: "Ed25519PrivateKey | None", force: bool) -> "Release":
     """A release in a file, as it reads from there: under another name until it is whole."""
     from quietfield.files import check_writable, put_in_place, temporary_neighbour
-    from quietfield.releases import manifest as manifests
 
     check_writable(out)
     with temporary_neighbour(out) as made:
         found.save(made, signer)
-        loaded = manifests.read(made, complete=False)
+        loaded = type(found).load(made, complete=False)
         put_in_place(made, out, replace=force, time=found.created)
     return loaded
 

@@ -22,8 +22,10 @@ from quietfield.files import canonical_json
 from quietfield.privacy import accounting
 from quietfield.privacy import calibration as planning
 from quietfield.privacy.units import Neighbours, Person, Statistics, Unit, choose_statistics
+from quietfield.releases.checks import PAPER_NOTE
 from quietfield.releases.manifest import check_room
-from quietfield.releases.release import PAPER_NOTE, Promise, Release, Table, Total
+from quietfield.releases.parts import Promise, Table, Total
+from quietfield.releases.release import Release
 from quietfield.schema import Attribute, Labels, Schema
 from quietfield.structures import Structure
 from quietfield.text import join_names, plural
