@@ -9,7 +9,8 @@ Values are read in the same way from every source:
   date as ``2024-01-31``;
 * integer labels match whole numbers, however they are stored: ``1``, ``1.0``, the texts ``"1"``, ``" 1"``, ``"1.0"``
   (never truth values, which are the texts ``true`` and ``false`` and nothing else);
-* cut points take any finite number, and any text that spells one (``"12"``, ``" 1.5e3 "``; not ``"inf"`` or ``"1,5"``);
+* cut points take any finite number, and any text that spells one (``"12"``, ``" 1.5e3 "``; not ``"inf"`` or ``"1,5"``)
+  below 1e308, with at most 200 digits on each side of its point;
 * periods take dates, times and texts such as ``2024-01-31`` or ``2024-01-31 23:59:59``; times are in UTC, and texts
   with an offset, such as ``2024-01-31T12:00:00+05:00``, are converted to it.
 """
