@@ -457,7 +457,7 @@ def test_too_many_cut_points_and_too_little_memory_are_refused_before_the_charge
     asked = {"epsilon": 1, "unit": qf.Rows(1), "ledger": ledger}
     with pytest.raises(TooLarge, match="intervals"):
         qf.release({"a": [0.5]}, qf.Schema({"a": qf.Cuts(range(40_000))}), [("a",)], **asked)
-    monkeypatch.setattr("quietfield.inference.memory.available_memory", lambda: 10**6)
+    monkeypatch.setattr("quietfield.memory.available_memory", lambda: 10**6)
     large = qf.Schema(dict.fromkeys("abcdefghijklmnopqrst", 2))
     with pytest.raises(TooLarge, match="is free here"):
         qf.release(np.zeros((1, 20), int), large, [tuple(large)], **asked)

@@ -174,7 +174,7 @@ def _check_disk(out: Path, prepared: "ReleasePlan") -> None:
     from shutil import disk_usage
 
     from quietfield.errors import FileError
-    from quietfield.inference.memory import readable_bytes
+    from quietfield.memory import readable_bytes
 
     needed = 8 * prepared.statistics.cells
     if out.parent.is_dir() and (free := disk_usage(out.parent).free) < needed:

@@ -88,7 +88,7 @@ def check_memory(statistics: Statistics) -> None:
     """Refuse tables for which this machine has no room now; asked once, before anything is charged."""
     if statistics.cells < 2**20:
         return
-    from quietfield.inference.memory import available_memory, readable_bytes
+    from quietfield.memory import available_memory, readable_bytes
 
     needed, free = BYTES_PER_CELL * statistics.cells, available_memory()
     if needed > free:
