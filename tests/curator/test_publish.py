@@ -57,7 +57,7 @@ def test_the_ledger_must_be_named_and_pays_first(codes, ledger, monkeypatch):
         seen.append(Ledger(ledger.path).spent)
         return real(*arguments)
 
-    monkeypatch.setattr(mechanism, "draw", draw)
+    monkeypatch.setattr(mechanism, "draw_noise", draw)
     release = qf.release(codes, SCHEMA, PAIRS, epsilon=0.1, unit=qf.Rows(1), ledger=ledger.path)
     assert seen == [Fraction(1, 10)]
     (charge,) = ledger.charges
@@ -109,7 +109,7 @@ def test_failures_after_the_charge_are_not_paid_back_and_public_mistakes_cost_no
     def fails(*_):
         raise MemoryError
 
-    monkeypatch.setattr(mechanism, "draw", fails)
+    monkeypatch.setattr(mechanism, "draw_noise", fails)
     with pytest.raises(TooLarge, match="the charge stands"):
         qf.release(codes, SCHEMA, PAIRS, epsilon=0.5, unit=qf.Rows(1), ledger=ledger)
     assert ledger.spent == Fraction(1, 2)
@@ -457,7 +457,7 @@ def test_too_many_cut_points_and_too_little_memory_are_refused_before_the_charge
     asked = {"epsilon": 1, "unit": qf.Rows(1), "ledger": ledger}
     with pytest.raises(TooLarge, match="intervals"):
         qf.release({"a": [0.5]}, qf.Schema({"a": qf.Cuts(range(40_000))}), [("a",)], **asked)
-    monkeypatch.setattr("quietfield.memory.available_memory", lambda: 10**6)
+    monkeypatch.setattr("quietfield.curator.request.available_memory", lambda: 10**6)
     large = qf.Schema(dict.fromkeys("abcdefghijklmnopqrst", 2))
     with pytest.raises(TooLarge, match="is free here"):
         qf.release(np.zeros((1, 20), int), large, [tuple(large)], **asked)
@@ -624,7 +624,7 @@ def test_python_and_the_command_line_warn_of_the_same_once(folder, codes, capsys
 
 def test_preparing_reads_no_record():
     prepared = publish.plan_release(SCHEMA, PAIRS, epsilon=1, unit=qf.Rows(1))
-    assert prepared.plan.epsilon == 1
+    assert prepared.noise.epsilon == 1
 
 
 # What is paid for is not lost

@@ -93,6 +93,7 @@ def release(
     from quietfield.curator.counting.checks import check_there
     from quietfield.curator.ledger import Ledger
     from quietfield.curator.policy import read_policy
+    from quietfield.curator.release import open_records
     from quietfield.errors import Error
     from quietfield.schema import Schema
 
@@ -148,7 +149,7 @@ def release(
     if out is None:
         raise Error("say where the release goes: --out FILE.")
     with arguments.tell_charge():
-        found = publish.charge_and_count(records, prepared, book, progress=progress)
+        found = publish.charge_and_count(open_records(records, prepared), prepared, book, progress=progress)
     loaded = _kept(found, out, signer, force, paid=book is not None)
     facts = [(name, text) for name, text in loaded._facts() if name != "note"]
     told = {"written": str(out), **dict(facts), "notes": "; ".join(loaded.notes)}
@@ -232,7 +233,7 @@ def _planned(prepared: "ReleasePlan", book: "Ledger | None", neighbours: str, pr
     from quietfield.privacy.units import Person
     from quietfield.text import plural
 
-    plan, counted = prepared.plan, prepared.statistics
+    plan, counted = prepared.noise, prepared.statistics
     paid = {}
     cost = prepared.price.check(book)
     if book is not None and cost is not None:
