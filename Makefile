@@ -50,6 +50,7 @@ lint: env-all  ## style, types, and the border around the curator
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
 	$(PY) -c "from importlinter.cli import lint_imports_command; lint_imports_command()" --no-logo
+	$(PY) tools/core.py
 
 bench: env-bench  ## side by side with other libraries
 	@$(PY) -m benchmarks

@@ -151,7 +151,7 @@ def _pipeline(trial: Trial, part: mobility.Split) -> Model:
     """From the raw log: the training units' rows, cut and counted by the curator's own code, with exact noise."""
     import numpy as np
 
-    from quietfield.curator.publish import release
+    from quietfield.curator.release import release
 
     building, log = mobility.BUILDINGS[trial.structure], part.walks.log
     day = (log["seen"].cast("int64").to_numpy() - mobility.START) // 86_400

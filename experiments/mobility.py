@@ -21,7 +21,8 @@ from quietfield.curator.sequences import Sequences
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error
 from quietfield.privacy.noise import Laplace
-from quietfield.releases.release import Release, Table, Total
+from quietfield.releases.parts import Table, Total
+from quietfield.releases.release import Release
 from quietfield.structures import Structure, chain
 from quietfield.study.simulation import NOTE
 from quietfield.text import join_names

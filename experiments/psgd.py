@@ -32,7 +32,8 @@ from quietfield.models.model import Model
 from quietfield.privacy import accounting
 from quietfield.privacy.calibration import MOST_RECORDS
 from quietfield.privacy.units import Rows, statistics
-from quietfield.releases.release import PAPER_NOTE, Payment
+from quietfield.releases.checks import PAPER_NOTE
+from quietfield.releases.parts import Payment
 from quietfield.structures import Structure
 from quietfield.text import join_names, plural
 

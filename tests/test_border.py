@@ -1,6 +1,8 @@
 """Only the curator's own code, the command line and the package's list of names may import the curator."""
 
 import ast
+import json
+import os
 import re
 import shutil
 import subprocess
@@ -115,3 +117,59 @@ def test_a_planted_way_round_is_found(copy: Path, planted: str) -> None:
     (package / "cli" / "planted.py").write_text(planted)
     (found,) = roundabout(package)
     assert found.startswith("quietfield.domain: ")
+
+
+# The trusted core
+
+
+def core_tool(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(folder / "tools" / "core.py"), *words]
+    environment = {**os.environ, "PYTHONPATH": str(folder / "src")}
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env=environment)
+
+
+@pytest.fixture
+def whole_copy(root: Path, copy: Path) -> Path:
+    """A copy of the package with the tool that checks its core, and the page that lists it."""
+    shutil.copytree(root / "tools", copy / "tools", ignore=shutil.ignore_patterns("__pycache__"))
+    (copy / "docs").mkdir()
+    shutil.copy(root / "docs" / "architecture.md", copy / "docs")
+    return copy
+
+
+def test_the_core_imports_nothing_but_itself_and_the_page_lists_it(root: Path) -> None:
+    done = core_tool(root)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("where", "planted", "said"),
+    [
+        ("curator/publish.py", "def late():\n    from quietfield.learning import fit\n", "imports quietfield.learning"),
+        ("privacy/noise.py", "from quietfield.curator.counting import lines\n", "imports quietfield.curator.counting"),
+        ("curator/counting/lines.py", "from quietfield.models import model\n", "imports quietfield.models.model"),
+    ],
+)
+def test_what_leads_out_of_the_core_is_found(whole_copy: Path, where: str, planted: str, said: str) -> None:
+    file = whole_copy / "src" / "quietfield" / where
+    file.write_text(f"{file.read_text()}\n{planted}")
+    done = core_tool(whole_copy)
+    assert done.returncode == 1
+    assert said in done.stderr
+
+
+def test_a_release_loads_the_core_and_its_reader_alone(root: Path, tmp_path: Path) -> None:
+    """In a fresh process, from an array, a CSV file and a frame: what is loaded is what is listed."""
+    lists = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["quietfield"]
+    (tmp_path / "people.csv").write_text("a,b\n0,1\n1,1\n")
+    code = (
+        "import sys, json, numpy as np, quietfield as qf\n"
+        "schema = qf.Schema({'a': 2, 'b': 2})\n"
+        "ledger = qf.Ledger.create('budget.db', epsilon=9, unit=qf.Rows(1))\n"
+        "for source in (np.array([[0, 1]]), 'people.csv', {'a': [0], 'b': [1]}):\n"
+        "    qf.release(source, schema, [('a', 'b')], epsilon=1, unit=qf.Rows(1), ledger=ledger).save('r.qfr')\n"
+        "print(json.dumps([name for name in sys.modules if name.startswith('quietfield.')]))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    packages = {"quietfield.curator", "quietfield.privacy", "quietfield.releases"}  # which hold no code
+    assert set(json.loads(done.stdout)) <= {*lists["core"], *lists["readers"], *packages}

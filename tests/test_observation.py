@@ -28,7 +28,8 @@ from quietfield.learning.observation import (
 )
 from quietfield.privacy.noise import Gaussian, Laplace
 from quietfield.privacy.units import GRID
-from quietfield.releases.release import Release, Table, Total
+from quietfield.releases.parts import Table, Total
+from quietfield.releases.release import Release
 from quietfield.structures import Structure
 
 EDGES = (("a", "b"), ("b", "c"), ("c", "d"))

@@ -20,7 +20,9 @@ from quietfield.privacy import accounting
 from quietfield.privacy.noise import Gaussian, Laplace
 from quietfield.releases import keys
 from quietfield.releases import manifest as manifests
-from quietfield.releases.release import PAPER_NOTE, Payment, Promise, Release, Table, Total
+from quietfield.releases.checks import PAPER_NOTE
+from quietfield.releases.parts import Payment, Promise, Table, Total
+from quietfield.releases.release import Release
 from quietfield.structures import Structure, chain
 from quietfield.study.simulation import simulate
 

@@ -103,9 +103,9 @@ def test_gradients_are_those_of_differences(request, which, query, given_):
 def test_the_two_solvers_agree(tied, monkeypatch):
     weights, _ = intervals._weights(tied.domain, "a")
     answer = intervals._answer(tied, [weights], {})
-    exact = uncertainty.covariance_of(tied).errors(answer.gradients)
+    exact = covariance.covariance_of(tied).errors(answer.gradients)
     monkeypatch.setattr(covariance, "DENSE", 0)
-    iterative = uncertainty.covariance_of(tied)
+    iterative = covariance.covariance_of(tied)
     assert not iterative.dense
     found = iterative.errors(answer.gradients)
     for name in ("noise", "sampling", "prior", "total", "shared", "pull"):
@@ -113,9 +113,9 @@ def test_the_two_solvers_agree(tied, monkeypatch):
     # With Laplace noise the leverages matter, which iterations take from random signs.
     noisy = replace(tied.uncertainty, noise=tuple(qf.Laplace(9.0) for _ in tied.uncertainty.noise))
     other = qf.Model(tied.domain, tied.potentials, uncertainty=noisy)
-    rough = uncertainty.covariance_of(other).errors(answer.gradients)
+    rough = covariance.covariance_of(other).errors(answer.gradients)
     monkeypatch.undo()
-    np.testing.assert_allclose(rough.noise, uncertainty.covariance_of(other).errors(answer.gradients).noise, rtol=0.1)
+    np.testing.assert_allclose(rough.noise, covariance.covariance_of(other).errors(answer.gradients).noise, rtol=0.1)
 
 
 def test_weighted_questions_add_up_what_tables_say(chain):

@@ -1,8 +1,9 @@
-"""The trusted core: everything of quietfield that making a release depends on. ``python tools/core.py [--write]``.
+"""The trusted core: all of quietfield that the promise of a release rests on. ``python tools/core.py [--write]``.
 
-The list stands in ``pyproject.toml``. Without an option this checks it: every import of a listed module, wherever it
-stands in the module, leads to a listed module again. ``--write`` also writes the list, with the lines of each module,
-into ``docs/architecture.md``.
+Two lists stand in ``pyproject.toml``: the core, and the readers that open and count a source. Without an option this
+checks them: every import of a module in the core, wherever it stands, leads to the core again, and every import of a
+reader to the core or the readers. ``--write`` also writes the lists, with the lines of each module, into
+``docs/architecture.md``.
 """
 
 import sys
@@ -16,9 +17,10 @@ PAGE = ROOT / "docs" / "architecture.md"
 START, END = "<!-- core: written by tools/core.py, checked by the tests -->", "<!-- /core -->"
 
 
-def listed() -> list[str]:
-    """The modules of the trusted core, as ``pyproject.toml`` names them."""
-    return tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["quietfield"]["core"]
+def listed() -> tuple[list[str], list[str]]:
+    """The modules of the core and the readers, as ``pyproject.toml`` names them."""
+    lists = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["quietfield"]
+    return lists["core"], lists["readers"]
 
 
 def file_of(module: str) -> Path:
@@ -32,43 +34,45 @@ def lines_of(module: str) -> int:
     return len(file_of(module).read_text().splitlines())
 
 
-def find_violations(modules: list[str]) -> list[str]:
-    """The imports that lead out of the list, and the listed modules that are not there."""
+def find_violations(core: list[str], readers: list[str]) -> list[str]:
+    """The imports that lead out of the lists, and the listed modules that are not there."""
     graph = grimp.build_graph("quietfield", exclude_type_checking_imports=True, cache_dir=None)
-    missing = [f"{module} is listed and does not exist" for module in modules if module not in graph.modules]
+    missing = [f"{module} is listed and does not exist" for module in core + readers if module not in graph.modules]
     outside = [
         f"{module} imports {found}"
+        for modules, allowed in ((core, {*core}), (readers, {*core, *readers}))
         for module in modules
         if module in graph.modules
         for found in sorted(graph.find_modules_directly_imported_by(module))
-        if found not in modules and found != "quietfield"  # whose only content is the version and lazy names
+        if found not in allowed and found != "quietfield"  # which holds the version and lazily loaded names
     ]
     return missing + outside
 
 
-def table(modules: list[str]) -> str:
-    """The list as a table for the page."""
+def table(title: str, modules: list[str]) -> str:
+    """One list as a table for the page."""
     rows = [f"| `{module.removeprefix('quietfield.')}` | {lines_of(module):,} |" for module in modules]
     total = sum(lines_of(module) for module in modules)
-    return "\n".join(["| module | lines |", "|---|---|", *rows, f"| **{len(modules)} modules** | **{total:,}** |"])
+    head = [f"| {title} | lines |", "|---|---|"]
+    return "\n".join([*head, *rows, f"| **{len(modules)} modules** | **{total:,}** |"])
 
 
-def page(modules: list[str]) -> str:
+def page(core: list[str], readers: list[str]) -> str:
     """The page as it should be."""
-    text = PAGE.read_text()
-    before, _, rest = text.partition(START)
-    return f"{before}{START}\n\n{table(modules)}\n\n{END}{rest.partition(END)[2]}"
+    before, _, rest = PAGE.read_text().partition(START)
+    tables = f"{table('the core', core)}\n\n{table('readers: what opens and counts a source', readers)}"
+    return f"{before}{START}\n\n{tables}\n\n{END}{rest.partition(END)[2]}"
 
 
 def main() -> int:
-    modules = listed()
-    violations = find_violations(modules)
+    core, readers = listed()
+    violations = find_violations(core, readers)
     for violation in violations:
         print(f"The trusted core is left: {violation}.", file=sys.stderr)
     if "--write" in sys.argv[1:]:
-        PAGE.write_text(page(modules))
-    elif PAGE.read_text() != page(modules):
-        print("docs/architecture.md lists another core; run python tools/core.py --write.", file=sys.stderr)
+        PAGE.write_text(page(core, readers))
+    elif PAGE.read_text() != page(core, readers):
+        print("docs/architecture.md lists other modules; run python tools/core.py --write.", file=sys.stderr)
         return 1
     return 1 if violations else 0
 

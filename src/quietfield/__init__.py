@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from quietfield.curator.counting.csvfiles import CsvFile as CsvFile
     from quietfield.curator.counting.statfiles import StatFile as StatFile
     from quietfield.curator.ledger import Ledger as Ledger
-    from quietfield.curator.publish import release as release
+    from quietfield.curator.release import release as release
     from quietfield.curator.score import evaluate as evaluate
     from quietfield.curator.score import private_score as private_score
     from quietfield.curator.sequences import Sequences as Sequences
@@ -75,7 +75,7 @@ _NAMES = {
     "preview": "study.preview",
     "private_score": "curator.score",
     "Release": "releases.release",
-    "release": "curator.publish",
+    "release": "curator.release",
     "Rows": "privacy.units",
     "Schema": "schema",
     "Sequences": "curator.sequences",

@@ -115,7 +115,7 @@ class PrivateMarkovRandomField(DensityMixin, BaseEstimator):
         other source that :func:`quietfield.release` takes (a path, an Arrow table, a DuckDB relation, ...). ``y`` is
         ignored.
         """
-        from quietfield.curator.publish import release
+        from quietfield.curator.release import release
         from quietfield.learning import fit
 
         schema, source = self._read(X, reset=True)

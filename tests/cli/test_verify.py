@@ -16,7 +16,9 @@ from quietfield import errors
 from quietfield.cli import main
 from quietfield.files import MANIFEST, TABLES, write_archive
 from quietfield.releases import keys
-from quietfield.releases.release import PAPER_NOTE, Release, Total
+from quietfield.releases.checks import PAPER_NOTE
+from quietfield.releases.parts import Total
+from quietfield.releases.release import Release
 from tests.test_releases import promised
 
 TRUST = ["--trust", "office.pub.pem"]

@@ -10,7 +10,7 @@ import quietfield as qf
 from quietfield.cli import main
 from quietfield.curator import score as evaluation
 from quietfield.privacy.units import GRID
-from quietfield.releases.release import Payment
+from quietfield.releases.parts import Payment
 
 pytest.importorskip("duckdb")
 pytest.importorskip("opendp")

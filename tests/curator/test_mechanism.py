@@ -14,6 +14,7 @@ from scipy import stats
 import quietfield as qf
 from quietfield.curator import mechanism, publish
 from quietfield.curator.charging import Receipt
+from quietfield.curator.request import Counts
 from quietfield.domain import Domain
 from quietfield.errors import Error
 from quietfield.privacy import accounting
@@ -198,7 +199,7 @@ def test_hundreds_of_weights_can_be_saved_and_verified(tmp_path_factory, tables,
     asked = {"epsilon": 1, "noise": noise, "weights": weights, "unit": unit, "total": False, **delta}
     prepared = publish.plan_release(schema, structure, **asked)
     counts = [np.zeros((2, 2), np.int64)] * tables
-    publish._noised(prepared, counts, None, Receipt("r1", "", None, None), unit.describe(), []).save(path)
+    publish.add_noise(prepared, Counts(counts, None), Receipt("r1", "", None, None), unit.describe()).save(path)
     release = qf.Release.load(path)
     assert release.check_promise()[0].startswith("the noise costs epsilon 1")
     claim = release.promise

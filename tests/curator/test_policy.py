@@ -9,12 +9,12 @@ import pytest
 
 import quietfield as qf
 from experiments.psgd import Settings, psgd
+from quietfield import files
 from quietfield.cli import main
 from quietfield.curator.policy import PolicyRefused, read_policy
 from quietfield.curator.score import private_score
 from quietfield.errors import FileError, Incomplete
 from quietfield.releases import keys
-from quietfield.releases import manifest as manifests
 
 SCHEMA = qf.Schema({"a": [0, 1]})
 CODES = np.array([[0], [1]] * 20)
@@ -164,16 +164,16 @@ def test_a_release_is_complete_with_two_signatures(office, capsys):
 
 def test_a_second_signature_that_is_taken_off_is_missed(office):
     release().save("r.qfr", key="first.pem")
-    manifests.sign("r.qfr", "second.pem")
-    members = manifests.read_archive("r.qfr", "a quietfield release")
-    both = json.loads(members[manifests.SIGNATURE])
+    qf.Release.add_signature("r.qfr", "second.pem")
+    members = files.read_archive("r.qfr", "a quietfield release")
+    both = json.loads(members[files.SIGNATURE])
     for left in (both[0], both[1], [both[0], both[0]], [both[0]], [], None):
         changed = dict(members)
         if left is None:
-            del changed[manifests.SIGNATURE]
+            del changed[files.SIGNATURE]
         else:
-            changed[manifests.SIGNATURE] = manifests.canonical_json(left)
-        manifests.write_archive("r.qfr", changed)
+            changed[files.SIGNATURE] = files.canonical_json(left)
+        files.write_archive("r.qfr", changed)
         with pytest.raises(FileError):
             qf.Release.load("r.qfr")
 

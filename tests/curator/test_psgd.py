@@ -23,7 +23,7 @@ from experiments.psgd_steps import Draws, Field, run
 from quietfield import structures
 from quietfield.curator.ledger import BudgetExceeded, Ledger
 from quietfield.errors import Error, TooLarge
-from quietfield.releases.release import Payment
+from quietfield.releases.parts import Payment
 from tests.brute_force import COMPILED, joint, marginal, models, spread
 
 DOMAIN = qf.Domain({"a": 2, "b": 3, "c": 2})

@@ -16,7 +16,7 @@ from quietfield.cli import main
 from quietfield.curator import mechanism, publish
 from quietfield.curator.ledger import BudgetExceeded, Ledger
 from quietfield.errors import Error, FileError, TooLarge
-from quietfield.releases.release import Payment
+from quietfield.releases.parts import Payment
 
 SCHEMA = qf.Schema({"a": [0, 1], "b": [0, 1, 2], "c": [0, 1]})
 PAIRS = [("a", "b"), ("b", "c")]
@@ -57,7 +57,7 @@ def test_the_ledger_must_be_named_and_pays_first(codes, ledger, monkeypatch):
         seen.append(Ledger(ledger.path).spent)
         return real(*arguments)
 
-    monkeypatch.setattr(mechanism, "draw", draw)
+    monkeypatch.setattr(mechanism, "draw_noise", draw)
     release = qf.release(codes, SCHEMA, PAIRS, epsilon=0.1, unit=qf.Rows(1), ledger=ledger.path)
     assert seen == [Fraction(1, 10)]
     (charge,) = ledger.charges
@@ -109,7 +109,7 @@ def test_failures_after_the_charge_are_not_paid_back_and_public_mistakes_cost_no
     def fails(*_):
         raise MemoryError
 
-    monkeypatch.setattr(mechanism, "draw", fails)
+    monkeypatch.setattr(mechanism, "draw_noise", fails)
     with pytest.raises(TooLarge, match="the charge stands"):
         qf.release(codes, SCHEMA, PAIRS, epsilon=0.5, unit=qf.Rows(1), ledger=ledger)
     assert ledger.spent == Fraction(1, 2)
@@ -273,7 +273,7 @@ def test_the_whole_way_on_the_command_line(folder, capsys):
 
 
 def test_an_export_says_what_the_release_says(tmp_path, monkeypatch, capsys, codes):
-    from quietfield.releases.release import PAPER_NOTE
+    from quietfield.releases.checks import PAPER_NOTE
 
     monkeypatch.chdir(tmp_path)
     people = {"who": [1, 1, 2], "a": [0, 1, 1], "b": [0, 1, 2], "c": [0, 0, 1]}
@@ -457,7 +457,7 @@ def test_too_many_cut_points_and_too_little_memory_are_refused_before_the_charge
     asked = {"epsilon": 1, "unit": qf.Rows(1), "ledger": ledger}
     with pytest.raises(TooLarge, match="intervals"):
         qf.release({"a": [0.5]}, qf.Schema({"a": qf.Cuts(range(40_000))}), [("a",)], **asked)
-    monkeypatch.setattr("quietfield.inference.memory.available_memory", lambda: 10**6)
+    monkeypatch.setattr("quietfield.curator.request.available_memory", lambda: 10**6)
     large = qf.Schema(dict.fromkeys("abcdefghijklmnopqrst", 2))
     with pytest.raises(TooLarge, match="is free here"):
         qf.release(np.zeros((1, 20), int), large, [tuple(large)], **asked)
@@ -488,7 +488,7 @@ def test_what_another_library_says_after_the_charge_is_withheld(codes, ledger, m
 def test_verify_names_the_neighbours_and_paper_mode_and_escapes_notes(folder, capsys):
     from dataclasses import replace
 
-    from quietfield.releases.release import PAPER_NOTE
+    from quietfield.releases.checks import PAPER_NOTE
 
     codes = np.zeros((5, 3), int)
     for neighbours in ("add_remove", "paper"):
@@ -624,7 +624,7 @@ def test_python_and_the_command_line_warn_of_the_same_once(folder, codes, capsys
 
 def test_preparing_reads_no_record():
     prepared = publish.plan_release(SCHEMA, PAIRS, epsilon=1, unit=qf.Rows(1))
-    assert prepared.plan.epsilon == 1
+    assert prepared.noise.epsilon == 1
 
 
 # What is paid for is not lost

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset
 import pyarrow.parquet as pq
 import pytest
 
@@ -26,37 +27,40 @@ pytestmark = pytest.mark.heavy
 REFUSED = {"interval", "integer[]"}
 
 
-def forms(array: pa.Array, values: list[Any], folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """The same values in every form that can hold them: what cannot is refused by its own library, not by us."""
+def forms(name: str, array: pa.Array, values: list[Any], folder: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """The same values in every form that holds them as they are."""
     import duckdb
     import ibis
     import pandas
     import polars
 
-    table = pa.table({"a": array})
+    table, kind = pa.table({"a": array}), array.type
     yield "Arrow", lambda: table
     yield "stream", lambda: table.to_reader(max_chunksize=3)
     yield "dataset", lambda: pa.dataset.dataset(table)
     made: dict[str, Callable[[], Any]] = {
         "Parquet": lambda: pq.write_table(table, folder / "a.parquet") or folder / "a.parquet",
-        "polars": lambda: polars.from_arrow(table),
         "pandas of Arrow": lambda: pandas.DataFrame({"a": pandas.arrays.ArrowExtensionArray(table["a"])}),
-        "relation": lambda: duckdb.connect().from_arrow(table),
-        "Ibis": lambda: ibis.memtable(table),
     }
-    plain = [value for value in values if value is not None]
-    if not any(isinstance(value, extremes.Beyond) for value in plain):
+    strange = "out of range" in name or "not UTF-8" in name
+    if not strange and name != "uuid" and not name.startswith("timestamp[s"):  # polars would change those by itself
+        made["polars"] = lambda: polars.from_arrow(table)
+    if not strange and not pa.types.is_temporal(kind):  # they are computed by an engine that fails on its own
+        made["relation"] = lambda: duckdb.connect().from_arrow(table)
+        made["Ibis"] = lambda: ibis.memtable(table)
+    fractional = pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    if not fractional and not any(isinstance(value, extremes.Beyond) for value in values):
         made["list"] = lambda: {"a": values}
         made["objects"] = lambda: pandas.DataFrame({"a": pandas.Series(values, dtype=object)})
-    if pa.types.is_integer(array.type) or pa.types.is_floating(array.type) or pa.types.is_boolean(array.type):
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
         made["numpy"] = lambda: {"a": array.drop_null().to_numpy(zero_copy_only=False)}
         made["pandas"] = lambda: pandas.DataFrame({"a": array.drop_null().to_numpy(zero_copy_only=False)})
-    for name, make in made.items():
+    for form, make in made.items():
         try:
             make()
-        except Exception:  # noqa: BLE001  # this form has no such type, or no such values
+        except Exception:  # noqa: BLE001  # this form has no such type: its own library says so, before we see it
             continue
-        yield name, make
+        yield form, make
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -64,11 +68,12 @@ def test_files_and_frames(part: int, tmp_path: Path) -> None:
     checks = extremes.Checks()
     columns = list(extremes.arrow_columns().items())[part::4]
     for name, (array, values) in columns:
-        for form, make in forms(array, values, tmp_path):
-            # Without nulls, in numpy; a list has neither -0.0 nor texts that are not UTF-8.
+        for form, make in forms(name, array, values, tmp_path):
+            if form == "Parquet" and name == "time32[s] out of range":
+                continue  # Parquet has no seconds, and Arrow folds what is out of range as it writes
             kept = [value for value in values if value is not None] if form in ("numpy", "pandas") else values
             checks.check(f"{form}: {name}", make, kept)
-    checks.end(100, 70_000)
+    checks.end(90, 40_000)
 
 
 def test_csv(tmp_path: Path) -> None:
@@ -102,7 +107,7 @@ def test_duckdb() -> None:
         checks.check(f"relation: {kind}", lambda held=held: held.table("rows"), values)  # type: ignore[misc]
         if kind != "UHUGEINT":  # Ibis does not know it, so that it has a text and no number
             checks.check(f"Ibis: {kind}", lambda named=named: named.table("rows"), values)  # type: ignore[misc]
-    checks.end(60, 38_000)
+    checks.end(60, 30_000)
 
 
 def test_postgres(postgres: Any) -> None:
@@ -116,7 +121,7 @@ def test_postgres(postgres: Any) -> None:
                 check_columns(postgres.table("far"), ["a"])
         else:
             checks.check(kind, lambda: postgres.table("far"), [value for _, value in rows])
-    checks.end(28, 16_000)
+    checks.end(28, 13_000)
 
 
 @pytest.mark.parametrize("ansi", [False, True])

@@ -277,7 +277,7 @@ def test_with_little_noise_and_many_records_the_truth_is_found(noise):
 
 def test_a_cell_that_was_not_counted_is_inferred_from_the_others():
     """The noise alone that an excluded cell holds pulls at nothing."""
-    from quietfield.releases.release import Table, Total
+    from quietfield.releases.parts import Table, Total
 
     domain = qf.Domain({"a": 2, "b": 2})
     truth = np.array([[400.0, 300.0], [100.0, 200.0]])

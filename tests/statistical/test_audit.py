@@ -81,7 +81,7 @@ def _halved(plan):
 @pytest.mark.parametrize("bug", [_without_the_number_of_tables, _halved])
 def test_a_scale_that_is_too_small_is_caught(monkeypatch, bug):
     real = mechanism.draw_noise
-    monkeypatch.setattr(mechanism, "draw", lambda plan, tables, total: real(bug(plan), tables, total))
+    monkeypatch.setattr(mechanism, "draw_noise", lambda plan, tables, total: real(bug(plan), tables, total))
     found = proven(score(runs(WITH, 12_000)), score(runs(WITHOUT, 12_000)))
     print(f"audit of {bug.__name__}: {found:.3f} proven, 1 claimed")
     assert found > 1
@@ -90,7 +90,7 @@ def test_a_scale_that_is_too_small_is_caught(monkeypatch, bug):
 @pytest.mark.heavy
 def test_an_exact_total_is_caught(monkeypatch):
     real = mechanism.draw_noise
-    monkeypatch.setattr(mechanism, "draw", lambda plan, tables, total: (real(plan, tables, total)[0], total))
+    monkeypatch.setattr(mechanism, "draw_noise", lambda plan, tables, total: (real(plan, tables, total)[0], total))
     found = proven(score(runs(WITH, 12_000)), score(runs(WITHOUT, 12_000)))
     print(f"audit of an exact total: {found:.3f} proven, 1 claimed")
     assert found > 2
@@ -129,7 +129,7 @@ def test_a_release_refuses_floats_for_its_promise(monkeypatch):
         _, count = real(plan, tables, total)
         return [floats_outside(t.ravel(), 3.0, 1).reshape(t.shape) for t in tables], count
 
-    monkeypatch.setattr(mechanism, "draw", outside)
+    monkeypatch.setattr(mechanism, "draw_noise", outside)
     with pytest.raises(qf.Error, match="integers"):
         runs(WITH, 1)
 
@@ -160,7 +160,7 @@ def test_low_order_bits_on_the_grid_of_fractions_say_nothing(epsilon):
     drawn = []
     for source in (more, people):
         (table,) = count(source, SCHEMA, prepared.statistics, unit).tables
-        (noisy,), _ = mechanism.draw_noise(prepared.plan, [np.repeat(table.ravel()[None], times, 0)])
+        (noisy,), _ = mechanism.draw_noise(prepared.noise, [np.repeat(table.ravel()[None], times, 0)])
         drawn.append(noisy)
     assert worst_pattern(*drawn) < epsilon
 

@@ -10,6 +10,7 @@ import typer
 
 from quietfield import structures
 from quietfield.cli import questions
+from quietfield.cli.outputs import check_named
 from quietfield.domain import Domain
 from quietfield.errors import Error, FileError
 from quietfield.files import parse_json, read_json
@@ -73,7 +74,6 @@ def records(
     A delimiter makes it a CSV file, whatever its name, and so does the word that every record is one line; an encoding
     is for CSV, SPSS, Stata and SAS files.
     """
-    from quietfield.cli.outputs import check_named
     from quietfield.curator.counting.csvfiles import CsvFile
     from quietfield.curator.counting.statfiles import StatFile, is_statfile
 
@@ -248,14 +248,6 @@ def warn(*warnings: str | None) -> None:
     for text in warnings:
         if text is not None:
             typer.echo(f"Warning: {text}", err=True)
-
-
-def same_file(one: Path, other: Path) -> bool:
-    """Whether two paths are one file, under whatever names, through links too."""
-    try:
-        return one.samefile(other)
-    except OSError:
-        return one.resolve() == other.resolve()
 
 
 def _whole(text: str, option: str) -> int:

@@ -217,7 +217,7 @@ def again(truth: "Model", rows: int, seed: int) -> None:
     """The same with other people: nine times in ten is about many surveys, and the cells of one err together."""
     import numpy as np
 
-    from quietfield.curator.publish import release
+    from quietfield.curator.release import release
     from quietfield.learning import fit
     from quietfield.privacy.units import Rows
 

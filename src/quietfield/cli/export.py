@@ -11,7 +11,8 @@ from quietfield.errors import Error
 from quietfield.text import plural
 
 if TYPE_CHECKING:
-    from quietfield.releases.release import Release, Table
+    from quietfield.releases.parts import Table
+    from quietfield.releases.release import Release
 
 app = typer.Typer()
 
@@ -140,7 +141,7 @@ def _for_people(
 
 def _remarks(release: "Release") -> list[str]:
     """What whoever gets the tables must be told, since the release does not travel with them."""
-    from quietfield.releases.release import PAPER_NOTE
+    from quietfield.releases.checks import PAPER_NOTE
 
     remarks = []
     if not release.signed:

@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from quietfield.cli.arguments import same_file
 from quietfield.errors import Error, FileError
 from quietfield.files import archive_kind, check_writable, read_beginning
 
@@ -22,6 +21,14 @@ KINDS: dict[str, Callable[[Path], bool]] = {
     "picture": lambda path: path.suffix.lower() == ".svg",
     "file of records": lambda path: path.suffix.lower() in (".csv", ".parquet"),
 }
+
+
+def same_file(one: Path, other: Path) -> bool:
+    """Whether two paths are one file, under whatever names, through links too."""
+    try:
+        return one.samefile(other)
+    except OSError:
+        return one.resolve() == other.resolve()
 
 
 def check_named(path: object) -> None:

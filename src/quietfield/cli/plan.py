@@ -44,8 +44,8 @@ def plan(
     """
     from quietfield.cli import arguments
     from quietfield.errors import TooLarge
-    from quietfield.inference.memory import available_memory, readable_bytes
     from quietfield.inference.plan import plan_elimination
+    from quietfield.memory import available_memory, readable_bytes
     from quietfield.privacy import calibration as planning
     from quietfield.text import plural
 

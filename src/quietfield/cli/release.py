@@ -93,6 +93,7 @@ def release(
     from quietfield.curator.counting.checks import check_there
     from quietfield.curator.ledger import Ledger
     from quietfield.curator.policy import read_policy
+    from quietfield.curator.release import open_records
     from quietfield.errors import Error
     from quietfield.schema import Schema
 
@@ -148,7 +149,7 @@ def release(
     if out is None:
         raise Error("say where the release goes: --out FILE.")
     with arguments.tell_charge():
-        found = publish.charge_and_count(records, prepared, book, progress=progress)
+        found = publish.charge_and_count(open_records(records, prepared), prepared, book, progress=progress)
     loaded = _kept(found, out, signer, force, paid=book is not None)
     facts = [(name, text) for name, text in loaded._facts() if name != "note"]
     told = {"written": str(out), **dict(facts), "notes": "; ".join(loaded.notes)}
@@ -174,7 +175,7 @@ def _check_disk(out: Path, prepared: "ReleasePlan") -> None:
     from shutil import disk_usage
 
     from quietfield.errors import FileError
-    from quietfield.inference.memory import readable_bytes
+    from quietfield.memory import readable_bytes
 
     needed = 8 * prepared.statistics.cells
     if out.parent.is_dir() and (free := disk_usage(out.parent).free) < needed:
@@ -217,12 +218,11 @@ def _kept(found: "Release", out: Path, signer: "Ed25519PrivateKey | None", force
 def _written(found: "Release", out: Path, signer: "Ed25519PrivateKey | None", force: bool) -> "Release":
     """A release in a file, as it reads from there: under another name until it is whole."""
     from quietfield.files import check_writable, put_in_place, temporary_neighbour
-    from quietfield.releases import manifest as manifests
 
     check_writable(out)
     with temporary_neighbour(out) as made:
         found.save(made, signer)
-        loaded = manifests.read(made, complete=False)
+        loaded = type(found).load(made, complete=False)
         put_in_place(made, out, replace=force, time=found.created)
     return loaded
 
@@ -233,7 +233,7 @@ def _planned(prepared: "ReleasePlan", book: "Ledger | None", neighbours: str, pr
     from quietfield.privacy.units import Person
     from quietfield.text import plural
 
-    plan, counted = prepared.plan, prepared.statistics
+    plan, counted = prepared.noise, prepared.statistics
     paid = {}
     cost = prepared.price.check(book)
     if book is not None and cost is not None:

@@ -31,6 +31,7 @@ def schema(
     A schema is published, and only you can tell whether the first line of a CSV file holds names: then say --header.
     """
     from quietfield.cli import arguments
+    from quietfield.cli.outputs import same_file
     from quietfield.curator.counting import columns, lines
     from quietfield.errors import Error, FileError
     from quietfield.files import write_atomically
@@ -53,7 +54,7 @@ def schema(
     if out is None:
         typer.echo(text, nl=False)
         return
-    if any(arguments.same_file(out, Path(path)) for path in [data, *glob(data, recursive=True)]):
+    if any(same_file(out, Path(path)) for path in [data, *glob(data, recursive=True)]):
         raise FileError(f"--out {out} is the data that this schema is for, which is not overwritten; choose another.")
     if out.exists() and not force:
         raise FileError(f"{out} is there already; choose another name, or say --force to overwrite it.")

@@ -19,9 +19,9 @@ def sign(
 ) -> None:
     """Sign a release: first, or as the second person whom a policy asks for. Look at it before you do."""
     from quietfield.cli import passphrases
-    from quietfield.releases import manifest as manifests
+    from quietfield.releases.release import Release
 
     signer = passphrases.load_key(key, passphrase_file, passphrase_env)
     assert signer is not None
-    for name, text in manifests.sign(path, signer)._facts():
+    for name, text in Release.add_signature(path, signer)._facts():
         typer.echo(f"{name:<11} {text}")

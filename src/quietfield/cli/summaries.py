@@ -77,7 +77,7 @@ def of_verified(file: "Release | Model", source: "Release | None") -> dict[str, 
 
 def of_plan(prepared: "ReleasePlan", book: "Ledger | None", protects: str) -> dict[str, Any]:
     """A dry run: what would be released, and what would be paid."""
-    plan, counted = prepared.plan, prepared.statistics
+    plan, counted = prepared.noise, prepared.statistics
     account = None
     if book is not None:
         cost = book.cost(plan.epsilon, plan.delta, plan.rho)

@@ -12,7 +12,8 @@ from typing import Any
 from quietfield.curator.ledger import Ledger, now
 from quietfield.errors import FileError
 from quietfield.files import archive_kind, canonical_json, read_json, write_atomically
-from quietfield.releases.release import Payment, Release
+from quietfield.releases.parts import Payment
+from quietfield.releases.release import Release
 
 FORMAT, VERSION = "quietfield-anchor", 1
 

@@ -15,7 +15,7 @@ from quietfield.curator.ledger import Ledger, now
 from quietfield.curator.policy import read_policy
 from quietfield.errors import Error, TooLarge, Unreadable
 from quietfield.privacy.units import Unit
-from quietfield.releases.release import Payment, PolicyInForce
+from quietfield.releases.parts import Payment, PolicyInForce
 from quietfield.text import type_name
 
 Result = TypeVar("Result")

@@ -37,7 +37,7 @@ from quietfield.privacy import accounting, promises
 from quietfield.privacy.units import Person, Rows, unit_from_json
 
 if TYPE_CHECKING:
-    from quietfield.releases.release import Payment
+    from quietfield.releases.parts import Payment
 
 Accounting = Literal["pure", "zcdp"]
 #: What a ledger's total is for, as the subject of a sentence.
@@ -294,7 +294,7 @@ class Ledger:
     @property
     def head(self) -> "Payment":
         """Where the ledger ends now: its last line and the digest of all lines, for an anchor outside of it."""
-        from quietfield.releases.release import Payment
+        from quietfield.releases.parts import Payment
 
         charges = self.charges
         return Payment(self.id, len(charges), charges[-1].digest if charges else self._account)

@@ -20,7 +20,7 @@ from quietfield.privacy import promises
 from quietfield.privacy.accounting import format_number, to_probability, to_rational
 from quietfield.privacy.units import Person, Unit
 from quietfield.releases import keys
-from quietfield.releases.release import PolicyInForce
+from quietfield.releases.parts import PolicyInForce
 from quietfield.text import join_names
 
 if TYPE_CHECKING:

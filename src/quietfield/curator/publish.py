@@ -1,4 +1,4 @@
-"""``release``: from records to a release, the one call that sees records.
+"""From counts to a release: what is public is planned, the ledger is charged, and only then is anything counted.
 
 The order is the argument. Everything public is checked and planned first (a mistake there costs nothing), then it is
 *charged*, then counted, and only then is noise drawn. Whether a count fails may depend on a record, which is a bit that
@@ -6,27 +6,44 @@ could be asked for again and again if it cost nothing; so whatever fails after t
 files are from before the count, so that they do not tell how long it took.
 """
 
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
-
-import numpy as np
+from typing import Any, Literal, Protocol
 
 from quietfield.curator import mechanism
-from quietfield.curator.charging import Price, Receipt, charge_ledger, open_ledger
+from quietfield.curator.charging import Price, Receipt, charge_ledger
 from quietfield.curator.ledger import Ledger
+from quietfield.curator.request import Counts, check_memory, check_request
 from quietfield.errors import Error
 from quietfield.files import canonical_json
 from quietfield.privacy import accounting
 from quietfield.privacy import calibration as planning
-from quietfield.privacy.units import Neighbours, Person, Statistics, Unit, choose_statistics
+from quietfield.privacy.units import Neighbours, Statistics, Unit, choose_statistics
+from quietfield.releases.checks import PAPER_NOTE
 from quietfield.releases.manifest import check_room
-from quietfield.releases.release import PAPER_NOTE, Promise, Release, Table, Total
-from quietfield.schema import Attribute, Labels, Schema
+from quietfield.releases.parts import Promise, Table, Total
+from quietfield.releases.release import Release
+from quietfield.schema import Schema
 from quietfield.structures import Structure
-from quietfield.text import join_names, plural
+from quietfield.text import plural
+
+
+class Records(Protocol):
+    """Records that were checked as far as names and types tell, and can be counted once they are paid for."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the release has to say about where its counts come from."""
+        ...
+
+    @property
+    def protects(self) -> str:
+        """Whom the unit protects in such records, in words."""
+        ...
+
+    def count(self, *, progress: bool = False) -> Counts:
+        """Count them. Whether this fails may depend on a record."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -37,22 +54,22 @@ class ReleasePlan:
     structure: Structure
     unit: Unit
     statistics: Statistics
-    plan: mechanism.NoisePlan
+    noise: mechanism.NoisePlan
     total_reason: str
 
     @property
     def price(self) -> Price:
         """What the release would cost."""
-        plan = self.plan
+        noise = self.noise
         return Price(
-            plan.epsilon, plan.delta, plan.rho, self.unit, self.statistics.neighbours, plan.kind, signable=True
+            noise.epsilon, noise.delta, noise.rho, self.unit, self.statistics.neighbours, noise.kind, signable=True
         )
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What is allowed and hardly meant: an epsilon that promises nothing, attributes that no clique holds."""
         found = (
-            planning.warn_of_budget(self.plan.epsilon, self.plan.delta),
+            planning.warn_of_budget(self.noise.epsilon, self.noise.delta),
             planning.warn_of_uncovered(self.schema.domain, self.structure),
         )
         return tuple(text for text in found if text is not None)
@@ -71,15 +88,13 @@ def plan_release(
     noise: mechanism.NoiseKind = "laplace",
 ) -> ReleasePlan:
     """Check and plan a release from what is public alone."""
-    from quietfield.curator.counting import check, check_memory
-
     if not isinstance(schema, Schema):
         raise Error(
             f"a release needs a Schema, not a {type(schema).__name__}; read one with Schema.load('schema.json')."
         )
     structure = Structure.of(cliques, schema.domain)
     counted, reason = choose_statistics(structure, schema.domain, unit, neighbours, total, noise)
-    check(schema, counted, unit)
+    check_request(schema, counted, unit)
     check_memory(counted)
     check_room(schema.domain, structure)
     canonical_json(unit.to_json())  # as the release file will write it
@@ -87,124 +102,40 @@ def plan_release(
     return ReleasePlan(schema, structure, unit, counted, plan, reason)
 
 
-def release(
-    source: Any,
-    schema: Schema,
-    cliques: "Structure | Iterable[str | Iterable[str]]",
-    *,
-    epsilon: accounting.Number,
-    delta: accounting.Number | None = None,
-    unit: Unit,
-    ledger: "Ledger | str | Path | None",
-    neighbours: Neighbours = "add_remove",
-    total: Literal["auto"] | bool = "auto",
-    weights: Mapping[Any, accounting.Number] | None = None,
-    noise: mechanism.NoiseKind = "laplace",
-    progress: bool = False,
-) -> Release:
-    """Count the tables of ``cliques`` in ``source``, add noise, pay for it, and return what may be published.
+def charge_and_count(records: Records, plan: ReleasePlan, ledger: Ledger | None, *, progress: bool = False) -> Release:
+    """Charge the ledger, count the records and add noise, in this order.
 
-    ``source`` is a path (CSV, Parquet, SPSS, Stata, SAS), a :class:`CsvFile` or :class:`StatFile` that says more about
-    one, a frame, an Arrow, DuckDB or Ibis table, or arrays of codes.
-    ``unit`` says whom the promise protects: ``Rows(1)``, ``Person("user", rows=3)``. ``ledger`` is the budget that pays
-    (a path will do); None, which must be said, pays nothing and leaves the sum over releases to you.
-    ``noise="gaussian"`` needs a ``delta``. ``weights`` maps cliques to numbers: weight 2 gets half the noise of weight
-    1; ``()`` names the total.
-    ``total="auto"`` releases a noisy total where no table tells it.
+    Args:
+        records: What is counted; see :func:`quietfield.curator.release.open_records`.
+        plan: What is released; see :func:`plan_release`.
+        ledger: Who pays; None pays nothing.
+        progress: Whether to show a progress bar that tells nothing of the records.
 
-    The noise is exact and takes no seed. Epsilon means what you write: 0.1 is 1/10.
+    Returns:
+        The release.
 
-    >>> import numpy as np, quietfield as qf
-    >>> schema = qf.Schema({"smokes": [0, 1], "coughs": [0, 1]})
-    >>> people = {"smokes": np.array([0, 1, 1]), "coughs": np.array([0, 1, 0])}
-    >>> out = release(people, schema, [("smokes", "coughs")], epsilon=1.0, unit=qf.Rows(1), ledger=None)
-    >>> out.tables["smokes", "coughs"].shape
-    (2, 2)
+    Raises:
+        BudgetExceeded: The ledger does not hold as much; nothing was charged or read.
+        Error: The count failed; where a ledger was charged, the charge stands.
     """
-    prepared = plan_release(
-        schema,
-        cliques,
-        epsilon=epsilon,
-        delta=delta,
-        unit=unit,
-        neighbours=neighbours,
-        total=total,
-        weights=weights,
-        noise=noise,
-    )
-    book = open_ledger(ledger)
-    for text in prepared.warnings:
-        warnings.warn(text, stacklevel=2)
-    return charge_and_count(source, prepared, book, progress=progress)
-
-
-def charge_and_count(source: Any, prepared: ReleasePlan, ledger: Ledger | None, *, progress: bool = False) -> Release:
-    """Check the source, charge the ledger, count and add noise, in this order."""
-    from quietfield.curator.counting import count, lines
-
-    _check_source(source, prepared)
-    # Now: once it is paid, nothing else is to fail.
-    notes, protects = lines.notes(source), lines.describe_unit(source, prepared.unit)
-    what = f"{plural(len(prepared.statistics.tables), 'table')}, {prepared.plan.kind} noise"
+    notes, protects = records.notes, records.protects  # now: once it is paid, nothing else is to fail
+    what = f"{plural(len(plan.statistics.tables), 'table')}, {plan.noise.kind} noise"
 
     def work(receipt: Receipt) -> Release:
-        counts = count(source, prepared.schema, prepared.statistics, prepared.unit, progress=progress)
-        return _noised(prepared, counts.tables, counts.total, receipt, protects, notes)
+        counts = records.count(progress=progress)
+        return add_noise(plan, counts, receipt, protects, notes)
 
-    return charge_ledger(ledger, prepared.price, what, work)
-
-
-def _check_source(source: Any, prepared: ReleasePlan) -> None:
-    """Refuse data that is not there or lacks the columns asked for, from names and types alone: no record is read."""
-    from quietfield.curator.counting import lines
-    from quietfield.curator.counting.arrays import ArrayEngine
-    from quietfield.curator.counting.checks import check_columns
-    from quietfield.curator.sequences import Log
-
-    if isinstance(source, np.ndarray):
-        ArrayEngine(source).check(prepared.schema, prepared.unit)
-        return
-    lines.check_neighbours(source, prepared.statistics)
-    lines.check_unit(source, prepared.unit)
-    if isinstance(source, Log):
-        read = {name: source.sequences.schema.domain.labels(name) for name in source.sequences.schema}
-        asked = {name: prepared.schema.domain.labels(name) for name in prepared.statistics.attributes}
-        if other := [name for name, labels in asked.items() if read.get(name) != labels]:
-            raise Error(
-                f"these sequences have no {join_names(other)} with these values; release with sequences.schema."
-            )
-        check_columns(source, source.sequences.checked(prepared.unit).columns)
-        return
-    persons = prepared.unit.columns if isinstance(prepared.unit, Person) else ()
-    wanted = [prepared.schema.column(name) for name in prepared.statistics.attributes]
-    held_as_codes = check_columns(source, [*wanted, *persons])
-    words = [name for name in prepared.statistics.attributes if _is_words(prepared.schema[name])]
-    coded = [name for name in words if prepared.schema.column(name) in held_as_codes]
-    if coded:
-        raise Error(
-            f"the file holds codes for {join_names(coded)}, and the schema lists words, which no code is; read the "
-            "labels of the file (StatFile(path, values='labels') or --values labels), or list codes."
-        )
+    return charge_ledger(ledger, plan.price, what, work)
 
 
-def _is_words(rule: Attribute) -> bool:
-    """Whether all labels of a rule are texts that spell no number."""
-    return isinstance(rule, Labels) and not any(isinstance(v, int) or v.strip("+-").isdigit() for v in rule.values)
-
-
-def _noised(
-    prepared: ReleasePlan,
-    tables: Any,
-    total: int | None,
-    receipt: Receipt,
-    protects: str,
-    notes: Iterable[str],
+def add_noise(
+    prepared: ReleasePlan, counts: Counts, receipt: Receipt, protects: str, notes: Iterable[str] = ()
 ) -> Release:
     """The release of some counts: from here on nothing but noisy or public numbers is kept."""
     from quietfield import __version__
 
-    plan, counted = prepared.plan, prepared.statistics
-    noisy, noisy_total = mechanism.draw_noise(plan, tables, total if counted.total else None)
+    plan, counted, total = prepared.noise, prepared.statistics, counts.total
+    noisy, noisy_total = mechanism.draw_noise(plan, counts.tables, total if counted.total else None)
     noises = plan.noises
     parts = tuple(
         Table(table.cliques, values, noise, table.l1, table.l2_squared, table.excluded)

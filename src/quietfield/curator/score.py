@@ -30,7 +30,7 @@ from quietfield.models.model import Model
 from quietfield.privacy import accounting
 from quietfield.privacy.units import GRID, CountedTable, Person, Rows, Statistics, Unit, statistics
 from quietfield.releases.checks import check_same
-from quietfield.releases.release import Payment
+from quietfield.releases.parts import Payment
 from quietfield.schema import Schema
 from quietfield.structures import Structure
 from quietfield.text import plural

@@ -10,8 +10,8 @@ from math import prod
 import numpy as np
 
 from quietfield.errors import TooLarge
-from quietfield.inference.memory import available_memory, readable_bytes
 from quietfield.inference.plan import EliminationStep, elimination_order, schedule
+from quietfield.memory import available_memory, readable_bytes
 
 Factor = tuple[tuple[int, ...], np.ndarray]
 

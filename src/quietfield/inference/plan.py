@@ -18,7 +18,7 @@ from typing import Any
 
 from quietfield.domain import Clique, Domain
 from quietfield.errors import TooLarge
-from quietfield.inference.memory import available_memory, readable_bytes
+from quietfield.memory import available_memory, readable_bytes
 from quietfield.structures import Structure
 
 Scope = tuple[int, ...]

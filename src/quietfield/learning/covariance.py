@@ -23,7 +23,7 @@ order. As theta_hat was pulled itself, ``pull`` takes the second order too: g.S.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +33,11 @@ from quietfield.inference.tangents import batch, spread
 from quietfield.learning.likelihood import information
 from quietfield.learning.map import sampling_variance
 from quietfield.learning.newton import solve
-from quietfield.learning.problem import Data, Shape
+from quietfield.learning.problem import Data, Shape, noise_scales, shape_of
+from quietfield.privacy.noise import Gaussian
+
+if TYPE_CHECKING:
+    from quietfield.models.model import Model
 
 DENSE = 4000  # parameters: up to here a factorised matrix is faster than iterations, and takes at most 0.3 GB
 _PROBES = 48
@@ -239,3 +243,29 @@ def _iterative(shape: Shape) -> Callable[..., Any]:
         return jax.vmap(one)(rows)
 
     return jax.jit(call)
+
+
+def covariance_of(model: "Model") -> Covariance:
+    """The errors of a model's parameters, from what it keeps of its fit."""
+    kept = model.uncertainty
+    assert kept is not None
+    shape = shape_of(
+        model.domain,
+        model.cliques,
+        kept.groups,
+        tuple(isinstance(noise, Gaussian) for noise in kept.noise),
+        kept.excluded,
+        model.method,
+        tuple(sorted(model.options.items())),
+    )
+    return Covariance(
+        shape,
+        np.concatenate([model.potentials[group[0]].ravel() for group in kept.groups]),
+        noise_scales(shape, kept.noise, kept.total),
+        shape.per_cell(noise.variance for noise in kept.noise),
+        kept.total,
+        kept.total_variance,
+        shape.per_cell(kept.total_weights),
+        np.array(kept.variances),
+        np.array(kept.drawn),
+    )

@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from quietfield.errors import CannotLearn
-from quietfield.inference.memory import available_memory
 from quietfield.learning.learner import Learner
 from quietfield.learning.problem import Data, FitState, Shape, problem_of
+from quietfield.memory import available_memory
 from quietfield.models.fit_report import FitReport
 from quietfield.models.model import Model
 from quietfield.releases.release import Release

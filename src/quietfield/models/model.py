@@ -364,7 +364,7 @@ class Model:
     @cached_property
     def _covariance(self) -> "Covariance":
         """The errors of the parameters; factorised once."""
-        from quietfield.models.uncertainty import covariance_of
+        from quietfield.learning.covariance import covariance_of
 
         return covariance_of(self)
 

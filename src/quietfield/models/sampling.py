@@ -16,7 +16,7 @@ import numpy as np
 from quietfield.domain import Domain
 from quietfield.errors import Error, TooLarge
 from quietfield.inference.elimination import Factor, conditionals
-from quietfield.inference.memory import available_memory, readable_bytes
+from quietfield.memory import available_memory, readable_bytes
 
 CHUNK = 1 << 16  # records drawn at a time: columns of this length stay in a core's cache
 

@@ -12,14 +12,11 @@ from typing import TYPE_CHECKING, Any
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error
 from quietfield.learning.observation import estimate_records
-from quietfield.privacy.noise import Gaussian, Noise, noise_from_json
+from quietfield.privacy.noise import Noise, noise_from_json
 from quietfield.releases.release import Release
 
 if TYPE_CHECKING:
     import numpy as np
-
-    from quietfield.learning.covariance import Covariance
-    from quietfield.models.model import Model
 
 
 @dataclass(frozen=True)
@@ -112,35 +109,4 @@ def remember_fit(
         tuple(records.weights[i] for i in order),
         (float(variances[0]), float(variances[1])),
         (float(drawn[0]), float(drawn[1])),
-    )
-
-
-def covariance_of(model: "Model") -> "Covariance":
-    """The errors of a model's parameters, from what it keeps of its fit."""
-    import numpy as np
-
-    from quietfield.learning.covariance import Covariance
-    from quietfield.learning.problem import noise_scales, shape_of
-
-    kept = model.uncertainty
-    assert kept is not None
-    shape = shape_of(
-        model.domain,
-        model.cliques,
-        kept.groups,
-        tuple(isinstance(noise, Gaussian) for noise in kept.noise),
-        kept.excluded,
-        model.method,
-        tuple(sorted(model.options.items())),
-    )
-    return Covariance(
-        shape,
-        np.concatenate([model.potentials[group[0]].ravel() for group in kept.groups]),
-        noise_scales(shape, kept.noise, kept.total),
-        shape.per_cell(noise.variance for noise in kept.noise),
-        kept.total,
-        kept.total_variance,
-        shape.per_cell(kept.total_weights),
-        np.array(kept.variances),
-        np.array(kept.drawn),
     )

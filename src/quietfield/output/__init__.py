@@ -1,1 +1,1 @@
-"""TODO"""
+"""Pages, tables and files for people."""

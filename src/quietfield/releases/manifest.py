@@ -1,88 +1,27 @@
 """How a release is written down: its manifest and tables to bytes, and back with every part checked."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quietfield.domain import Clique, Domain
-from quietfield.errors import Error, FileError, Incomplete
+from quietfield.errors import Error, FileError
 from quietfield.files import (
-    MANIFEST,
     MANIFEST_LIMIT,
-    MISPLACED,
-    SIGNATURE,
-    TABLES,
     TABLES_LIMIT,
     canonical_json,
-    content_digest,
-    pack,
-    parse_json,
-    read_archive,
-    unpack,
-    write_archive,
 )
 from quietfield.privacy import units
 from quietfield.privacy.accounting import parse_rational, write_rational
 from quietfield.privacy.noise import noise_from_json
-from quietfield.releases import keys
-from quietfield.releases.release import Payment, PolicyInForce, Promise, Release, Table, Total
+from quietfield.releases.parts import Payment, PolicyInForce, Promise, Table, Total
 from quietfield.structures import Structure
-from quietfield.text import join_names
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from quietfield.releases.release import Release
 
-KIND, VERSION = "release", 1
 #: Rationals in a manifest lie between 1 / REACH and REACH, so that floats can tell them.
 REACH = 10**300
-
-
-def write(release: Release, path: str | Path, key: "Ed25519PrivateKey | str | Path | None" = None) -> None:
-    """Write a release to one file."""
-    manifest, blob = pack(KIND, VERSION, to_json(release), [part.values for part in release.parts])
-    members = {MANIFEST: manifest, TABLES: blob}
-    if key is not None:
-        members[SIGNATURE] = canonical_json(keys.sign(manifest, key))
-    _check_signers(release, members)
-    write_archive(path, members, time=release.created)
-
-
-def sign(path: str | Path, key: "Ed25519PrivateKey | str | Path") -> Release:
-    """Add a signature to the file of a release: the first, or the second by another key.
-
-    Args:
-        path: The release; its file is replaced, whole or not at all.
-        key: A private key, or its PEM file.
-
-    Returns:
-        The release with both signatures.
-
-    Raises:
-        FileError: It has two signatures, or one by this key, or the policy under which it was made lists other keys.
-    """
-    release = read(path, complete=False)
-    members = read_archive(path, "a quietfield release")
-    signature: Any = keys.sign(members[MANIFEST], key, KIND)
-    if SIGNATURE in members:
-        signature = [parse_json(members[SIGNATURE], SIGNATURE), signature]
-        keys.check_all(members[MANIFEST], signature, KIND)
-    members[SIGNATURE] = canonical_json(signature)
-    _check_signers(release, members)
-    write_archive(path, members, time=release.created)
-    return read(path, complete=False)
-
-
-def _check_signers(release: Release, members: Mapping[str, bytes]) -> None:
-    """Refuse to write a release without a signature, or with a stranger's, where a policy says who has to sign."""
-    asked = () if release.policy is None else release.policy.signers
-    found = keys.check_archive(members, KIND, "the release")
-    if asked and not (found and set(found) <= set(asked)):
-        raise FileError(
-            f"the policy under which this release was made has it signed by two of {join_names(asked)}; save it with "
-            "the "
-            "private key of one of them."
-        )
 
 
 def check_room(domain: Domain, structure: Structure) -> None:
@@ -100,39 +39,7 @@ def check_room(domain: Domain, structure: Structure) -> None:
         )
 
 
-def read(path: str | Path, trust: str | Path | Iterable[str | Path] | None = None, *, complete: bool = True) -> Release:
-    """Read a release, check that its parts fit, and its signature if it has one (it must, where trust is asked for).
-
-    One that still waits for a signature is refused, unless it need not be ``complete``.
-    """
-    members = read_archive(path, "a quietfield release")
-    manifest, tables = unpack(members, KIND, VERSION, path)
-    signers = keys.check_archive(members, KIND, path, trust)
-    try:
-        release = from_json(manifest, tables).with_signer(*signers or (None,))
-        # Written once more, it must be the same: no field can be hidden anywhere, and no number spelled in another way.
-        if canonical_json({**to_json(release), "kind": KIND, "version": VERSION}) != canonical_json(manifest):
-            raise FileError("its manifest holds something that no release has, or holds it in another form.")
-        if complete and not release.complete:
-            raise Incomplete(
-                f"{path} waits for a second signature, which the policy asks for under which it was made; have another "
-                f"of its signers add it with: quietfield sign {path} --key SECOND.pem."
-            )
-        return release
-    except Incomplete:
-        raise
-    except Error as error:
-        raise FileError(f"{path}: {error}") from None
-    except MISPLACED as error:
-        raise FileError(f"{path} is damaged: its manifest lacks or misplaces something ({error!r:.100}).") from None
-
-
-def digest(release: Release) -> str:
-    """The SHA-256 in the manifest of a release's file, whether or not it has been written."""
-    return content_digest(KIND, VERSION, to_json(release), [part.values for part in release.parts])
-
-
-def to_json(release: Release) -> dict[str, Any]:
+def to_json(release: "Release") -> dict[str, Any]:
     """The manifest of a release. The exact number of units is in it only where that number is public."""
     promise, total = release.promise, release.total_part
     return {
@@ -187,8 +94,8 @@ def _policy_json(policy: PolicyInForce | None) -> dict[str, Any]:
     return {"policy": {"name": policy.name, "digest": policy.digest, "signers": list(policy.signers)}}
 
 
-def from_json(manifest: Mapping[str, Any], tables: list[Any]) -> Release:
-    """A release from its manifest and arrays."""
+def fields_from_json(manifest: Mapping[str, Any], tables: list[Any]) -> dict[str, Any]:
+    """The fields of a release from its manifest and arrays, each checked for its form."""
     listed = manifest["tables"]
     if len(listed) != len(tables):
         raise FileError(f"the manifest lists {len(listed)} tables, and {len(tables)} are there.")
@@ -209,20 +116,20 @@ def from_json(manifest: Mapping[str, Any], tables: list[Any]) -> Release:
     )
     total = manifest["total"]
     privacy = manifest["privacy"]
-    return Release(
-        Domain.from_json(manifest["domain"]),
-        structure,
-        parts,
-        None if total is None else _total(total),
-        manifest["denominator"],
-        None if privacy is None else _promise(privacy),
-        tuple(_string(note) for note in manifest["notes"]),
-        _string(manifest["id"]),
-        _string(manifest["created"]),
-        _string(manifest["package"]),
-        None if manifest["ledger"] is None else _payment(manifest["ledger"]),
-        policy=_policy(manifest["policy"]) if "policy" in manifest else None,
-    )
+    return {
+        "domain": Domain.from_json(manifest["domain"]),
+        "structure": structure,
+        "parts": parts,
+        "total_part": None if total is None else _total(total),
+        "denominator": manifest["denominator"],
+        "promise": None if privacy is None else _promise(privacy),
+        "notes": tuple(_string(note) for note in manifest["notes"]),
+        "id": _string(manifest["id"]),
+        "created": _string(manifest["created"]),
+        "package": _string(manifest["package"]),
+        "ledger": None if manifest["ledger"] is None else _payment(manifest["ledger"]),
+        "policy": _policy(manifest["policy"]) if "policy" in manifest else None,
+    }
 
 
 def _total(data: Mapping[str, Any]) -> Total:

@@ -4,113 +4,40 @@ One file holds a release: a manifest in canonical JSON and the tables as integer
 Ed25519 signature of the manifest if the curator wants one. The manifest carries a digest of the tables.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quietfield.domain import Clique, Domain
-from quietfield.errors import Error
+from quietfield.errors import Error, FileError, Incomplete
+from quietfield.files import (
+    MANIFEST,
+    MISPLACED,
+    SIGNATURE,
+    TABLES,
+    canonical_json,
+    content_digest,
+    pack,
+    parse_json,
+    read_archive,
+    unpack,
+    write_archive,
+)
 from quietfield.privacy import accounting
 from quietfield.privacy.noise import Gaussian, Laplace, Noise
-from quietfield.releases.checks import PAPER_NOTE as PAPER_NOTE
+from quietfield.releases import keys, manifest
 from quietfield.releases.checks import check_parts, check_promise
+from quietfield.releases.parts import Payment, PolicyInForce, Promise, Table, Tables, Total
 from quietfield.structures import Structure
 from quietfield.text import facts_html, join_names, plural, printable
 
 if TYPE_CHECKING:
-    import numpy as np
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 
-@dataclass(frozen=True, eq=False)
-class Table:
-    """One noisy table: the cliques that it sums (tied cliques share one), its values in steps, its noise, its share of
-    the sensitivity (None if noised elsewhere), and the cell that was not counted, if any: it holds noise alone."""
-
-    cliques: tuple[Clique, ...]
-    values: "np.ndarray"
-    noise: Noise
-    l1: Fraction | None = None
-    l2_squared: Fraction | None = None
-    excluded: tuple[int, ...] | None = None
-
-
-@dataclass(frozen=True)
-class Total:
-    """The number of records, in steps. ``noise`` is None where the number is public."""
-
-    value: int | float
-    noise: Noise | None
-    l1: Fraction | None = None
-
-
-@dataclass(frozen=True)
-class Promise:
-    """What is promised: epsilon alone (pure) or epsilon and delta (by rho-zCDP), and the sensitivity behind it."""
-
-    epsilon: Fraction
-    delta: Fraction | None
-    rho: Fraction | None
-    l1: Fraction
-    l2_squared: Fraction
-    unit: Mapping[str, Any]
-    protects: str
-    neighbours: str
-
-
-@dataclass(frozen=True)
-class Payment:
-    """The line of a ledger that paid: which ledger, which line, and the digest of all lines up to it."""
-
-    id: str
-    number: int
-    digest: str
-
-
-@dataclass(frozen=True)
-class PolicyInForce:
-    """The policy under which a release was made: its name, the SHA-256 of its file, and of whom two have to sign."""
-
-    name: str
-    digest: str
-    signers: tuple[str, ...] = ()
-
-
-class Tables(Mapping[Clique, "np.ndarray"]):
-    """The tables by clique, as floats, axes in the order asked for.
-
-    Iterating gives the first clique of each table; any tied clique and any order of its attributes can be looked up.
-    """
-
-    def __init__(self, parts: tuple[Table, ...], denominator: int) -> None:
-        self._parts, self._denominator = parts, denominator
-        self._places = {frozenset(c): (i, c) for i, part in enumerate(parts) for c in part.cliques}
-
-    def __getitem__(self, clique: str | Iterable[str]) -> "np.ndarray":
-        wanted = (clique,) if isinstance(clique, str) else tuple(clique)
-        if frozenset(wanted) not in self._places or len(set(wanted)) != len(wanted):
-            raise Error(f"there is no table of {wanted}; expected one of {join_names(self)}.")
-        i, stored = self._places[frozenset(wanted)]
-        table = self._parts[i].values / self._denominator
-        return table.transpose([stored.index(name) for name in wanted])
-
-    def __contains__(self, clique: object) -> bool:
-        return (
-            isinstance(clique, str | tuple)
-            and frozenset((clique,) if isinstance(clique, str) else clique) in self._places
-        )
-
-    def __iter__(self) -> Iterator[Clique]:
-        return (part.cliques[0] for part in self._parts)
-
-    def __len__(self) -> int:
-        return len(self._parts)
-
-    def __repr__(self) -> str:
-        return f"Tables({join_names(self)})"
+KIND, VERSION = "release", 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -242,9 +169,7 @@ class Release:
     @cached_property
     def digest(self) -> str:
         """The SHA-256 of the manifest and all tables, which the file carries: models name their release by it."""
-        from quietfield.releases import manifest as manifests
-
-        return manifests.digest(self)
+        return content_digest(KIND, VERSION, manifest.to_json(self), [part.values for part in self.parts])
 
     @property
     def signed(self) -> bool:
@@ -267,21 +192,89 @@ class Release:
 
         One that was loaded from a signed file is not written without a key: that would take its signature off.
         """
-        from quietfield.releases import manifest as manifests
-
         if self.signed and key is None:
             raise Error(
                 f"this release is signed by {self.signer}, and a file written without that key would not be; copy the "
                 "file as it is, sign again with key=..., or say release.with_signer(None) to leave the signature out."
             )
-        manifests.write(self, path, key)
+        content, tables = pack(KIND, VERSION, manifest.to_json(self), [part.values for part in self.parts])
+        members = {MANIFEST: content, TABLES: tables}
+        if key is not None:
+            members[SIGNATURE] = canonical_json(keys.sign(content, key, KIND))
+        self._write(path, members)
 
     @classmethod
-    def load(cls, path: str | Path, trust: str | Path | Iterable[str | Path] | None = None) -> "Release":
-        """Read a release. With ``trust`` (public key files), only one that is signed by one of these keys."""
-        from quietfield.releases import manifest as manifests
+    def load(
+        cls, path: str | Path, trust: str | Path | Iterable[str | Path] | None = None, *, complete: bool = True
+    ) -> "Release":
+        """Read a release and check that its parts fit, and its signature if it has one.
 
-        return manifests.read(path, trust)
+        Args:
+            path: The file.
+            trust: Public key files: only a release that these keys signed is read.
+            complete: Whether a release that waits for its second signature is refused.
+
+        Raises:
+            NotSigned: It is not signed, and ``trust`` is given.
+            OtherSigner: A key that is not in ``trust`` signed it.
+            Incomplete: It waits for its second signature.
+            FileError: The file is missing, damaged, foreign or of another version.
+        """
+        members = read_archive(path, "a quietfield release")
+        content, tables = unpack(members, KIND, VERSION, path)
+        signers = keys.check_archive(members, KIND, path, trust)
+        try:
+            release = cls(**manifest.fields_from_json(content, tables)).with_signer(*signers or (None,))
+            # Written once more, it must be the same: no field can be hidden anywhere, and no number spelled otherwise.
+            if canonical_json({**manifest.to_json(release), "kind": KIND, "version": VERSION}) != canonical_json(
+                content
+            ):
+                raise FileError("its manifest holds something that no release has, or holds it in another form.")
+        except Error as error:
+            raise FileError(f"{path}: {error}") from None
+        except MISPLACED as error:
+            raise FileError(f"{path} is damaged: its manifest lacks or misplaces something ({error!r:.100}).") from None
+        if complete and not release.complete:
+            raise Incomplete(
+                f"{path} waits for a second signature, which the policy asks for under which it was made; have another "
+                f"of its signers add it with: quietfield sign {path} --key SECOND.pem."
+            )
+        return release
+
+    @classmethod
+    def add_signature(cls, path: str | Path, key: "Ed25519PrivateKey | str | Path") -> "Release":
+        """Add a signature to the file of a release: the first, or the second by another key.
+
+        Args:
+            path: The release; its file is replaced, whole or not at all.
+            key: A private key, or its PEM file.
+
+        Returns:
+            The release with its signatures.
+
+        Raises:
+            FileError: It has two signatures, or one by this key, or the policy under which it was made lists others.
+        """
+        release = cls.load(path, complete=False)
+        members = read_archive(path, "a quietfield release")
+        signature: Any = keys.sign(members[MANIFEST], key, KIND)
+        if SIGNATURE in members:
+            signature = [parse_json(members[SIGNATURE], SIGNATURE), signature]
+            keys.check_all(members[MANIFEST], signature, KIND)
+        members[SIGNATURE] = canonical_json(signature)
+        release._write(path, members)
+        return cls.load(path, complete=False)
+
+    def _write(self, path: str | Path, members: dict[str, bytes]) -> None:
+        """Write an archive, unless it lacks a signature, or has a stranger's, where a policy says who has to sign."""
+        asked = () if self.policy is None else self.policy.signers
+        found = keys.check_archive(members, KIND, "the release")
+        if asked and not (found and set(found) <= set(asked)):
+            raise FileError(
+                f"the policy under which this release was made has it signed by two of {join_names(asked)}; save it "
+                "with the private key of one of them."
+            )
+        write_archive(path, members, time=self.created)
 
     def check_promise(self) -> tuple[str, ...]:
         """Recompute the promise from noise and sensitivity; the findings in words, or an error if it does not hold."""

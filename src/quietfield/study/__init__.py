@@ -1,1 +1,1 @@
-"""TODO"""
+"""What can be found out without records: simulation, rehearsal, goodness of fit, comparison."""

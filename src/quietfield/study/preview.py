@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from quietfield.domain import Domain
 from quietfield.drawing.charts import Series, crossing, curves_svg, curves_text
 from quietfield.errors import Error, TooLarge
-from quietfield.inference.memory import readable_bytes
 from quietfield.inference.plan import EliminationPlan, plan_elimination
+from quietfield.memory import readable_bytes
 from quietfield.privacy import accounting
 from quietfield.privacy import calibration as planning
 from quietfield.privacy.calibration import TableNoise, format_points

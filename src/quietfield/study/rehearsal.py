@@ -19,7 +19,8 @@ from quietfield.learning.observation import can_be_learned, count_codes, draw_st
 from quietfield.models.model import Model
 from quietfield.privacy.noise import Noise
 from quietfield.privacy.units import GRID, Person, Statistics, Unit
-from quietfield.releases.release import Release, Table, Total
+from quietfield.releases.parts import Table, Total
+from quietfield.releases.release import Release
 from quietfield.structures import Structure
 from quietfield.study.simulation import NOTE
 from quietfield.text import plural

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pyarrow import csv
 
 from quietfield.curator.counting import count, engine, lines
-from quietfield.curator.publish import release
+from quietfield.curator.release import release
 from quietfield.errors import Error
 from quietfield.privacy.units import Rows, statistics
 from quietfield.schema import Labels, Schema

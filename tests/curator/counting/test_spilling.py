@@ -5,12 +5,17 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import duckdb
+import pyarrow as pa
 import pytest
 
 from quietfield.cli import main
-from quietfield.curator.counting import count, spilling
+from quietfield.curator.counting import count, embedded, spilling
+from quietfield.curator.counting.tally import BATCH
 from quietfield.privacy.units import Person, statistics
 from quietfield.schema import Schema
 from quietfield.structures import Structure
@@ -97,3 +102,48 @@ def test_the_plan_says_that_persons_may_go_to_disk(
     asked = ["release", str(temporary / "rows.csv"), *paths, "--epsilon", "1", "--unit", unit, "--no-ledger"]
     assert main([*asked, "--one-line-per-record", "--dry-run"]) == 0
     assert (spilling.note() in capsys.readouterr().out) == told
+
+
+MARK = "MARKED-PERSON"
+
+
+def spilled(monkeypatch: pytest.MonkeyPatch, temporary: Path) -> tuple[int, int]:
+    """Count persons in little memory: how many bytes lay in temporary files meanwhile, and how often the mark."""
+    seen = {"bytes": 0, "marks": 0}
+
+    def batches(result: Any) -> Iterator[Any]:
+        for batch in result.to_arrow_reader(BATCH):
+            files = [file for file in temporary.rglob("*") if file.is_file() and file.parent.name == "rows"]
+            held = [file.read_bytes() for file in files]
+            seen["bytes"] = max(seen["bytes"], sum(map(len, held)))
+            seen["marks"] = max(seen["marks"], sum(data.count(MARK.encode()) for data in held))
+            yield batch
+
+    monkeypatch.setattr(embedded, "PERSON_MEMORY", "40MB")
+    monkeypatch.setattr(embedded, "_batches", batches)
+    many = 400_000
+    who = pa.array([f"{MARK}-{i // 2:07d}-{'x' * 40}" for i in range(many)])
+    schema, unit = Schema({"a": ["x"]}), Person("who", rows=1)
+    asked = statistics(Structure((("a",),)), schema.domain, unit)
+    counts = count(pa.table({"a": pa.array(["x"] * many), "who": who}).to_reader(), schema, asked, unit)
+    assert counts.total == many // 2
+    assert left(temporary) == []
+    return seen["bytes"], seen["marks"]
+
+
+def test_rows_on_disk_are_encrypted(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size, marks = spilled(monkeypatch, temporary)
+    assert size > 2**20
+    assert marks == 0
+
+
+def test_without_encryption_rows_would_lie_in_the_clear(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    connect = duckdb.connect
+
+    def plain(config: dict[str, Any]) -> Any:
+        return connect(config={**config, "temp_file_encryption": False})
+
+    monkeypatch.setattr(duckdb, "connect", plain)
+    size, marks = spilled(monkeypatch, temporary)
+    assert size > 2**20
+    assert marks > 1000

@@ -9,20 +9,13 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from quietfield.curator.counting import lines
-from quietfield.curator.counting.cleaning import cleaned as cleaned
 from quietfield.curator.counting.kinds import is_a
-from quietfield.curator.counting.tally import Counts as Counts
-from quietfield.curator.counting.tally import check_memory as check_memory
-from quietfield.curator.counting.tally import check_size
-from quietfield.errors import Error, TooLarge
-from quietfield.privacy.units import Person, Rows, Statistics, Unit
-from quietfield.schema import SECONDS, Cuts, Dates, Schema
-from quietfield.text import join_names
+from quietfield.curator.request import Counts, check_request
+from quietfield.errors import Error
+from quietfield.privacy.units import Statistics, Unit
+from quietfield.schema import Schema
 
-__all__ = ["Counts", "Engine", "check", "check_memory", "columns", "count", "engine", "in_database"]
-
-#: The most cut points of an attribute. Engines compare with each: 50,000 took DuckDB 18 seconds, 100,000 minutes.
-MOST_POINTS = 2**15
+__all__ = ["Engine", "columns", "count", "engine", "in_database"]
 
 
 class Engine(Protocol):
@@ -68,33 +61,10 @@ def columns(source: Any) -> Mapping[str, str]:
     return engine(source).columns()
 
 
-def check(schema: Schema, statistics: Statistics, unit: Unit) -> None:
-    """Refuse what cannot be counted, from what is public alone: no record is read."""
-    check_size(statistics)
-    if not isinstance(unit, Rows | Person):
-        raise Error(f"a unit is Rows(k) or Person(column, ...), not {unit!r}.")
-    for name in statistics.attributes:
-        rule, intervals = schema[name], schema.domain.size(name)
-        if isinstance(rule, Cuts) or (isinstance(rule, Dates) and rule.period not in SECONDS):
-            if intervals > MOST_POINTS:
-                raise TooLarge(
-                    f"{name!r} has {intervals:,} intervals, more than the {MOST_POINTS:,} that can be counted; "
-                    "take longer ones."
-                )
-    if statistics.neighbours == "replace" and statistics.known_total:
-        dropping = [name for name in statistics.attributes if name in schema.drops]
-        if dropping:
-            raise Error(
-                "with replace neighbours the number of records is public, so none may be dropped, but "
-                f"{join_names(dropping)} would drop some; give both null and unknown a label for them, or use "
-                "add_remove neighbours."
-            )
-
-
 def count(source: Any, schema: Schema, statistics: Statistics, unit: Unit, *, progress: bool = False) -> Counts:
     """Count what ``statistics`` says in some records. The result is private.
 
-    >>> from quietfield.privacy.units import statistics
+    >>> from quietfield.privacy.units import Rows, statistics
     >>> from quietfield.structures import Structure
     >>> schema = Schema({"a": ["x", "y"], "b": 2})
     >>> wanted = statistics(Structure((("a", "b"),)), schema.domain, Rows(1), "add_remove", total=True)
@@ -102,6 +72,6 @@ def count(source: Any, schema: Schema, statistics: Statistics, unit: Unit, *, pr
     >>> counts.tables[0].tolist(), counts.total
     ([[1, 1], [0, 1]], 3)
     """
-    check(schema, statistics, unit)
+    check_request(schema, statistics, unit)
     lines.check_neighbours(source, statistics)
     return engine(source).count(schema, statistics, unit, progress=progress)

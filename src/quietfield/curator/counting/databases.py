@@ -26,8 +26,9 @@ from quietfield.curator.counting.mapping import (
     reads_numbers,
 )
 from quietfield.curator.counting.reading import Read, Source, check_names, unread
-from quietfield.curator.counting.tally import Counts, Tally
+from quietfield.curator.counting.tally import Tally
 from quietfield.curator.counting.waiting import waiting
+from quietfield.curator.request import Counts
 from quietfield.errors import Error
 from quietfield.privacy.units import GRID, ROWS_KEY, Person, Statistics, Unit
 from quietfield.schema import SECONDS, Attribute, Cuts, Dates, Labels, Schema

@@ -8,38 +8,19 @@ two.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from math import prod
 from typing import Any
 
 import numpy as np
 
-from quietfield.domain import Clique, Domain
-from quietfield.errors import TooLarge
+from quietfield.curator.request import Counts, check_size
+from quietfield.domain import MOST_AXES, Clique, Domain
 from quietfield.privacy.units import CountedTable, Statistics
-from quietfield.text import join_names
 
 #: The most cells of a covering table that joins several cliques.
 COVER_CELLS = 2**14
 #: Above this many cells a batch is added cell by cell instead of making a whole table for each batch.
 DENSE_CELLS = 2**18
-#: The most cells of one table, and of all tables together: 2 GiB of counts.
-MOST_CELLS = 2**28
-#: The most axes of one table: numpy's arrays have no more.
-MOST_AXES = 64
-#: What a release takes at its peak for each cell: counts, their sums, noise, and the bytes of the file (measured: 46).
-BYTES_PER_CELL = 48
 BATCH = 2**17
-
-
-@dataclass(frozen=True)
-class Counts:
-    """What was counted, exactly: private until noise is added. Integers in units of ``1 / denominator``."""
-
-    tables: list[np.ndarray]
-    total: int | None
-
-    def __repr__(self) -> str:  # a count must not reach a log or a traceback by accident
-        return f"Counts({len(self.tables)} tables, NOT PRIVATE)"
 
 
 def covers(cliques: Sequence[Clique], domain: Domain, cells: int = COVER_CELLS) -> list[Clique]:
@@ -62,40 +43,6 @@ def covers(cliques: Sequence[Clique], domain: Domain, cells: int = COVER_CELLS) 
         else:
             found.append(clique)
     return found
-
-
-def check_size(statistics: Statistics) -> None:
-    """Refuse tables that could not be held in memory, before any record is read."""
-    for table in statistics.tables:
-        if len(table.shape) > MOST_AXES:
-            raise TooLarge(
-                f"the table of {join_names(table.clique)} has {len(table.shape)} attributes, more than the {MOST_AXES} "
-                "that "
-                "a table can have; join fewer. Attributes of one value tell nothing and can be left out."
-            )
-        if prod(table.shape) > MOST_CELLS:
-            raise TooLarge(
-                f"the table of {table.clique} has {prod(table.shape):,} cells, more than the {MOST_CELLS:,} that can "
-                "be counted; join fewer attributes, or give them fewer values."
-            )
-    if statistics.cells > MOST_CELLS:
-        raise TooLarge(
-            f"the tables have {statistics.cells:,} cells in all, more than {MOST_CELLS:,}; take fewer cliques."
-        )
-
-
-def check_memory(statistics: Statistics) -> None:
-    """Refuse tables for which this machine has no room now; asked once, before anything is charged."""
-    if statistics.cells < 2**20:
-        return
-    from quietfield.inference.memory import available_memory, readable_bytes
-
-    needed, free = BYTES_PER_CELL * statistics.cells, available_memory()
-    if needed > free:
-        raise TooLarge(
-            f"a release of {statistics.cells:,} cells takes about {readable_bytes(needed)}, and {readable_bytes(free)} "
-            "is free here; take fewer or smaller cliques, or a machine with more memory."
-        )
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr, ValidationError
 
 from quietfield.errors import Error, FileError
-from quietfield.schema import DROP, FILL_IN, FORMAT, Attribute, Cuts, Dates, Labels, Period, Schema
+from quietfield.schema.rules import DROP, FILL_IN, FORMAT, Attribute, Cuts, Dates, Labels, Period
 from quietfield.text import join_names
 
 _Label = StrictStr | StrictInt
@@ -74,8 +74,8 @@ EXAMPLES = {
 }
 
 
-def read(data: Any) -> Schema:
-    """A Schema from its JSON form."""
+def read(data: Any) -> tuple[dict[str, Attribute], list[dict[str, Any]]]:
+    """The rules of a schema by attribute and its impossible combinations, from its JSON form."""
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise FileError(
             f'this is not a schema: expected an object with "format": "{FORMAT}"; start with `quietfield schema`.'
@@ -107,7 +107,7 @@ def read(data: Any) -> Schema:
                 rules[item.name] = Dates(item.period, item.start, item.end, **shared)
         except Error as error:
             raise FileError(f"attribute {item.name!r}: {error}") from None
-    return Schema(rules, parsed.impossible)
+    return rules, parsed.impossible
 
 
 def _unfilled(data: dict[str, Any]) -> list[str]:

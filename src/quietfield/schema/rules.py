@@ -1,32 +1,16 @@
-"""Schema: how the columns of a source become the attributes of a Domain.
-
-A schema is public and written by a person. Each record is mapped on its own, so nothing about one person moves another.
-Values are read in the same way from every source:
-
-* an empty text, a missing field and a NaN are *nulls*, and so is the text ``nan`` where numbers are read; anything
-  else that no rule covers is *unknown*;
-* text labels match a text exactly as written, a whole number by its digits, a truth value as ``true`` or ``false``, a
-  date as ``2024-01-31``;
-* integer labels match whole numbers, however they are stored: ``1``, ``1.0``, the texts ``"1"``, ``" 1"``, ``"1.0"``
-  (never truth values, which are the texts ``true`` and ``false`` and nothing else);
-* cut points take any finite number, and any text that spells one (``"12"``, ``" 1.5e3 "``; not ``"inf"`` or ``"1,5"``);
-* periods take dates, times and texts such as ``2024-01-31`` or ``2024-01-31 23:59:59``; times are in UTC, and texts
-  with an offset, such as ``2024-01-31T12:00:00+05:00``, are converted to it.
-"""
+"""The rules of attributes: how the values of a column become labels; see :mod:`quietfield.schema`."""
 
 import datetime
-import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from math import isfinite
 from operator import index
-from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
-from quietfield.domain import Domain, Label
+from quietfield.domain import Label
 from quietfield.errors import Error
 from quietfield.text import join_names
 
@@ -210,126 +194,6 @@ class Dates(Attribute):
 
     def content(self) -> dict[str, Any]:
         return {"period": self.period, "start": self.start, "end": self.end}
-
-
-Rule = Attribute | Sequence[Label] | int
-
-
-@dataclass(frozen=True, init=False, repr=False)
-class Schema:
-    """Attributes by name, each with the rule that makes it from a column.
-
-    A list stands for :class:`Labels`, a number n for the labels ``0 .. n-1``.
-
-    >>> schema = Schema({"age": Cuts([18, 40, 65]), "sex": ["f", "m"], "code": [0, 1, 2]})
-    >>> schema.domain.shape
-    (4, 2, 3)
-    """
-
-    attributes: tuple[tuple[str, Attribute], ...]
-    domain: Domain
-
-    def __init__(self, attributes: Mapping[str, Rule], impossible: Iterable[Mapping[str, Any]] = ()) -> None:
-        if not isinstance(attributes, Mapping) or not attributes:
-            raise Error(
-                'a Schema maps names of attributes to rules, for instance {"age": Cuts([18, 65]), "sex": ["f", "m"]}.'
-            )
-        rules = {}
-        for name, rule in attributes.items():
-            try:
-                rules[name] = rule if isinstance(rule, Attribute) else Labels(_listed(rule))
-            except Error as error:
-                raise Error(f"attribute {name!r}: {error}") from None
-        object.__setattr__(self, "attributes", tuple(rules.items()))
-        object.__setattr__(self, "domain", Domain({name: rule.labels for name, rule in rules.items()}, impossible))
-
-    @cached_property
-    def _rules(self) -> dict[str, Attribute]:
-        return dict(self.attributes)
-
-    def __getitem__(self, name: str) -> Attribute:
-        self.domain.position(name)
-        return self._rules[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._rules)
-
-    def __len__(self) -> int:
-        return len(self.attributes)
-
-    def column(self, name: str) -> str:
-        """The column that an attribute is read from."""
-        return self[name].column or name
-
-    @property
-    def drops(self) -> tuple[str, ...]:
-        """The attributes for which some value would drop the whole record."""
-        return tuple(name for name, rule in self.attributes if DROP in (rule.null, rule.unknown))
-
-    def to_json(self) -> dict[str, Any]:
-        """A plain dictionary for JSON."""
-        attributes = []
-        for name, rule in self.attributes:
-            column = {"column": rule.column} if rule.column else {}
-            attributes.append(
-                {
-                    "name": name,
-                    **column,
-                    "kind": rule.kind,
-                    **rule.content(),
-                    "null": rule.null,
-                    "unknown": rule.unknown,
-                }
-            )
-        impossible = self.domain.to_json()["impossible"]
-        return {"format": FORMAT, "version": 1, "attributes": attributes, "impossible": impossible}
-
-    @classmethod
-    def from_json(cls, data: Any) -> "Schema":
-        """The inverse of :meth:`to_json`, with errors that say which attribute to mend and how."""
-        from quietfield import schema_json
-
-        return schema_json.read(data)
-
-    def save(self, path: str | Path) -> None:
-        """Write the schema as a JSON file."""
-        from quietfield.files import write_atomically
-
-        write_atomically(path, (json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n").encode())
-
-    @classmethod
-    def load(cls, path: str | Path) -> "Schema":
-        """Read a JSON file written by :meth:`save`, by hand, or by ``quietfield schema`` and then filled in."""
-        from quietfield.files import read_json
-
-        return cls.from_json(read_json(path))
-
-    def __repr__(self) -> str:
-        shown = ", ".join(f"{name!r}: {rule.kind} ({len(rule.labels)})" for name, rule in self.attributes[:12])
-        return f"Schema({{{shown}{f', ... {len(self)} in all' if len(self) > 12 else ''}}})"
-
-
-def starter(columns: Iterable[tuple[str, str]], origin: str) -> dict[str, Any]:
-    """The JSON of a schema to fill in, from names and types alone; types are text, number, integer or time.
-
-    ``origin`` says where the names are from, for whoever reads the file.
-    """
-    attributes = []
-    for name, kind in columns:
-        if kind == "number":
-            rule: dict[str, Any] = {"kind": "cuts", "cuts": FILL_IN}
-        elif kind == "time":
-            rule = {"kind": "dates", "period": "month", "start": FILL_IN, "end": FILL_IN}
-        else:
-            rule = {"kind": "labels", "labels": FILL_IN}
-        attributes.append({"name": name, "column": name, **rule, "null": DROP, "unknown": DROP})
-    return {"format": FORMAT, "version": 1, "columns_from": origin, "attributes": attributes, "impossible": []}
-
-
-def _listed(rule: Sequence[Label] | int) -> Any:
-    if isinstance(rule, bool | str) or rule is None:
-        raise Error(f"expected Labels, Cuts, Dates, a list of labels or a number of them, not {rule!r}.")
-    return rule if isinstance(rule, Iterable) else range(_integer(rule))
 
 
 def _is_finite(point: Any) -> bool:

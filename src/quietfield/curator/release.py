@@ -1,0 +1,151 @@
+"""``release``: from a file, a frame or a database to a release, the one call that sees records.
+
+The promise does not rest on this module but on the one below it: whatever a source is opened as, ``publish`` charges
+the ledger before it is counted, and only noisy or public numbers leave it.
+"""
+
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from quietfield.curator import counting
+from quietfield.curator.charging import open_ledger
+from quietfield.curator.counting import lines
+from quietfield.curator.counting.arrays import ArrayEngine
+from quietfield.curator.counting.checks import check_columns
+from quietfield.curator.ledger import Ledger
+from quietfield.curator.mechanism import NoiseKind
+from quietfield.curator.publish import ReleasePlan, charge_and_count, plan_release
+from quietfield.curator.request import Counts
+from quietfield.curator.sequences import Log
+from quietfield.errors import Error
+from quietfield.privacy import accounting
+from quietfield.privacy.units import Neighbours, Person, Unit
+from quietfield.releases.release import Release
+from quietfield.schema import Attribute, Labels, Schema
+from quietfield.structures import Structure
+from quietfield.text import join_names
+
+
+def release(
+    source: Any,
+    schema: Schema,
+    cliques: "Structure | Iterable[str | Iterable[str]]",
+    *,
+    epsilon: accounting.Number,
+    delta: accounting.Number | None = None,
+    unit: Unit,
+    ledger: "Ledger | str | Path | None",
+    neighbours: Neighbours = "add_remove",
+    total: Literal["auto"] | bool = "auto",
+    weights: Mapping[Any, accounting.Number] | None = None,
+    noise: NoiseKind = "laplace",
+    progress: bool = False,
+) -> Release:
+    """Count the tables of ``cliques`` in ``source``, add noise, pay for it, and return what may be published.
+
+    ``source`` is a path (CSV, Parquet, SPSS, Stata, SAS), a :class:`CsvFile` or :class:`StatFile` that says more about
+    one, a frame, an Arrow, DuckDB or Ibis table, or arrays of codes.
+    ``unit`` says whom the promise protects: ``Rows(1)``, ``Person("user", rows=3)``. ``ledger`` is the budget that pays
+    (a path will do); None, which must be said, pays nothing and leaves the sum over releases to you.
+    ``noise="gaussian"`` needs a ``delta``. ``weights`` maps cliques to numbers: weight 2 gets half the noise of weight
+    1; ``()`` names the total.
+    ``total="auto"`` releases a noisy total where no table tells it.
+
+    The noise is exact and takes no seed. Epsilon means what you write: 0.1 is 1/10.
+
+    >>> import numpy as np, quietfield as qf
+    >>> schema = qf.Schema({"smokes": [0, 1], "coughs": [0, 1]})
+    >>> people = {"smokes": np.array([0, 1, 1]), "coughs": np.array([0, 1, 0])}
+    >>> out = release(people, schema, [("smokes", "coughs")], epsilon=1.0, unit=qf.Rows(1), ledger=None)
+    >>> out.tables["smokes", "coughs"].shape
+    (2, 2)
+    """
+    plan = plan_release(
+        schema,
+        cliques,
+        epsilon=epsilon,
+        delta=delta,
+        unit=unit,
+        neighbours=neighbours,
+        total=total,
+        weights=weights,
+        noise=noise,
+    )
+    book = open_ledger(ledger)
+    for text in plan.warnings:
+        warnings.warn(text, stacklevel=2)
+    return charge_and_count(open_records(source, plan), plan, book, progress=progress)
+
+
+@dataclass(frozen=True)
+class OpenRecords:
+    """A source that was checked for a plan, as far as names and types tell."""
+
+    source: Any
+    plan: ReleasePlan
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return tuple(lines.notes(self.source))
+
+    @property
+    def protects(self) -> str:
+        return lines.describe_unit(self.source, self.plan.unit)
+
+    def count(self, *, progress: bool = False) -> Counts:
+        return counting.count(self.source, self.plan.schema, self.plan.statistics, self.plan.unit, progress=progress)
+
+
+def open_records(source: Any, plan: ReleasePlan) -> OpenRecords:
+    """Check a source from its names and types alone, before anything is charged.
+
+    Args:
+        source: Whatever :func:`release` takes.
+        plan: What is to be counted in it.
+
+    Returns:
+        The records, for :func:`quietfield.curator.publish.charge_and_count`.
+
+    Raises:
+        Error: The source is not there, or lacks columns of the types asked for.
+    """
+    _check_source(source, plan)
+    return OpenRecords(source, plan)
+
+
+def _check_source(source: Any, plan: ReleasePlan) -> None:
+    """Refuse data that is not there or lacks the columns asked for, from names and types alone: no record is read."""
+    if isinstance(source, np.ndarray):
+        ArrayEngine(source).check(plan.schema, plan.unit)
+        return
+    lines.check_neighbours(source, plan.statistics)
+    lines.check_unit(source, plan.unit)
+    if isinstance(source, Log):
+        read = {name: source.sequences.schema.domain.labels(name) for name in source.sequences.schema}
+        asked = {name: plan.schema.domain.labels(name) for name in plan.statistics.attributes}
+        if other := [name for name, labels in asked.items() if read.get(name) != labels]:
+            raise Error(
+                f"these sequences have no {join_names(other)} with these values; release with sequences.schema."
+            )
+        check_columns(source, source.sequences.checked(plan.unit).columns)
+        return
+    persons = plan.unit.columns if isinstance(plan.unit, Person) else ()
+    wanted = [plan.schema.column(name) for name in plan.statistics.attributes]
+    held_as_codes = check_columns(source, [*wanted, *persons])
+    words = [name for name in plan.statistics.attributes if _is_words(plan.schema[name])]
+    coded = [name for name in words if plan.schema.column(name) in held_as_codes]
+    if coded:
+        raise Error(
+            f"the file holds codes for {join_names(coded)}, and the schema lists words, which no code is; read the "
+            "labels of the file (StatFile(path, values='labels') or --values labels), or list codes."
+        )
+
+
+def _is_words(rule: Attribute) -> bool:
+    """Whether all labels of a rule are texts that spell no number."""
+    return isinstance(rule, Labels) and not any(isinstance(v, int) or v.strip("+-").isdigit() for v in rule.values)

@@ -1,0 +1,129 @@
+"""``Schema``: the attributes of a domain, each with the rule that makes it from a column."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from quietfield.domain import Domain, Label
+from quietfield.errors import Error
+from quietfield.files import read_json, write_atomically
+from quietfield.schema.rules import DROP, FILL_IN, FORMAT, Attribute, Labels, _integer
+
+Rule = Attribute | Sequence[Label] | int
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Schema:
+    """Attributes by name, each with the rule that makes it from a column.
+
+    A list stands for :class:`Labels`, a number n for the labels ``0 .. n-1``.
+
+    >>> schema = Schema({"age": Cuts([18, 40, 65]), "sex": ["f", "m"], "code": [0, 1, 2]})
+    >>> schema.domain.shape
+    (4, 2, 3)
+    """
+
+    attributes: tuple[tuple[str, Attribute], ...]
+    domain: Domain
+
+    def __init__(self, attributes: Mapping[str, Rule], impossible: Iterable[Mapping[str, Any]] = ()) -> None:
+        if not isinstance(attributes, Mapping) or not attributes:
+            raise Error(
+                'a Schema maps names of attributes to rules, for instance {"age": Cuts([18, 65]), "sex": ["f", "m"]}.'
+            )
+        rules = {}
+        for name, rule in attributes.items():
+            try:
+                rules[name] = rule if isinstance(rule, Attribute) else Labels(_listed(rule))
+            except Error as error:
+                raise Error(f"attribute {name!r}: {error}") from None
+        object.__setattr__(self, "attributes", tuple(rules.items()))
+        object.__setattr__(self, "domain", Domain({name: rule.labels for name, rule in rules.items()}, impossible))
+
+    @cached_property
+    def _rules(self) -> dict[str, Attribute]:
+        return dict(self.attributes)
+
+    def __getitem__(self, name: str) -> Attribute:
+        self.domain.position(name)
+        return self._rules[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rules)
+
+    def __len__(self) -> int:
+        return len(self.attributes)
+
+    def column(self, name: str) -> str:
+        """The column that an attribute is read from."""
+        return self[name].column or name
+
+    @property
+    def drops(self) -> tuple[str, ...]:
+        """The attributes for which some value would drop the whole record."""
+        return tuple(name for name, rule in self.attributes if DROP in (rule.null, rule.unknown))
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary for JSON."""
+        attributes = []
+        for name, rule in self.attributes:
+            column = {"column": rule.column} if rule.column else {}
+            attributes.append(
+                {
+                    "name": name,
+                    **column,
+                    "kind": rule.kind,
+                    **rule.content(),
+                    "null": rule.null,
+                    "unknown": rule.unknown,
+                }
+            )
+        impossible = self.domain.to_json()["impossible"]
+        return {"format": FORMAT, "version": 1, "attributes": attributes, "impossible": impossible}
+
+    @classmethod
+    def from_json(cls, data: Any) -> "Schema":
+        """The inverse of :meth:`to_json`, with errors that say which attribute to mend and how."""
+        from quietfield.schema import form  # pydantic takes a while to load
+
+        rules, impossible = form.read(data)
+        return cls(rules, impossible)
+
+    def save(self, path: str | Path) -> None:
+        """Write the schema as a JSON file."""
+        write_atomically(path, (json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n").encode())
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Schema":
+        """Read a JSON file written by :meth:`save`, by hand, or by ``quietfield schema`` and then filled in."""
+        return cls.from_json(read_json(path))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name!r}: {rule.kind} ({len(rule.labels)})" for name, rule in self.attributes[:12])
+        return f"Schema({{{shown}{f', ... {len(self)} in all' if len(self) > 12 else ''}}})"
+
+
+def starter(columns: Iterable[tuple[str, str]], origin: str) -> dict[str, Any]:
+    """The JSON of a schema to fill in, from names and types alone; types are text, number, integer or time.
+
+    ``origin`` says where the names are from, for whoever reads the file.
+    """
+    attributes = []
+    for name, kind in columns:
+        if kind == "number":
+            rule: dict[str, Any] = {"kind": "cuts", "cuts": FILL_IN}
+        elif kind == "time":
+            rule = {"kind": "dates", "period": "month", "start": FILL_IN, "end": FILL_IN}
+        else:
+            rule = {"kind": "labels", "labels": FILL_IN}
+        attributes.append({"name": name, "column": name, **rule, "null": DROP, "unknown": DROP})
+    return {"format": FORMAT, "version": 1, "columns_from": origin, "attributes": attributes, "impossible": []}
+
+
+def _listed(rule: Sequence[Label] | int) -> Any:
+    if isinstance(rule, bool | str) or rule is None:
+        raise Error(f"expected Labels, Cuts, Dates, a list of labels or a number of them, not {rule!r}.")
+    return rule if isinstance(rule, Iterable) else range(_integer(rule))
