@@ -78,7 +78,7 @@ def test_pgmpy_there_and_back(parts):
 
 @pytest.mark.parametrize(
     "name",
-    ["asia", "sachs", "child", *(pytest.param(name, marks=pytest.mark.heavy) for name in ("insurance", "alarm"))],
+    ["asia", "sachs", "child", *(pytest.param(name, marks=pytest.mark.slow) for name in ("insurance", "alarm"))],
 )
 def test_marginals_equal_pgmpys_on_published_networks(name):
     """All clique marginals (families of the network), and one conditional, by pgmpy's own elimination."""

@@ -21,7 +21,7 @@ import extremes_sql
 from quietfield.curator.counting.checks import check_columns
 from quietfield.errors import Error
 
-pytestmark = pytest.mark.heavy
+pytestmark = pytest.mark.server
 
 #: Types that are refused before anything is paid, whatever the values are.
 REFUSED = {"interval", "integer[]"}

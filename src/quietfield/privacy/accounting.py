@@ -5,9 +5,10 @@ goes), ``rho`` is the parameter of zero-concentrated differential privacy (zCDP)
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, InvalidOperation, localcontext
 from fractions import Fraction
+from math import sqrt
 
 from quietfield.errors import Error, FileError
 from quietfield.files import MOST_DIGITS
@@ -218,10 +219,10 @@ def _slack(alpha: Decimal, log: Decimal) -> Decimal:
 
 
 def _guess(rho: float, log: float) -> float:
-    return max((log / max(rho, 1e-300)) ** 0.5, 1e-6)  # alpha - 1 near the optimum of alpha rho + log / (alpha - 1)
+    return max(sqrt(log / max(rho, 1e-300)), 1e-6)  # alpha - 1 near the optimum of alpha rho + log / (alpha - 1)
 
 
-def _maximum(value, guess: float) -> Decimal:  # type: ignore[no-untyped-def]
+def _maximum(value: Callable[[Decimal], Decimal], guess: float) -> Decimal:
     """The largest value over alpha > 1, by golden section. Any alpha is valid: a miss costs sharpness, not safety."""
     golden = (Decimal(5).sqrt() - 1) / 2
     low, high = Decimal(guess) / 10**4, Decimal(guess) * 10**4  # alpha - 1, searched on a logarithmic scale
