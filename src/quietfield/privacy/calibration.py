@@ -1,4 +1,4 @@
-"""What a release would look like, from what is public alone: its tables, their noise, and how wrong they would be.
+"""Plans of noise, from what is public alone: budgets, weights, and how noisy each table would be; nothing is searched.
 
 Nothing here sees a record, so it serves the curator before paying (``quietfield plan``, ``quietfield preview``) as well
 as the mechanism, which shares the checks of a budget and of weights. The scales are those of the real mechanism up to
