@@ -32,7 +32,7 @@ _EXACT_BITS = 4096
 def to_rational(value: Number, what: str) -> Fraction:
     """A positive number as the exact rational that was written: 0.1 means 1/10, not its nearest binary fraction.
 
-    >>> rational(0.1, "epsilon")
+    >>> to_rational(0.1, "epsilon")
     Fraction(1, 10)
     """
     if isinstance(value, bool) or value is None or (isinstance(value, str) and "_" in value):
@@ -70,7 +70,7 @@ def _check_size(number: Decimal, value: Number, what: str) -> None:
 def parse_rational(text: object, what: str) -> Fraction:
     """A rational from a file: digits, or p/q in lowest terms, and no other spelling.
 
-    >>> written("45/2", "the scale")
+    >>> parse_rational("45/2", "the scale")
     Fraction(45, 2)
     """
     if not isinstance(text, str) or not _WRITTEN.fullmatch(text) or str(result := Fraction(text)) != text:
@@ -110,7 +110,7 @@ def format_number(value: Fraction | None, digits: int = 6) -> str:
 def format_above(value: Fraction, digits: int = 6) -> str:
     """A bound for people: a short decimal that is never below the value.
 
-    >>> shown_above(Fraction("869.4872")), shown_above(Fraction(1, 3), 2), shown_above(Fraction(84))
+    >>> format_above(Fraction("869.4872")), format_above(Fraction(1, 3), 2), format_above(Fraction(84))
     ('869.488', '0.34', '84')
     """
     with localcontext(Context(prec=digits, rounding=ROUND_CEILING)):
