@@ -8,6 +8,7 @@ MAKEFLAGS += --no-builtin-rules
 PY := .venv/bin/python
 BENCH := curator,ibis,bench
 ALL := curator,ibis,bench,dev
+QUICK := not server and not browser and not slow
 ENVIRONMENT = @set -e; for python in $(PYTHON) python3.13 python3.12 python3.11 python3 python; do \
 	if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
 		exec $$python tools/environment.py $(1); \
@@ -35,13 +36,13 @@ demo: env-demo  ## from records to a release in seconds, on made-up records
 	@$(PY) -m quietfield demo
 
 test: env-all  ## all quick tests
-	$(PY) -m pytest -m "not heavy" -n 2
+	$(PY) -m pytest -m "$(QUICK)" -n 2
 
 coverage: env-all  ## the quick tests, and which lines they reach
-	$(PY) -m pytest -m "not heavy" -n 2 --cov --cov-report=term
+	$(PY) -m pytest -m "$(QUICK)" -n 2 --cov --cov-report=term
 
 test-heavy: env-all  ## the tests that need a server, a cluster, a browser or minutes
-	$(PY) -m pytest -m heavy -n 2 --dist loadfile
+	$(PY) -m pytest -m "not ($(QUICK))" -n 2 --dist loadfile
 
 test-all: test test-heavy  ## both
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import quietfield as qf
-from quietfield import interop as interchange
+from quietfield import interop
 
 SIZES = {"a": 2, "b": 3, "c": 2}
 
@@ -23,7 +23,7 @@ def test_tables_totals_and_noise() -> None:
     ab, c = np.arange(6.0).reshape(2, 3), [4.0, 5.0]
     both = [measured(("a", "b"), ab), measured(("c",), c, 3.0), measured((), [20.5], 4.0)]
     for kind, noise in (("gaussian", qf.Gaussian), ("laplace", qf.Laplace)):
-        release = interchange.from_mbi(SIZES, both, noise=kind)  # type: ignore[arg-type]
+        release = interop.from_mbi(SIZES, both, noise=kind)  # type: ignore[arg-type]
         np.testing.assert_array_equal(release.tables["a", "b"], ab)
         np.testing.assert_array_equal(release.tables["b", "a"], ab.T)
         assert release.total == 20.5
@@ -36,11 +36,11 @@ def test_tables_totals_and_noise() -> None:
 def test_repeated_gaussian_measurements_are_averaged_by_precision() -> None:
     ab = np.arange(6.0).reshape(2, 3)
     twice = [measured(("a", "b"), ab, 1.0), measured(("b", "a"), ab.T + 5, 2.0)]
-    release = interchange.from_mbi(SIZES, twice, noise="gaussian")
+    release = interop.from_mbi(SIZES, twice, noise="gaussian")
     np.testing.assert_allclose(release.tables["a", "b"], ab + 1)  # weights 4/5 and 1/5
     assert release.noise["a", "b"].std == pytest.approx(np.sqrt(4 / 5))
     with pytest.raises(qf.Error, match=r"measured 2 times with Laplace"):
-        interchange.from_mbi(SIZES, twice, noise="laplace")
+        interop.from_mbi(SIZES, twice, noise="laplace")
 
 
 @pytest.mark.parametrize(
@@ -60,38 +60,38 @@ def test_repeated_gaussian_measurements_are_averaged_by_precision() -> None:
 )
 def test_refusals(domain: Any, measurements: list[Any], said: str) -> None:
     with pytest.raises(qf.Error, match=said):
-        interchange.from_mbi(domain, measurements, noise="gaussian")
+        interop.from_mbi(domain, measurements, noise="gaussian")
 
 
 def test_the_kind_of_noise_must_be_said() -> None:
     with pytest.raises(qf.Error, match="say which noise"):
-        interchange.from_mbi(SIZES, [measured(("a",), [1, 2])], noise="normal")  # type: ignore[arg-type]
+        interop.from_mbi(SIZES, [measured(("a",), [1, 2])], noise="normal")  # type: ignore[arg-type]
 
 
 def test_others_can_be_left_out() -> None:
     some = [measured(("a",), [1, 2], query=lambda f: f.datavector() * 2), measured(("b",), [1, 2, 3])]
-    assert list(interchange.from_mbi(SIZES, some, noise="gaussian", skip_others=True).tables) == [("b",)]
+    assert list(interop.from_mbi(SIZES, some, noise="gaussian", skip_others=True).tables) == [("b",)]
 
 
 def test_what_mbi_itself_makes() -> None:
     code = """
 import warnings; warnings.simplefilter("ignore")
 import mbi, numpy as np, quietfield as qf
-from quietfield import interchange
+from quietfield import interop
 domain = mbi.Domain(("a", "b"), (2, 3), labels=(("no", "yes"), (10, 20, 30)))
 y = np.arange(6.0)
-release = interchange.from_mbi(domain, [mbi.LinearMeasurement(y, ("a", "b"), stddev=1.5)], noise="gaussian")
+release = interop.from_mbi(domain, [mbi.LinearMeasurement(y, ("a", "b"), stddev=1.5)], noise="gaussian")
 assert release.domain == qf.Domain({"a": ["no", "yes"], "b": [10, 20, 30]})
 assert release.tables["a", "b"].tolist() == y.reshape(2, 3).tolist()
 assert release.noise["a", "b"] == qf.Gaussian(1.5)
 for query in (mbi.WeightedQuery(np.full(6, 2.0)), mbi.SlicedQuery(1)):
     try:
-        interchange.from_mbi(domain, [mbi.LinearMeasurement(y, ("a", "b"), query=query)], noise="gaussian")
+        interop.from_mbi(domain, [mbi.LinearMeasurement(y, ("a", "b"), query=query)], noise="gaussian")
     except qf.Error as error:
         assert "whole table" in str(error), error
     else:
         raise AssertionError(query)
-bare = interchange.from_mbi(mbi.Domain(("a",), (2,)), [mbi.LinearMeasurement([1, 2], ("a",))], noise="laplace")
+bare = interop.from_mbi(mbi.Domain(("a",), (2,)), [mbi.LinearMeasurement([1, 2], ("a",))], noise="laplace")
 assert bare.domain == qf.Domain({"a": 2})
 print(qf.fit(release, "naive").marginal("a").round(1).tolist())
 """
@@ -113,13 +113,13 @@ def test_a_contingency_table_of_opendp() -> None:
     opendp = pytest.importorskip("opendp.extras.mbi._utilities")
     keys = {"sex": ["f", "m", None], "n": [0, 1]}
     marginals = opendp.Marginals({("sex", "n"): [measured(("sex", "n"), np.arange(6.0))]})
-    release = interchange.from_opendp(Table(keys, marginals), noise="laplace")
+    release = interop.from_opendp(Table(keys, marginals), noise="laplace")
     assert release.domain == qf.Domain({"sex": ["f", "m", "null"], "n": [0, 1]})
     assert release.tables["sex", "n"][2].tolist() == [4, 5]
     prefix = measured(("sex",), [1.0, 2.0], query=opendp.SelectPrefixQuery(2))
     more = opendp.Marginals({("n",): [measured(("n",), [1, 2])], ("sex",): [prefix]})
     with pytest.raises(qf.Error, match="SelectPrefixQuery"):
-        interchange.from_opendp(Table(keys, more), noise="laplace")
-    assert list(interchange.from_opendp(Table(keys, more), noise="laplace", skip_others=True).tables) == [("n",)]
+        interop.from_opendp(Table(keys, more), noise="laplace")
+    assert list(interop.from_opendp(Table(keys, more), noise="laplace", skip_others=True).tables) == [("n",)]
     with pytest.raises(qf.Error, match="ContingencyTable"):
-        interchange.from_opendp(3, noise="laplace")
+        interop.from_opendp(3, noise="laplace")

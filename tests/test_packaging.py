@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.heavy
+pytestmark = pytest.mark.slow
 GIGABYTE = 10**9
 
 

@@ -80,7 +80,7 @@ def test_the_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::quietfield.sklearn.NotPrivate")
 @pytest.mark.parametrize(("estimator", "check"), checks(LIKE_A_USER))
 def test_the_checks_of_scikit_learn_with_the_default_method(estimator: Any, check: Any) -> None:

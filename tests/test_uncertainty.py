@@ -99,7 +99,7 @@ def test_gradients_are_those_of_differences(request, which, query, given_):
     np.testing.assert_allclose(answer.sample_variance, expected, rtol=1e-6)
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_the_two_solvers_agree(tied, monkeypatch):
     weights, _ = intervals._weights(tied.domain, "a")
     answer = intervals._answer(tied, [weights], {})

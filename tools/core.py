@@ -6,6 +6,8 @@ reader to the core or the readers. ``--write`` also writes the lists, with the l
 ``docs/architecture.md``.
 """
 
+import ast
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -14,7 +16,7 @@ import grimp
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "architecture.md"
-START, END = "<!-- core: written by tools/core.py, checked by the tests -->", "<!-- /core -->"
+CORE, MODULES = "core", "modules"  # the parts of the page that this writes
 
 
 def listed() -> tuple[list[str], list[str]]:
@@ -57,11 +59,27 @@ def table(title: str, modules: list[str]) -> str:
     return "\n".join([*head, *rows, f"| **{len(modules)} modules** | **{total:,}** |"])
 
 
+def module_table() -> str:
+    """Every module outside the command line, with the first sentence of its docstring."""
+    rows = []
+    for path in sorted((ROOT / "src" / "quietfield").rglob("*.py")):
+        name = str(path.relative_to(ROOT / "src" / "quietfield"))
+        text = (ast.get_docstring(ast.parse(path.read_text())) or "").split("\n\n")[0].replace("\n", " ")
+        if not name.startswith(("cli/", "__")) and not (path.name == "__init__.py" and len(path.read_text()) < 300):
+            plain = re.sub(r":[a-z]+:`~?([^`]*)`", r"`\1`", text)
+            rows.append(f"| `{name}` | {plain} |")
+    return "\n".join(["| module | holds |", "|---|---|", *rows])
+
+
 def page(core: list[str], readers: list[str]) -> str:
     """The page as it should be."""
-    before, _, rest = PAGE.read_text().partition(START)
-    tables = f"{table('the core', core)}\n\n{table('readers: what opens and counts a source', readers)}"
-    return f"{before}{START}\n\n{tables}\n\n{END}{rest.partition(END)[2]}"
+    text = PAGE.read_text()
+    lists = f"{table('the core', core)}\n\n{table('readers: what opens and counts a source', readers)}"
+    for name, content in ((CORE, lists), (MODULES, module_table())):
+        start, end = f"<!-- {name}: written by tools/core.py, checked by the tests -->", f"<!-- /{name} -->"
+        before, _, rest = text.partition(start)
+        text = f"{before}{start}\n\n{content}\n\n{end}{rest.partition(end)[2]}"
+    return text
 
 
 def main() -> int:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quietfield.errors import Error, FileError
-from quietfield.files import MOST_IMPOSSIBLE, MOST_VALUES
+from quietfield.files import MOST_IMPOSSIBLE, MOST_VALUES, read_json, write_atomically
 from quietfield.text import facts_html, join_names, plural, type_name
 
 if TYPE_CHECKING:
@@ -246,15 +246,11 @@ class Domain:
 
     def save(self, path: str | Path) -> None:
         """Write the domain as a JSON file."""
-        from quietfield.files import write_atomically
-
         write_atomically(path, (json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n").encode())
 
     @classmethod
     def load(cls, path: str | Path) -> "Domain":
         """Read a JSON file written by :meth:`save`, or an mbi domain file."""
-        from quietfield.files import read_json
-
         return cls.from_json(read_json(path))
 
     def _zero(self, rule: Mapping[str, Label | Sequence[Label]]) -> Zero:

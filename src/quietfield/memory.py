@@ -14,7 +14,7 @@ def available_memory() -> int:
     ):
         if Path(limit).exists() and Path(used).exists() and (text := Path(limit).read_text().strip()).isdigit():
             limits.append(max(0, int(text) - int(Path(used).read_text())))
-    return min(limits)
+    return int(min(limits))
 
 
 def readable_bytes(count: float) -> str:

@@ -62,7 +62,7 @@ def has_formulas(texts: Iterable[Any]) -> bool:
 def printable(text: object) -> str:
     """A name or label as text that can be shown: control characters become escapes.
 
-    >>> shown("a\\nb")
+    >>> printable("a\\nb")
     'a\\\\nb'
     """
     return "".join(
@@ -74,7 +74,7 @@ def printable(text: object) -> str:
 def quote_label(label: object) -> str:
     """A label that stands among others: in quotes where it holds what separates them, or could be overlooked.
 
-    >>> ", ".join(map(quoted, ["18-40", "no, never", 3, ""]))
+    >>> ", ".join(map(quote_label, ["18-40", "no, never", 3, ""]))
     '18-40, "no, never", 3, ""'
     """
     text = str(label)
@@ -86,7 +86,7 @@ def quote_label(label: object) -> str:
 def format_level(level: float) -> str:
     """A level of confidence as a percentage, with as many digits as it takes: no one is 100% sure.
 
-    >>> confidence(0.9), confidence(0.996), confidence(0.9999999)
+    >>> format_level(0.9), format_level(0.996), format_level(0.9999999)
     ('90%', '99.6%', '99.99999%')
     """
     texts = (f"{100 * level:.{digits}g}" for digits in range(6, 18))
@@ -96,7 +96,7 @@ def format_level(level: float) -> str:
 def text_width(text: str) -> int:
     """The number of terminal columns that a text takes: East Asian letters and emoji take two, marks none.
 
-    >>> columns("age"), columns("年齢"), columns("e\\u0301")
+    >>> text_width("age"), text_width("年齢"), text_width("e\\u0301")
     (3, 4, 1)
     """
     from wcwidth import width
@@ -109,7 +109,7 @@ def truncate(text: str, most: float, measure: Callable[[str], float] = text_widt
 
     Marks stay with their letters.
 
-    >>> cut("attributes", 6), cut("年齢層です", 6)
+    >>> truncate("attributes", 6), truncate("年齢層です", 6)
     ('attri…', '年齢…')
     """
     from wcwidth import iter_graphemes
@@ -154,7 +154,7 @@ def facts_html(caption: str, facts: Iterable[tuple[str, str]], picture: str = ""
 def plural(count: int, one: str, several: str = "") -> str:
     """A number with its noun, for use in messages.
 
-    >>> many(1, "table"), many(1200, "table"), many(0, "person", "people")
+    >>> plural(1, "table"), plural(1200, "table"), plural(0, "person", "people")
     ('1 table', '1,200 tables', '0 people')
     """
     return f"{count:,} {one if count == 1 else several or one + 's'}"
@@ -163,7 +163,7 @@ def plural(count: int, one: str, several: str = "") -> str:
 def type_name(value: object) -> str:
     """What sort of thing a value is, with its article, for use in messages: never the value itself.
 
-    >>> a_type(3), a_type("x"), a_type(None)
+    >>> type_name(3), type_name("x"), type_name(None)
     ('an int', 'a str', 'None')
     """
     name = type(value).__name__

@@ -17,7 +17,7 @@ import quietfield as qf
 from quietfield.text import text_width
 from tests.report.examples import SCRIPTS, hostile, large, pair, scripts
 
-pytestmark = pytest.mark.heavy
+pytestmark = pytest.mark.browser
 
 WIDTHS = (360, 820, 1280)
 FLAGS = [

@@ -22,7 +22,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder, "\n".join(said)
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_it_shows_commands_that_work(told: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
     folder, shown = told
     commands = [shlex.split(line)[2:] for line in shown.splitlines() if line.startswith("$ quietfield")]
@@ -34,7 +34,7 @@ def test_it_shows_commands_that_work(told: tuple[Path, str], capsys: pytest.Capt
     assert "epsilon 1 of 4 is spent" in capsys.readouterr().out
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_what_it_shows_is_what_it_made(told: tuple[Path, str]) -> None:
     folder, shown = told
     release = qf.Release.load(folder / "survey.qfr", trust=folder / "curator.pub.pem")
@@ -98,7 +98,7 @@ def test_it_ends_where_a_command_fails(tmp_path: Path, monkeypatch: pytest.Monke
     def fails(*arguments: object, **options: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("quietfield.curator.release.charge_and_count", fails)
+    monkeypatch.setattr("quietfield.curator.publish.charge_and_count", fails)
     folder = tmp_path / "demo"
     assert main(["demo", "--folder", str(folder)]) == 1
     assert not (folder / "survey.qfr").exists()

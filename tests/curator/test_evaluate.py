@@ -92,7 +92,7 @@ def test_one_row_changes_the_sum_by_no_more_than_is_planned_for(monkeypatch, peo
         seen.append((int(tables[0][0]), total))
         return [tables[0]], total
 
-    monkeypatch.setattr(evaluation.mechanism, "draw", look)
+    monkeypatch.setattr(evaluation.mechanism, "draw_noise", look)
     few = people.codes[:20]
     rows = [np.array([[a, b, c]]) for a in range(2) for b in range(3) for c in range(2)]
     for data in [few, *(np.concatenate([few, row]) for row in rows)]:
@@ -112,7 +112,7 @@ def test_one_person_changes_the_sum_by_no_more_than_is_planned_for(monkeypatch, 
         seen.append((int(tables[0][0]), total, plan))
         return [tables[0]], max(total, 1)
 
-    monkeypatch.setattr(evaluation.mechanism, "draw", look)
+    monkeypatch.setattr(evaluation.mechanism, "draw_noise", look)
     unit = qf.Person("who", rows=2)
     others = {name: people[name][:60].tolist() for name in "abc"} | {"who": [i // 4 for i in range(60)]}
     asked = {"epsilon": 1, "unit": unit, "ledger": None, "clip": (-2, -1.5)}
@@ -128,7 +128,7 @@ def test_one_person_changes_the_sum_by_no_more_than_is_planned_for(monkeypatch, 
         assert 0 <= seen[-1][0] - seen[0][0] <= 2 * GRID
         assert seen[-1][1] - seen[0][1] == min(rows, 2) * GRID
     assert seen[0][1] == 30 * GRID
-    assert seen[0][2].scales == evaluation.mechanism.plan(evaluation._summed(2), epsilon=1).scales
+    assert seen[0][2].scales == evaluation.mechanism.plan_noise(evaluation._summed(2), epsilon=1).scales
     released = qf.release(others, SCHEMA, [("a",)], epsilon=10**6, unit=unit, ledger=None, total=True)
     assert released.total == 30
 
@@ -237,7 +237,7 @@ def test_a_score_that_fails_says_that_it_was_charged(people, tmp_path, monkeypat
     def fails(*_):
         raise qf.Error("the noise failed.")
 
-    monkeypatch.setattr(evaluation.mechanism, "draw", fails)
+    monkeypatch.setattr(evaluation.mechanism, "draw_noise", fails)
     with pytest.raises(qf.Error, match=r"the noise failed\. .*the charge stands"):
         evaluation.private_score(MODEL, people.codes, SCHEMA, epsilon="0.4", unit=qf.Rows(1), ledger=ledger)
     assert len(ledger.charges) == 1

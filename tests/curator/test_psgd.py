@@ -99,7 +99,7 @@ def check_gradients(domain, structure, seed, clip):
     assert norms.max() <= sqrt(2) * len(structure.cliques)
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 @COMPILED
 @given(models(largest_clique=3), st.integers(0, 2**32), st.sampled_from([0.1, 0.7, 1.5, 1e6]))
 def test_the_clipped_sum_is_that_of_gradients_taken_one_by_one(drawn, seed, clip):

@@ -77,7 +77,7 @@ def test_what_runs_them_is_in_the_dev_extra() -> None:
     assert {"nbclient", "nbformat", "ipykernel"} <= set(extras["dev"])
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 @each
 def test_the_notebook_runs(file: Path, tool: ModuleType) -> None:
     pytest.importorskip("nbclient")

@@ -23,7 +23,7 @@ from quietfield.privacy.units import Person, Rows, Statistics, statistics
 from quietfield.schema import Cuts, Dates, Labels, Schema
 from quietfield.structures import Structure, chain
 
-pytestmark = pytest.mark.heavy
+pytestmark = pytest.mark.server
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 #: PostgreSQL's names have at most 63 bytes and Spark's views know no line breaks; both are strange enough.

@@ -21,7 +21,7 @@ import extremes_sql
 from quietfield.curator.counting.checks import check_columns
 from quietfield.errors import Error
 
-pytestmark = pytest.mark.heavy
+pytestmark = pytest.mark.server
 
 #: Types that are refused before anything is paid, whatever the values are.
 REFUSED = {"interval", "integer[]"}
@@ -47,9 +47,12 @@ def forms(name: str, array: pa.Array, values: list[Any], folder: Path) -> Iterat
         made["polars"] = lambda: polars.from_arrow(table)
     if not strange and not pa.types.is_temporal(kind):  # they are computed by an engine that fails on its own
         made["relation"] = lambda: duckdb.connect().from_arrow(table)
-        made["Ibis"] = lambda: ibis.memtable(table)
-    fractional = pa.types.is_floating(kind) or pa.types.is_decimal(kind)
-    if not fractional and not any(isinstance(value, extremes.Beyond) for value in values):
+        if not pa.types.is_float16(kind):
+            made["Ibis"] = lambda: ibis.memtable(table)
+    own = kind.value_type if pa.types.is_dictionary(kind) else kind
+    wide = own in (pa.int64(), pa.uint64()) or pa.types.is_floating(own) or pa.types.is_decimal(own)
+    # Python's values are read as texts, of which not every large number is one.
+    if not wide and not any(isinstance(value, extremes.Beyond) for value in values):
         made["list"] = lambda: {"a": values}
         made["objects"] = lambda: pandas.DataFrame({"a": pandas.Series(values, dtype=object)})
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
@@ -107,7 +110,7 @@ def test_duckdb() -> None:
         checks.check(f"relation: {kind}", lambda held=held: held.table("rows"), values)  # type: ignore[misc]
         if kind != "UHUGEINT":  # Ibis does not know it, so that it has a text and no number
             checks.check(f"Ibis: {kind}", lambda named=named: named.table("rows"), values)  # type: ignore[misc]
-    checks.end(60, 30_000)
+    checks.end(60, 26_000)
 
 
 def test_postgres(postgres: Any) -> None:

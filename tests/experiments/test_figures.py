@@ -210,7 +210,7 @@ def test_the_list_of_figures(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(name in said for name in registry.FIGURES)
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_all_of_it_at_the_smallest_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
     assert main(["all", "--tiny", "--out", str(tmp_path / "tiny")]) == 0
@@ -221,7 +221,7 @@ def test_all_of_it_at_the_smallest_size(tmp_path: Path, capsys: pytest.CaptureFi
         assert f"[agrees] Proposition {number}" in said
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_an_estimator_of_ones_own_is_in_the_figure(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     (tmp_path / "mine.py").write_text(

@@ -63,7 +63,7 @@ def test_every_method_on_any_model(method, seed, scale):
             assert found.log_z == pytest.approx(log_z, abs=1e-5)
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["loopy", "convex"])
 @COMPILED
 @given(model=models(scales=(1.0,)))

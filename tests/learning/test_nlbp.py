@@ -226,9 +226,9 @@ def test_the_mode_is_close_to_the_mean_of_the_true_tables(noise, b):
     ("cliques", "inference", "ties", "closed"),
     [
         pytest.param(JUNCTION, "exact", None, True, id="closed form"),
-        pytest.param(TRIANGLE, "exact", None, False, id="Newton", marks=pytest.mark.heavy),
+        pytest.param(TRIANGLE, "exact", None, False, id="Newton", marks=pytest.mark.slow),
         pytest.param(TRIANGLE, "loopy", None, True, id="belief propagation"),
-        pytest.param(TRIANGLE, "convex", None, True, id="reweighted", marks=pytest.mark.heavy),
+        pytest.param(TRIANGLE, "convex", None, True, id="reweighted", marks=pytest.mark.slow),
         pytest.param([("a",), ("a", "c")], "exact", [[("a", "c"), ("c", "d")]], False, id="tied"),
     ],
 )
@@ -247,8 +247,8 @@ def test_the_m_step_matches_the_inferred_tables(cliques, inference, ties, closed
 @pytest.mark.parametrize(
     "noise",
     [
-        pytest.param(qf.Laplace(2.0), id="Laplace", marks=pytest.mark.heavy),
-        pytest.param(qf.Gaussian(2.0), id="Gaussian", marks=pytest.mark.heavy),
+        pytest.param(qf.Laplace(2.0), id="Laplace", marks=pytest.mark.slow),
+        pytest.param(qf.Gaussian(2.0), id="Gaussian", marks=pytest.mark.slow),
         pytest.param(None, id="both"),
     ],
 )
@@ -290,7 +290,7 @@ def test_a_cell_that_was_not_counted_is_inferred_from_the_others():
         np.testing.assert_allclose(1000 * model.marginal(("a", "b")), truth, atol=12)
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_untuned_it_stops_near_the_best_of_its_path():
     domain = qf.Domain({f"x{i}": 5 for i in range(6)})
     simulation = qf.simulate(qf.structures.chain(domain, 2), attributes=6, states=5, records=5000, seed=4)

@@ -7,7 +7,7 @@ import quietfield as qf
 from quietfield.output.report.associations import cramers_v
 from quietfield.output.report.contents import Intervals
 
-pytestmark = pytest.mark.heavy
+pytestmark = pytest.mark.slow
 
 STRENGTHS = (0.0, 0.3, 0.8, 1.5)  # of the chain's interactions, from none to strong
 

@@ -61,7 +61,7 @@ def proven(one: np.ndarray, other: np.ndarray) -> float:
     return best
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_the_attack_proves_almost_the_claimed_epsilon_and_no_more():
     times = 70_000
     found = proven(score(runs(WITH, times)), score(runs(WITHOUT, times)))
@@ -77,7 +77,7 @@ def _halved(plan):
     return replace(plan, scales=tuple(s / 2 for s in plan.scales))
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 @pytest.mark.parametrize("bug", [_without_the_number_of_tables, _halved])
 def test_a_scale_that_is_too_small_is_caught(monkeypatch, bug):
     real = mechanism.draw_noise
@@ -87,7 +87,7 @@ def test_a_scale_that_is_too_small_is_caught(monkeypatch, bug):
     assert found > 1
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_an_exact_total_is_caught(monkeypatch):
     real = mechanism.draw_noise
     monkeypatch.setattr(mechanism, "draw_noise", lambda plan, tables, total: (real(plan, tables, total)[0], total))
@@ -134,7 +134,7 @@ def test_a_release_refuses_floats_for_its_promise(monkeypatch):
         runs(WITH, 1)
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_low_order_bits_of_releases_say_nothing():
     """No number of a release has bits below its grid, and no pattern of bits on the grid proves the claimed epsilon."""
     times = 3_000

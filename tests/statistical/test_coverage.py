@@ -7,7 +7,7 @@ import quietfield as qf
 from quietfield.study.goodness_of_fit import goodness_of_fit
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
 def test_ninety_percent_intervals_hold_in_every_stratum(epsilon):
     """Eight models a setting. Strata of fewer than 300 cells vary too much to say anything and are left out.
@@ -37,7 +37,7 @@ def test_ninety_percent_intervals_hold_in_every_stratum(epsilon):
         assert width.mean() < 2 * b * np.log(10) / records  # one noisy cell's
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_goodness_of_fit_rings_no_more_often_than_it_says():
     """60 good models: at a true rate of 0.1, more than 13 alarms have a probability below 0.003."""
     studies = [qf.simulate(attributes=5, states=4, records=3000, epsilon=1, seed=i, model_seed=i) for i in range(60)]

@@ -21,7 +21,7 @@ def test_a_few_kills(tmp_path):
     assert crash(tmp_path, 12, 1)["kills"] >= 12
 
 
-@pytest.mark.heavy
+@pytest.mark.slow
 def test_hundreds_of_kills_at_every_commit_and_rename(tmp_path):
     found = crash(tmp_path, 400, 2)
     print(f"\n{found}")

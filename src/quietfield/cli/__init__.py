@@ -168,7 +168,7 @@ def root(
 ) -> None:
     """Learn discrete Markov random fields from noisy tables, with differential privacy."""
     if isinstance(context.obj, Settings):
-        context.obj.debug = debug
+        context.obj.debug |= debug
 
 
 def main(arguments: Sequence[str] | None = None, command: typer.Typer = app, name: str = "quietfield") -> int:
@@ -204,9 +204,8 @@ def _run(
     as_json: bool,
     interrupted: Callable[[], bool] = lambda: False,
 ) -> int:
-    settings = Settings()
-    if "--debug" in options:  # wherever it stands
-        said = ["--debug", *(word for word in options if word != "--debug"), *said[len(options) :]]
+    settings = Settings(debug="--debug" in options)  # wherever it stands
+    said = [*(word for word in options if word != "--debug"), *said[len(options) :]]
     try:
         result = built(command).main(said, prog_name=name, standalone_mode=True, obj=settings)
         _flush()

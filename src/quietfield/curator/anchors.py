@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from quietfield.curator.ledger import Ledger, now
+from quietfield.curator.ledger import Ledger
+from quietfield.curator.ledger_file import now
 from quietfield.errors import FileError
 from quietfield.files import archive_kind, canonical_json, read_json, write_atomically
 from quietfield.releases.parts import Payment

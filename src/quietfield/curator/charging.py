@@ -11,7 +11,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, TypeVar
 
-from quietfield.curator.ledger import Ledger, now
+from quietfield.curator.ledger import Ledger
+from quietfield.curator.ledger_file import now
 from quietfield.curator.policy import read_policy
 from quietfield.errors import Error, TooLarge, Unreadable
 from quietfield.privacy.units import Unit

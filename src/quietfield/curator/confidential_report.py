@@ -11,7 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quietfield.curator import WARNING
+from quietfield.curator.counting import count
 from quietfield.domain import Clique
+from quietfield.files import check_writable, write_atomically
+from quietfield.output.report.contents import Intervals, check_inputs
+from quietfield.output.report.plots import bar
+from quietfield.privacy.units import Rows, statistics, unit_from_json
 from quietfield.releases.checks import check_same
 
 if TYPE_CHECKING:
@@ -67,8 +72,6 @@ def write_private_report(
     >>> release = qf.release(people, schema, [("sex", "smokes")], epsilon=1, unit=qf.Rows(1), ledger=None)
     >>> qf.write_private_report("private.html", people, schema, release, qf.fit(release))
     """
-    from quietfield.files import check_writable, write_atomically
-    from quietfield.output.report.contents import check_inputs
     from quietfield.output.report.pages import render
 
     check_inputs(release, model, level)
@@ -83,7 +86,6 @@ def compare(records: Any, schema: "Schema", release: "Release", model: "Model", 
     import numpy as np
 
     from quietfield import __version__
-    from quietfield.output.report.contents import Intervals
 
     tables, total = true_tables(records, schema, release)
     intervals = Intervals(model, level)
@@ -111,9 +113,6 @@ def compare(records: Any, schema: "Schema", release: "Release", model: "Model", 
 def true_tables(records: Any, schema: "Schema", release: "Release") -> "tuple[list[np.ndarray], float]":
     """The true tables of a release's cliques as shares that sum to 1, and the true total. NOT PRIVATE."""
     import numpy as np
-
-    from quietfield.curator.counting import count
-    from quietfield.privacy.units import Rows, statistics, unit_from_json
 
     check_same(schema.domain, release.domain, "the schema and the release")
     unit = Rows(1) if release.promise is None else unit_from_json(release.promise.unit)
@@ -150,8 +149,6 @@ def _attributes(
     release: "Release", model: "Model", tables: "Sequence[np.ndarray]"
 ) -> list[tuple[str, int, list[Line]]]:
     """Every attribute that is in an untied table, with learned and true shares."""
-    from quietfield.output.report.plots import bar
-
     found = []
     for name in release.domain:
         held = [

@@ -35,6 +35,7 @@ from quietfield.errors import Error, FileError
 from quietfield.files import canonical_json
 from quietfield.privacy import accounting, promises
 from quietfield.privacy.units import Person, Rows, unit_from_json
+from quietfield.releases.parts import Payment
 
 if TYPE_CHECKING:
     from quietfield.releases.parts import Payment
@@ -294,8 +295,6 @@ class Ledger:
     @property
     def head(self) -> "Payment":
         """Where the ledger ends now: its last line and the digest of all lines, for an anchor outside of it."""
-        from quietfield.releases.parts import Payment
-
         charges = self.charges
         return Payment(self.id, len(charges), charges[-1].digest if charges else self._account)
 

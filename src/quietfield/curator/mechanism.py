@@ -154,7 +154,9 @@ def _gaussian_holds(
         distance = _root_up(moved * grid * grid)
         spent += Fraction(_measurement("gaussian", scale).map(distance))
         if len(set(scales)) == 1:
-            fixed = dp.c.make_fix_delta(dp.c.make_zCDP_to_approxDP(_measurement("gaussian", scale)), _float_down(delta))
+            fixed: Any = dp.c.make_fix_delta(
+                dp.c.make_zCDP_to_approxDP(_measurement("gaussian", scale)), _float_down(delta)
+            )
             if Fraction(fixed.map(distance)[0]) > epsilon:
                 return False
     return spent <= rho or len(set(scales)) == 1
@@ -222,11 +224,11 @@ def _smallest(holds: Callable[[float], bool], guess: Fraction) -> float:
 
 
 def _bits(value: float) -> int:
-    return struct.unpack("<q", struct.pack("<d", value))[0]  # positive floats are ordered as their bits are
+    return int(struct.unpack("<q", struct.pack("<d", value))[0])  # positive floats are ordered as their bits are
 
 
 def _float(bits: int) -> float:
-    return struct.unpack("<d", struct.pack("<q", bits))[0]
+    return float(struct.unpack("<d", struct.pack("<q", bits))[0])
 
 
 def _float_up(value: Fraction) -> float:

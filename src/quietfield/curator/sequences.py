@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
+from quietfield.curator.counting.mapping import mapped
 from quietfield.domain import Label
 from quietfield.errors import Error
 from quietfield.privacy.units import Kind, Person, Unit
@@ -165,8 +166,6 @@ def coded_sql(
     how: Sequences, table: str, columns: "Mapping[str, Column]", attributes: Sequence[str], parameters: "Parameters"
 ) -> str:
     """Segments as codes k0, k1, ... and units u0, u1, ... with their texts, in DuckDB's SQL."""
-    from quietfield.curator.counting.mapping import mapped
-
     person, time = columns[how.person].read_as(how.kind), columns[how.time]
     rule = mapped(how.rule, columns[how.value], 0, parameters)
     size, absent = len(how.rule.labels), how.rule.null_code

@@ -45,7 +45,7 @@ class EliminationPlan:
     """An elimination order for a domain and cliques, with its cost.
 
     >>> from quietfield.structures import chain
-    >>> figures = plan_for(Domain({"a": 10, "b": 10, "c": 10}), chain("abc").cliques)
+    >>> figures = plan_elimination(Domain({"a": 10, "b": 10, "c": 10}), chain("abc").cliques)
     >>> figures.treewidth, figures.largest_table
     (1, 100)
     """

@@ -8,6 +8,9 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, overload
 
 from quietfield.errors import Error
+from quietfield.inference import check_options
+from quietfield.inference.plan import plan_elimination
+from quietfield.releases.release import Release
 from quietfield.text import join_names
 
 if TYPE_CHECKING:
@@ -28,8 +31,6 @@ def check_methods(methods: Iterable[str], inference: str) -> None:
     Traceback (most recent call last):
     quietfield.errors.Error: 'mpa' is not a learning method; expected one of 'map', 'cgm', 'naive', 'cgm-nlbp'.
     """
-    from quietfield.inference import check_options
-
     for method in methods:
         if method not in METHODS:
             raise Error(f"{method!r} is not a learning method; expected one of {join_names(METHODS)}.")
@@ -107,16 +108,12 @@ def fit(
     >>> fit(release).marginal("a").round(1).tolist()
     [0.6, 0.4]
     """
-    from quietfield.releases.release import Release
-
     check_methods([method], inference)
     releases = [release] if isinstance(release, Release) else list(release)
     strange = next((each for each in releases if not isinstance(each, Release)), None)
     if strange is not None:
         raise Error(f"a model is learned from a Release (see qf.Release.load), not from a {type(strange).__name__}.")
     if inference == "exact":  # before anything is traced, which takes for ever where a model is far too large
-        from quietfield.inference.plan import plan_elimination
-
         for each in releases:
             plan_elimination(each.domain, each.structure).check_memory()
     from quietfield.learning.loop import drive

@@ -12,6 +12,7 @@ import numpy as np
 
 from quietfield.domain import Domain
 from quietfield.errors import Error, FileError
+from quietfield.files import write_atomically
 from quietfield.text import APOSTROPHE, defuse_formulas, has_formulas, join_names, plural, type_name
 
 if TYPE_CHECKING:
@@ -97,8 +98,6 @@ class Frame:
         ['"change"', '"-5-0"', '"0-5"']
         """
         import io
-
-        from quietfield.files import write_atomically
 
         buffer = io.BytesIO()
         match Path(path).suffix.lower():

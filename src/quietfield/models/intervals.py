@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from quietfield.domain import Clique, Domain, Label
 from quietfield.errors import Error
+from quietfield.inference.layout import IMPOSSIBLE
 from quietfield.text import join_names
 
 if TYPE_CHECKING:
@@ -181,7 +182,6 @@ def _answer(model: "Model", asked: "Sequence[Mapping[Clique, np.ndarray]]", give
     import numpy as np
 
     from quietfield import inference
-    from quietfield.inference.layout import IMPOSSIBLE
     from quietfield.inference.tangents import spread
 
     weights = list(dict.fromkeys(wanted for question in asked for wanted in question))

@@ -14,7 +14,28 @@ from typing import TYPE_CHECKING, Any
 
 from quietfield import inference
 from quietfield.domain import Clique, Domain, Label
+from quietfield.drawing.graph import model_html
 from quietfield.errors import Error, FileError
+from quietfield.files import (
+    MANIFEST,
+    MISPLACED,
+    SIGNATURE,
+    TABLES,
+    canonical_json,
+    pack,
+    read_archive,
+    unpack,
+    write_archive,
+)
+from quietfield.inference.elimination import log_sum_exp, most_probable, sum_out
+from quietfield.inference.layout import check_values, plain_layout
+from quietfield.learning.observation import count_codes, independent_variance
+from quietfield.models import sampling
+from quietfield.models.fit_report import FitReport
+from quietfield.models.frames import Frame, encode_records
+from quietfield.models.intervals import interval
+from quietfield.models.uncertainty import Uncertainty
+from quietfield.releases import keys
 from quietfield.structures import Structure
 from quietfield.text import join_names, plural, type_name
 
@@ -56,8 +77,6 @@ class Model:
         report: "FitReport | None" = None,
         uncertainty: "Uncertainty | None" = None,
     ) -> None:
-        from quietfield.inference.layout import check_values, plain_layout
-
         if not isinstance(domain, Domain):
             raise Error(f"a Model's first argument is a Domain, not {type_name(domain)}.")
         if not isinstance(potentials, Mapping):
@@ -161,15 +180,11 @@ class Model:
         >>> bool(low[0] < 0.59 < high[0] < 0.64)
         True
         """
-        from quietfield.models.intervals import interval
-
         return interval(self, query, level, given, of)
 
     def log_prob(self, records: Any) -> "np.ndarray":
         """The log-probability of each record: an array of codes, or any frame or mapping of columns with labels."""
         import numpy as np
-
-        from quietfield.models.frames import encode_records
 
         codes = encode_records(self.domain, records)
         total = np.full(len(codes), -self.log_partition())
@@ -189,8 +204,6 @@ class Model:
 
     def mode(self) -> dict[str, Label]:
         """A most probable record."""
-        from quietfield.inference.elimination import most_probable
-
         self._need_exact("the most probable record")
         self.log_partition()  # refuses a model without possible records
         best = most_probable(self.domain.shape, self._factors)
@@ -223,9 +236,6 @@ class Model:
         Exact where inference is. Otherwise by Gibbs sampling from many chains (options ``chains``, ``burn_in``,
         ``thin``); the frame's ``diagnostics`` then give the effective sample size and the agreement with the model.
         """
-        from quietfield.models import sampling
-        from quietfield.models.frames import Frame
-
         n = sampling.check_whole("the number of records", n, 0)
         if seed is not None:
             seed = sampling.check_whole("a seed", seed, 0)
@@ -268,9 +278,6 @@ class Model:
             FileError: It cannot be written there.
             Error: It was loaded from a signed file, and no key is given.
         """
-        from quietfield.files import MANIFEST, SIGNATURE, TABLES, canonical_json, pack, write_archive
-        from quietfield.releases import keys
-
         if self.signed and key is None:
             raise Error(
                 f"this model is signed by {self.signer}, and a file written without that key would not be; copy the "
@@ -308,11 +315,6 @@ class Model:
             OtherSigner: It is signed by a key that is not in ``trust``.
             FileError: It is missing, damaged, altered or no model.
         """
-        from quietfield.files import MISPLACED, canonical_json, read_archive, unpack
-        from quietfield.models.fit_report import FitReport
-        from quietfield.models.uncertainty import Uncertainty
-        from quietfield.releases import keys
-
         members = read_archive(path, "a quietfield model")
         manifest, tables = unpack(members, KIND, VERSION, path)
         signers = keys.check_archive(members, KIND, path, trust)
@@ -384,8 +386,6 @@ class Model:
     ) -> "np.ndarray":
         import numpy as np
 
-        from quietfield.inference.elimination import log_sum_exp, sum_out
-
         table = sum_out(self.domain.shape, factors, [self.domain.position(name) for name in wanted])
         total = log_sum_exp(table, axis=tuple(range(table.ndim))) if table.ndim else table
         if not np.isfinite(total):
@@ -407,9 +407,6 @@ class Model:
 
     def _gibbs_report(self, drawn: "GibbsSample") -> "GibbsReport":
         import numpy as np
-
-        from quietfield.learning.observation import count_codes, independent_variance
-        from quietfield.models import sampling
 
         columns, chains, sweeps, stuck = drawn
         effective = sampling.effective_size(self.domain, columns, chains)
@@ -433,8 +430,6 @@ class Model:
         )
 
     def _repr_html_(self) -> str:
-        from quietfield.drawing.graph import model_html
-
         return model_html(self)
 
 

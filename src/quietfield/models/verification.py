@@ -8,7 +8,8 @@ from quietfield.errors import Error, NoLedger, NoPromise, OtherRelease, WeakProm
 from quietfield.files import archive_kind
 from quietfield.models.model import Model
 from quietfield.privacy import accounting, promises
-from quietfield.privacy.calibration import HUGE_DELTA, HUGE_EPSILON
+from quietfield.privacy.calibration import HUGE_DELTA
+from quietfield.privacy.promises import HUGE_EPSILON
 from quietfield.releases import keys
 from quietfield.releases.checks import PAPER_NOTE
 from quietfield.releases.description import summarize_promise

@@ -14,10 +14,14 @@ from typing import TYPE_CHECKING, Any
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error
 from quietfield.files import write_atomically
+from quietfield.models.intervals import MOST_CELLS as MOST_TOGETHER
+from quietfield.models.intervals import intervals
 from quietfield.models.verification import check_learned_from
 from quietfield.output import exports
 from quietfield.output.workbooks import Sheet, workbook
+from quietfield.privacy.accounting import format_number
 from quietfield.releases.checks import check_same
+from quietfield.releases.description import explain_promise, list_warnings
 from quietfield.text import APOSTROPHE, format_level, has_formulas, join_names
 
 if TYPE_CHECKING:
@@ -204,9 +208,6 @@ def _margins(
     model: "Model", wanted: Sequence[Clique], level: float
 ) -> "dict[Clique, tuple[tuple[np.ndarray, np.ndarray] | None, str]]":
     """The ends of the margins of each table, or None and why it has none."""
-    from quietfield.models.intervals import MOST_CELLS as MOST_TOGETHER
-    from quietfield.models.intervals import intervals
-
     found: dict[Clique, tuple[tuple[np.ndarray, np.ndarray] | None, str]] = {}
     held = {name for clique in model.cliques for name in clique}
     for attributes in wanted:
@@ -258,9 +259,6 @@ def _statement(
     """A statement on privacy and accuracy, to paste beside the tables."""
     said = ["About these tables"]
     if release is not None and release.promise is not None:
-        from quietfield.privacy.accounting import format_number
-        from quietfield.releases.description import explain_promise, list_warnings
-
         delta = "" if release.promise.delta is None else f" and delta = {format_number(release.promise.delta)}"
         found = list_warnings(release)
         said += [f"WARNING: {text}" for text in found]

@@ -5,9 +5,10 @@ goes), ``rho`` is the parameter of zero-concentrated differential privacy (zCDP)
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, InvalidOperation, localcontext
 from fractions import Fraction
+from math import sqrt
 
 from quietfield.errors import Error, FileError
 from quietfield.files import MOST_DIGITS
@@ -31,7 +32,7 @@ _EXACT_BITS = 4096
 def to_rational(value: Number, what: str) -> Fraction:
     """A positive number as the exact rational that was written: 0.1 means 1/10, not its nearest binary fraction.
 
-    >>> rational(0.1, "epsilon")
+    >>> to_rational(0.1, "epsilon")
     Fraction(1, 10)
     """
     if isinstance(value, bool) or value is None or (isinstance(value, str) and "_" in value):
@@ -69,7 +70,7 @@ def _check_size(number: Decimal, value: Number, what: str) -> None:
 def parse_rational(text: object, what: str) -> Fraction:
     """A rational from a file: digits, or p/q in lowest terms, and no other spelling.
 
-    >>> written("45/2", "the scale")
+    >>> parse_rational("45/2", "the scale")
     Fraction(45, 2)
     """
     if not isinstance(text, str) or not _WRITTEN.fullmatch(text) or str(result := Fraction(text)) != text:
@@ -109,7 +110,7 @@ def format_number(value: Fraction | None, digits: int = 6) -> str:
 def format_above(value: Fraction, digits: int = 6) -> str:
     """A bound for people: a short decimal that is never below the value.
 
-    >>> shown_above(Fraction("869.4872")), shown_above(Fraction(1, 3), 2), shown_above(Fraction(84))
+    >>> format_above(Fraction("869.4872")), format_above(Fraction(1, 3), 2), format_above(Fraction(84))
     ('869.488', '0.34', '84')
     """
     with localcontext(Context(prec=digits, rounding=ROUND_CEILING)):
@@ -218,10 +219,10 @@ def _slack(alpha: Decimal, log: Decimal) -> Decimal:
 
 
 def _guess(rho: float, log: float) -> float:
-    return max((log / max(rho, 1e-300)) ** 0.5, 1e-6)  # alpha - 1 near the optimum of alpha rho + log / (alpha - 1)
+    return max(sqrt(log / max(rho, 1e-300)), 1e-6)  # alpha - 1 near the optimum of alpha rho + log / (alpha - 1)
 
 
-def _maximum(value, guess: float) -> Decimal:  # type: ignore[no-untyped-def]
+def _maximum(value: Callable[[Decimal], Decimal], guess: float) -> Decimal:
     """The largest value over alpha > 1, by golden section. Any alpha is valid: a miss costs sharpness, not safety."""
     golden = (Decimal(5).sqrt() - 1) / 2
     low, high = Decimal(guess) / 10**4, Decimal(guess) * 10**4  # alpha - 1, searched on a logarithmic scale

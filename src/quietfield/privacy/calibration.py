@@ -1,4 +1,4 @@
-"""What a release would look like, from what is public alone: its tables, their noise, and how wrong they would be.
+"""Plans of noise, from what is public alone: budgets, weights, and how noisy each table would be; nothing is searched.
 
 Nothing here sees a record, so it serves the curator before paying (``quietfield plan``, ``quietfield preview``) as well
 as the mechanism, which shares the checks of a budget and of weights. The scales are those of the real mechanism up to
@@ -59,9 +59,9 @@ def check_budget(
 def warn_of_budget(epsilon: accounting.Number, delta: accounting.Number | None = None) -> str | None:
     """What there is to say about an epsilon or a delta that promises next to nothing, or None.
 
-    >>> warning(1, "1e-6") is None
+    >>> warn_of_budget(1, "1e-6") is None
     True
-    >>> warning(1, 0.5)[:47]
+    >>> warn_of_budget(1, 0.5)[:47]
     'delta 0.5 promises next to nothing: with such a'
     """
     found = []
@@ -85,7 +85,7 @@ def warn_of_budget(epsilon: accounting.Number, delta: accounting.Number | None =
 def warn_of_uncovered(domain: Domain, structure: Structure) -> str | None:
     """A sentence about attributes that no clique holds, or None.
 
-    >>> uncovered(Domain({"a": 2, "b": 2}), Structure((("a",),)))
+    >>> warn_of_uncovered(Domain({"a": 2, "b": 2}), Structure((("a",),)))
     "no clique holds 'b', so nothing of it is released, and a model takes all its values as equally likely; add it to \
 a clique, or take it out of the schema."
     """
@@ -167,7 +167,7 @@ def calibrate_noise(
     >>> from quietfield.structures import chain
     >>> from quietfield.privacy.units import Rows, statistics
     >>> domain = Domain({"a": 2, "b": 3, "c": 2})
-    >>> noises(statistics(chain(domain), domain, Rows(1), total=False), epsilon=0.5)
+    >>> calibrate_noise(statistics(chain(domain), domain, Rows(1), total=False), epsilon=0.5)
     (Laplace(scale=4, step='1'), Laplace(scale=4, step='1'))
     """
     budget, chance = check_budget(epsilon, delta, noise)
@@ -272,7 +272,7 @@ def mean_absolute(noise: Noise) -> float:
 def format_points(value: float) -> str:
     """A share as percentage points, for people.
 
-    >>> in_words(0.0123)
+    >>> format_points(0.0123)
     '1.2 pp'
     """
     points = 100 * value

@@ -155,7 +155,7 @@ Unit = Rows | Person
 def unit_from_json(data: Mapping[str, Any]) -> Unit:
     """The unit that ``to_json`` wrote.
 
-    >>> from_json(Rows(2).to_json())
+    >>> unit_from_json(Rows(2).to_json())
     Rows(rows=2)
     """
     try:

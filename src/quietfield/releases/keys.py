@@ -7,7 +7,7 @@ passphrase if one is given. Keys neither expire nor are revoked here: ``docs/how
 import base64
 import hashlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -221,7 +221,7 @@ def _decoded(text: str) -> bytes:
     return data
 
 
-def _parsed(load):  # type: ignore[no-untyped-def]
+def _parsed(load: Callable[[], Any]) -> Any:
     from cryptography.exceptions import UnsupportedAlgorithm
 
     try:

@@ -126,7 +126,7 @@ class Cuts(Attribute):
         object.__setattr__(self, "points", points)
 
     @cached_property
-    def own(self) -> tuple[Label, ...]:  # type: ignore[override]
+    def own(self) -> tuple[Label, ...]:
         text = [str(int(p)) if p == int(p) and abs(p) < 1e15 else repr(p) for p in self.points]
         middle = (f"{a}-{b}" for a, b in pairwise(text))
         return (f"<{text[0]}", *middle, f"{text[-1]}+")
@@ -188,7 +188,7 @@ class Dates(Attribute):
         return tuple(int(m.replace(tzinfo=datetime.UTC).timestamp()) for m in self.moments)
 
     @cached_property
-    def own(self) -> tuple[Label, ...]:  # type: ignore[override]
+    def own(self) -> tuple[Label, ...]:
         forms = {"year": "%Y", "month": "%Y-%m", "week": "%Y-%m-%d", "day": "%Y-%m-%d", "hour": "%Y-%m-%d %H:%M"}
         return tuple(moment.strftime(forms[self.period]) for moment in self.moments[:-1])
 

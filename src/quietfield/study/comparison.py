@@ -17,9 +17,12 @@ from typing import TYPE_CHECKING, Any
 from quietfield.domain import Clique
 from quietfield.drawing.charts import bars_svg
 from quietfield.errors import Error
+from quietfield.learning import check_methods, fit
+from quietfield.learning.observation import residuals, table_moments
 from quietfield.models.model import Model
 from quietfield.models.verification import learned_elsewhere
 from quietfield.privacy.calibration import format_points
+from quietfield.privacy.noise import Gaussian
 from quietfield.releases.checks import check_same
 from quietfield.text import join_names, pad_left, printable, quote_label, text_width, type_name
 
@@ -188,8 +191,6 @@ def compare(
     >>> [row.name for row in found.rows], found.rows[1].kl < 0.01
     (['map', 'naive'], True)
     """
-    from quietfield.learning import check_methods, fit
-
     methods = [methods] if isinstance(methods, str) else methods
     given = dict(models or {})
     strange = next((name for name, model in given.items() if not isinstance(model, Model)), None)
@@ -301,8 +302,6 @@ def explain_columns(release: "Release", model: Model) -> tuple[float, float, int
     import numpy as np
 
     from quietfield.learning.likelihood import log_normal, log_normal_laplace
-    from quietfield.learning.observation import residuals, table_moments
-    from quietfield.privacy.noise import Gaussian
 
     fits = residuals(release, table_moments(release, model))
     logs, squares = [], []

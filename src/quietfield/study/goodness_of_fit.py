@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from quietfield.domain import Clique
 from quietfield.errors import CannotLearn, Error
+from quietfield.learning import fit
 from quietfield.learning.observation import (
     Moments,
     can_be_learned,
@@ -31,6 +32,7 @@ from quietfield.learning.observation import (
     residuals,
     table_moments,
 )
+from quietfield.models.model import Model
 from quietfield.models.sampling import check_whole
 from quietfield.privacy.noise import Noise
 from quietfield.releases.release import Release
@@ -89,8 +91,6 @@ def goodness_of_fit(
     >>> check.p_value > 0.01, check.redundancies
     (True, 9)
     """
-    from quietfield.models.model import Model
-
     if not isinstance(release, Release):
         raise Error(f"goodness of fit is of a Release and a model, not of {type_name(release)}.")
     if not isinstance(model, Model):
@@ -229,8 +229,6 @@ def _ordered(values: "np.ndarray", names: list[str]) -> "np.ndarray":
 def _fit(release: Release, model: "Model", draws: int, refits: int, seed: int) -> tuple[float, tuple[TableFit, ...]]:
     """(p-value of all residuals together or the worst table, the fit of each table)."""
     import numpy as np
-
-    from quietfield.learning import fit
 
     moments = table_moments(release, model)
     observed = _misfit(release, moments)

@@ -17,12 +17,14 @@ from quietfield.drawing.charts import Series, crossing, curves_svg, curves_text
 from quietfield.errors import Error, TooLarge
 from quietfield.inference.plan import EliminationPlan, plan_elimination
 from quietfield.memory import readable_bytes
+from quietfield.models.sampling import check_whole
 from quietfield.privacy import accounting
 from quietfield.privacy import calibration as planning
 from quietfield.privacy.calibration import TableNoise, format_points
 from quietfield.privacy.units import Neighbours, Person, Rows, Statistics, Unit, choose_statistics
 from quietfield.schema import Schema
 from quietfield.structures import Structure
+from quietfield.study.rehearsal import rehearse
 from quietfield.text import join_names, plural, type_name
 
 if TYPE_CHECKING:
@@ -286,8 +288,6 @@ def preview(
     >>> 0.1 <= seen.epsilon_for(0.01).epsilon <= 10
     True
     """
-    from quietfield.models.sampling import check_whole
-
     started = time.perf_counter()
     if not isinstance(schema, Schema | Domain):
         raise Error(f"a preview needs a Schema or a Domain, not {type_name(schema)}.")
@@ -332,8 +332,6 @@ def preview(
     except TooLarge as refusal:
         notes.append(f"nothing was rehearsed: {refusal}")
     else:
-        from quietfield.study.rehearsal import rehearse
-
         trials, a_fit, remarks = rehearse(
             domain, structure, unit, counted, noises, records=records, rows_each=rows_each, strengths=strengths,
             repeats=repeats, seconds=seconds, seed=seed,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from quietfield.domain import Clique, Domain
+from quietfield.learning import fit
 from quietfield.learning.observation import can_be_learned, count_codes, draw_steps, grow_counts
 from quietfield.models.model import Model
 from quietfield.privacy.noise import Noise
@@ -240,7 +241,6 @@ def rehearse(
 def _learned(releases: Sequence[Release], deadline: float | None, seconds: float) -> list[Model | None]:
     """Models, or None for each release that none can be learned from. Without a deadline, the time begins after the
     first round, which compiles."""
-    from quietfield.learning import fit
 
     def look(_: object) -> None:
         nonlocal deadline

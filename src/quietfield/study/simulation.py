@@ -20,6 +20,7 @@ from quietfield import structures
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error
 from quietfield.learning.observation import count_codes, draw_noise
+from quietfield.models.frames import Frame
 from quietfield.models.model import Model
 from quietfield.models.sampling import check_whole
 from quietfield.privacy import accounting
@@ -131,8 +132,6 @@ class Simulation:
     def population(self) -> "Frame":
         """The made-up records; drawn when first asked for."""
         import numpy as np
-
-        from quietfield.models.frames import Frame
 
         parts = [self._chunk(i, n)._columns for i, n in enumerate(self._chunks)]
         columns = parts[0] if len(parts) == 1 else [np.concatenate(column) for column in zip(*parts, strict=True)]

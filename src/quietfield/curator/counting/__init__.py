@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from quietfield.curator.counting import lines
 from quietfield.curator.counting.kinds import is_a
 from quietfield.curator.request import Counts, check_request
+from quietfield.curator.sequences import Log
 from quietfield.errors import Error
 from quietfield.privacy.units import Statistics, Unit
 from quietfield.schema import Schema
@@ -51,8 +52,6 @@ def engine(source: Any) -> Engine:
 
 def in_database(source: Any) -> bool:
     """Whether a database keeps these records."""
-    from quietfield.curator.sequences import Log
-
     return is_a(source.data if isinstance(source, Log) else source, "ibis")
 
 

@@ -1,4 +1,4 @@
-"""CSV files of other separators and encodings, brought into UTF-8 line by line.
+"""``CsvFile``: which separator and encoding a CSV file has, and its bytes brought into UTF-8 line by line.
 
 What a line means must depend on its own bytes alone (see ``lines.py``), so only encodings without a memory are read: a
 line that is not well formed in its encoding becomes a broken line, and nothing else changes. Where each character is

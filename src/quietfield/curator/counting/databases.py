@@ -89,22 +89,32 @@ class IbisEngine:
         return self.table[name]
 
     def _records(self, schema: Schema, attributes: Sequence[str], unit: Unit) -> Any:
-        columns = {f"k{i}": _code(schema[name], self._column(schema.column(name))) for i, name in enumerate(attributes)}
+        rules = [schema[name] for name in attributes]
+        columns = [self._column(schema.column(name)) for name in attributes]
         named = list(zip(unit.columns, unit.kinds, strict=True)) if isinstance(unit, Person) else []
         persons = [_read_as(self._column(name), kind) for name, kind in named]
         kept = [~_is_null(person) for person in persons]
         who = {f"u{i}": person for i, person in enumerate(persons)}
         who |= {f"t{i}": _identity(person) for i, person in enumerate(persons)}
         table = self.table.filter(kept) if kept else self.table
-        coded = table.select(**columns, **who, w=ibis.literal(1, "int64"))
-        return coded.filter([coded[key].notnull() for key in columns]) if columns else coded
+        read = {f"v{i}": _value(rule, column) for i, (rule, column) in enumerate(zip(rules, columns, strict=True))}
+        read |= {
+            f"n{i}": _is_missing(column, rule) for i, (rule, column) in enumerate(zip(rules, columns, strict=True))
+        }
+        values = table.select(**read, **who, w=ibis.literal(1, "int64"))
+        codes = {f"k{i}": _code(rule, values[f"v{i}"], values[f"n{i}"]) for i, rule in enumerate(rules)}
+        coded = values.select(*who, "w", **codes)
+        return coded.filter([coded[key].notnull() for key in codes]) if codes else coded
 
     def _segments(self, how: sequences.Sequences, attributes: Sequence[str]) -> Any:
         """The steps of ``sequences.coded_sql``."""
         person, time, value = (self._column(name) for name in how.columns)
         person, size, absent = _read_as(person, how.kind), len(how.rule.labels), how.rule.null_code
         read = self.table.filter(~_is_null(person)).select(
-            k=_code(how.rule, value).cast("int64"), s=_seconds(time) + sequences.EPOCH, u0=person, t0=_identity(person)
+            k=_code(how.rule, _value(how.rule, value), _is_missing(value, how.rule)).cast("int64"),
+            s=_seconds(time) + sequences.EPOCH,
+            u0=person,
+            t0=_identity(person),
         )
         seen = read.filter([read.s.notnull(), read.k.notnull(), read.k != absent])
         seen = seen.mutate(slot=_divided(seen.s, how.slot_seconds), rank=seen.s * size + (size - 1) - seen.k)
@@ -305,33 +315,40 @@ def _offset(tail: Any) -> Any:
     return ibis.ifelse(tail.contains("-"), -60, 60) * (hours * 60 + minutes)
 
 
-def _code(rule: Attribute, column: Any) -> Any:
+def _value(rule: Attribute, column: Any) -> Any:
+    """What a rule looks at, or NULL where it covers nothing."""
+    if isinstance(rule, Labels):
+        return _integer(column) if isinstance(rule.values[0], int) else _text(column)
+    if isinstance(rule, Cuts):
+        return _number(column)
+    if isinstance(rule, Dates):
+        return _seconds(column)
+    raise Error(f"a {type(rule).__name__} cannot be counted; expected Labels, Cuts or Dates.")
+
+
+def _code(rule: Attribute, value: Any, missing: Any) -> Any:
     """The code of an attribute, or NULL where the record is dropped."""
-    own = _own(rule, column)
+    own = _place(rule, value)
     if rule.unknown_code is not None:
         own = own.fill_null(rule.unknown_code)
     null = ibis.null("int32") if rule.null_code is None else ibis.literal(rule.null_code, "int32")
-    return ibis.ifelse(_is_missing(column, rule), null, own.cast("int32"))
+    return ibis.ifelse(missing, null, own.cast("int32"))
 
 
-def _own(rule: Attribute, column: Any) -> Any:
+def _place(rule: Attribute, value: Any) -> Any:
+    """The position of a value among a rule's own labels, or NULL."""
     if isinstance(rule, Labels):
-        numbers = isinstance(rule.values[0], int)
-        pairs = [(label, code) for code, label in enumerate(rule.values) if not numbers or abs(label) < 2**62]  # type: ignore[arg-type]
-        value = _integer(column) if numbers else _text(column)
-        return value.cases(*pairs, else_=ibis.null("int32"))
+        return value.cases(*((label, code) for code, label in enumerate(rule.values)), else_=ibis.null("int32"))
     if isinstance(rule, Cuts):
-        number = _number(column)
-        return ibis.ifelse(number.notnull(), _bins(number, rule.points), ibis.null("int32"))
-    if isinstance(rule, Dates):
-        seconds, limits = _seconds(column), rule.limits
-        inside = (seconds >= limits[0]) & (seconds < limits[-1])
-        if rule.period in SECONDS:
-            place = _divided(ibis.ifelse(inside, seconds - limits[0], 0), SECONDS[rule.period]).cast("int32")
-        else:
-            place = _bins(seconds, limits[1:-1])
-        return ibis.ifelse(inside, place, ibis.null("int32"))
-    raise Error(f"a {type(rule).__name__} cannot be counted; expected Labels, Cuts or Dates.")
+        return ibis.ifelse(value.notnull(), _bins(value, rule.points), ibis.null("int32"))
+    assert isinstance(rule, Dates)
+    limits = rule.limits
+    inside = (value >= limits[0]) & (value < limits[-1])
+    if rule.period in SECONDS:
+        place = _divided(ibis.ifelse(inside, value - limits[0], 0), SECONDS[rule.period]).cast("int32")
+    else:
+        place = _bins(value, limits[1:-1])
+    return ibis.ifelse(inside, place, ibis.null("int32"))
 
 
 def _bins(value: Any, points: Sequence[float], first: int = 0) -> Any:

@@ -1,4 +1,4 @@
-"""CSV, line by line: one line is one record, and what a line means depends on nothing but its own bytes.
+"""CSV, line by line, with separators and quotes: one line is one record, and nothing but its own bytes says what it is.
 
 An ordinary reader lets a stray quote swallow the lines after it, so that one person's row could take a thousand others
 with it, and no promise about a single row would hold. Here a line that is not well formed is no record, and nothing

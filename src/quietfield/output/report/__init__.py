@@ -7,6 +7,9 @@ release and model give the same bytes.
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from quietfield.files import check_writable, write_atomically
+from quietfield.learning import fit
+
 if TYPE_CHECKING:
     from quietfield.models.model import Model
     from quietfield.releases.release import Release
@@ -32,8 +35,6 @@ def write_report(
     >>> release = qf.Release.from_tables(domain, tables, noise=qf.Laplace(2.0), total=1100)
     >>> qf.write_report("smoking.html", release, title="Who smokes")
     """
-    from quietfield.files import check_writable, write_atomically
-
     check_writable(path)
     html = report_html(release, model, title=title, level=level, names=names)
     write_atomically(path, html.encode(), time=release.created)
@@ -52,7 +53,5 @@ def report_html(
     from quietfield.output.report.pages import render
 
     if model is None:
-        from quietfield.learning import fit
-
         model = fit(release)
     return render("report.html", gather(release, model, title, level, names))

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from quietfield.domain import Clique
+from quietfield.drawing.graph import structure_svg
 from quietfield.errors import Error
 from quietfield.learning.observation import Residuals, estimate_total, residuals, table_moments
 from quietfield.models.intervals import intervals
 from quietfield.models.verification import check_learned_from
 from quietfield.output.report import associations, plots
-from quietfield.output.report.heat import Heat, heat
+from quietfield.output.report.heat import Heat, heat, only_noise
 from quietfield.privacy import accounting
 from quietfield.releases import description
 from quietfield.releases.checks import check_same
+from quietfield.study.goodness_of_fit import goodness_of_fit
 from quietfield.text import plural
 
 if TYPE_CHECKING:
@@ -88,7 +90,6 @@ class FitSection:
 def gather(release: "Release", model: "Model", title: str, level: float, names: tuple[str, str]) -> dict[str, Any]:
     """All that the report's template needs."""
     from quietfield import __version__
-    from quietfield.drawing.graph import structure_svg
 
     check_inputs(release, model, level)
     total = estimate_total(release)
@@ -237,9 +238,6 @@ def _pairs(
 
 def _fit(release: "Release", model: "Model", fits: Sequence[Residuals], total: float) -> dict[str, Any]:
     import numpy as np
-
-    from quietfield.output.report.heat import only_noise
-    from quietfield.study.goodness_of_fit import goodness_of_fit
 
     z = np.concatenate([fit.z.ravel() for fit in fits])
     z = z[np.isfinite(z)]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 import quietfield as qf
-from quietfield import interop as interchange
+from quietfield import interop
 from quietfield.errors import Error, FileError
 from tests.brute_force import COMPILED, models
 
@@ -25,8 +25,8 @@ def same(one, two, names):
 def test_uai_there_and_back(parts, tmp_path_factory):
     model = qf.Model(*parts)
     path = tmp_path_factory.mktemp("uai") / "model.uai"
-    interchange.save_uai(model, path)
-    same(model, interchange.load_uai(path), [f"x{i}" for i in range(len(model.domain))])
+    interop.save_uai(model, path)
+    same(model, interop.load_uai(path), [f"x{i}" for i in range(len(model.domain))])
 
 
 def test_a_uai_file_as_others_write_it(tmp_path):
@@ -35,7 +35,7 @@ def test_a_uai_file_as_others_write_it(tmp_path):
         "MARKOV\n3\n2 2 3\n2\n2 0 1\n2 1 2\n\n4\n 0.436 0.564\n 0.128 0.872\n\n"
         "6\n 0.210 0.333 0.457\n 0.811 0.000 0.189\n"
     )
-    model = interchange.load_uai(tmp_path / "a.uai")
+    model = interop.load_uai(tmp_path / "a.uai")
     assert model.domain.shape == (2, 2, 3)
     assert model.marginal(("x1", "x2"))[1, 1] == 0
     expected = np.einsum("ab,bc->abc", [[0.436, 0.564], [0.128, 0.872]], [[0.21, 0.333, 0.457], [0.811, 0, 0.189]])
@@ -53,19 +53,19 @@ def test_a_uai_file_as_others_write_it(tmp_path):
 def test_bad_uai_files_are_refused(tmp_path, text, message):
     (tmp_path / "a.uai").write_text(text)
     with pytest.raises((FileError, Error), match=message):
-        interchange.load_uai(tmp_path / "a.uai")
+        interop.load_uai(tmp_path / "a.uai")
 
 
 def test_large_potentials_do_not_overflow(tmp_path):
     model = qf.Model(qf.Domain({"a": 2}), {"a": [2000.0, 2001.0]})
-    interchange.save_uai(model, tmp_path / "a.uai")
-    np.testing.assert_allclose(interchange.load_uai(tmp_path / "a.uai").marginal("x0"), model.marginal("a"))
+    interop.save_uai(model, tmp_path / "a.uai")
+    np.testing.assert_allclose(interop.load_uai(tmp_path / "a.uai").marginal("x0"), model.marginal("a"))
 
 
 def test_potentials_that_do_not_fit_into_probabilities_are_not_written_as_zeros(tmp_path):
     model = qf.Model(qf.Domain({"a": 2}), {"a": [0.0, -800.0]})
     with pytest.raises(Error, match="do not fit into floats"):
-        interchange.save_uai(model, tmp_path / "a.uai")
+        interop.save_uai(model, tmp_path / "a.uai")
 
 
 @COMPILED
@@ -73,12 +73,12 @@ def test_potentials_that_do_not_fit_into_probabilities_are_not_written_as_zeros(
 def test_pgmpy_there_and_back(parts):
     pytest.importorskip("pgmpy")
     model = qf.Model(*parts)
-    same(model, interchange.from_pgmpy(interchange.to_pgmpy(model)), model.domain.attributes)
+    same(model, interop.from_pgmpy(interop.to_pgmpy(model)), model.domain.attributes)
 
 
 @pytest.mark.parametrize(
     "name",
-    ["asia", "sachs", "child", *(pytest.param(name, marks=pytest.mark.heavy) for name in ("insurance", "alarm"))],
+    ["asia", "sachs", "child", *(pytest.param(name, marks=pytest.mark.slow) for name in ("insurance", "alarm"))],
 )
 def test_marginals_equal_pgmpys_on_published_networks(name):
     """All clique marginals (families of the network), and one conditional, by pgmpy's own elimination."""
@@ -89,7 +89,7 @@ def test_marginals_equal_pgmpys_on_published_networks(name):
     from pgmpy.readwrite import BIFReader
 
     network = BIFReader(string=gzip.decompress((NETWORKS / f"{name}.bif.gz").read_bytes()).decode()).get_model()
-    model = interchange.from_pgmpy(network)
+    model = interop.from_pgmpy(network)
     assert model.log_partition() == pytest.approx(0, abs=1e-7)  # normalised, but for published rounding
     peer = VariableElimination(network)
     tables = model.marginals()
