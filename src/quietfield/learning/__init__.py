@@ -114,6 +114,8 @@ def fit(
     strange = next((each for each in releases if not isinstance(each, Release)), None)
     if strange is not None:
         raise Error(f"a model is learned from a Release (see qf.Release.load), not from a {type(strange).__name__}.")
+    for each in releases:
+        each.check_complete()
     if inference == "exact":  # before anything is traced, which takes for ever where a model is far too large
         from quietfield.inference.plan import plan_elimination
 
