@@ -210,7 +210,7 @@ def test_python_takes_no_release_that_waits_for_a_signature(office, tmp_path):
             lambda: qf.write_report("r.html", one, model),  # noqa: B023
             lambda: qf.people_tables(model, release=one),  # noqa: B023
             lambda: qf.goodness_of_fit(one, model),  # noqa: B023
-            lambda: qf.compare({"by hand": model}, one),  # noqa: B023
+            lambda: qf.compare(release=one, models={"by hand": model}),  # noqa: B023
             lambda: qf.write_private_report("p.html", CODES, SCHEMA, one, model),  # noqa: B023
         ):
             with pytest.raises(Incomplete, match=waits):

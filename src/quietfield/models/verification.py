@@ -113,8 +113,8 @@ def verify(
     if release is None:
         if require_promise or require_ledger or require_signatures > 1:
             raise NoPromise(
-                "a promise, a ledger or two signatures are demanded, and a model has none but those of the release that "
-                "it was learned from; give that release too (--release), or allow that nothing is promised "
+                "a promise, a ledger or two signatures are demanded, and a model has none but those of the release "
+                "that it was learned from; give that release too (--release), or allow that nothing is promised "
                 "(--allow-no-promise)."
             )
         return ("NO PROMISE of its own: a model has that of the release that it was learned from", *found)
