@@ -69,3 +69,9 @@ class OtherRelease(Error):
     """A model that was learned from another release than the one it is said to come from."""
 
     exit_code = 15
+
+
+class TooFewSignatures(FileError):
+    """A file that fewer trusted keys signed than are demanded."""
+
+    exit_code = 16

@@ -115,9 +115,15 @@ class PrivateMarkovRandomField(DensityMixin, BaseEstimator):
         other source that :func:`quietfield.release` takes (a path, an Arrow table, a DuckDB relation, ...). ``y`` is
         ignored.
         """
+        from quietfield.curator.policy import PolicyRefused, read_policy
         from quietfield.curator.release import release
         from quietfield.learning import fit
 
+        if (policy := read_policy()) is not None and policy.signers:  # before the charge: fit would refuse it after
+            raise PolicyRefused(
+                "the policy in force has two persons sign a release before anything is learned from it; make one with "
+                "quietfield.release, have it signed, and learn from its file with quietfield.fit. Nothing was charged."
+            )
         schema, source = self._read(X, reset=True)
         structure = self.structure(schema.domain) if callable(self.structure) else deepcopy(self.structure)
         self.schema_ = schema

@@ -55,6 +55,22 @@ def test_an_encrypted_key_signs_with_its_passphrase_alone(
     assert qf.Release.load("r.qfr", trust="k.pub.pem").signed
 
 
+def test_an_encrypted_key_signs_models_too(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    keys.create_keys("k.pem", "correct horse")
+    qf.Release.from_tables(qf.Domain({"a": 2}), {"a": [50, 70]}, noise=qf.Laplace(2.0)).save("r.qfr")
+    monkeypatch.setattr(sys, "stdin", None)
+    monkeypatch.setenv("PHRASE", "correct horse")
+    fit = ["fit", "r.qfr", "--method", "naive", "--key", "k.pem", "--out"]
+    assert main([*fit, "m.qfm"]) == 1
+    assert "no terminal" in capsys.readouterr().err
+    assert main([*fit, "m.qfm", "--passphrase-file", "phrase"]) == 0
+    assert main([*fit, "n.qfm", "--passphrase-env", "PHRASE"]) == 0
+    for name in ("m.qfm", "n.qfm"):
+        assert qf.load(name, trust="k.pub.pem").signed
+    assert main([*fit, "phrase", "--force", "--passphrase-file", "phrase"]) == 1
+    assert Path("phrase").read_text().startswith("correct horse")
+
+
 def test_a_key_that_is_not_encrypted_needs_none(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["key", "create", "k.pem"]) == 0
     assert "not encrypted: whoever copies it can sign; see --encrypt" in capsys.readouterr().out

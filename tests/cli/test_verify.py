@@ -1,6 +1,7 @@
 """``quietfield verify`` and ``--trust``: what a reader may demand, and how each refusal is told."""
 
 import json
+import re
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,14 +11,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import typer
 
 import quietfield as qf
 from quietfield import errors
 from quietfield.cli import main
-from quietfield.files import MANIFEST, TABLES, write_archive
+from quietfield.files import MANIFEST, SIGNATURE, TABLES, canonical_json, write_archive
 from quietfield.releases import keys
 from quietfield.releases.checks import PAPER_NOTE
-from quietfield.releases.parts import Total
+from quietfield.releases.parts import PolicyInForce, Total
 from quietfield.releases.release import Release
 from tests.test_releases import promised
 
@@ -145,7 +147,7 @@ def test_every_command_that_reads_a_release_demands_the_same(
     words: list[str], here: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if not Path("by-hand.qfm").exists():
-        qf.Model(qf.Domain({"a": 2, "b": 2}), {("a", "b"): np.zeros((2, 2))}).save("by-hand.qfm")
+        qf.Model(qf.Domain({"a": 2, "b": 2}), {("a", "b"): np.zeros((2, 2))}).save("by-hand.qfm", "office.pem")
 
     def code(file: str, *more: str) -> int:
         return main([word.format(file, out=tmp_path) for word in words] + list(more))
@@ -158,6 +160,174 @@ def test_every_command_that_reads_a_release_demands_the_same(
     assert code("exact.qfr", "--allow-no-promise") == 1
     assert "goes with --trust" in capsys.readouterr().err
     assert code("exact.qfr", *TRUST, "--allow-no-promise") == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["fit", "false.qfr", "--method", "naive", "--out", "{}/m.qfm"],
+        ["report", "false.qfr", "--out", "{}/r.html"],
+        ["export", "false.qfr", "--out", "{}/tables"],
+    ],
+)
+def test_no_command_repeats_a_promise_that_does_not_hold(
+    words: list[str], here: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([word.format(tmp_path) for word in words]) == 1  # whether or not anything is demanded
+    assert "the promise does not hold" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+# Two signatures
+
+
+@pytest.fixture(scope="module")
+def signed_twice(folder: Path) -> Path:
+    """Releases that office and other both signed: on their own, and under a policy that has two persons sign."""
+    prints = tuple(keys.fingerprint(keys.load_public(folder / f"{name}.pub.pem")) for name in ("office", "other"))
+    counts = np.array([[500, 90], [110, 300]])
+    made = promised()
+    made = replace(made, parts=tuple(replace(part, values=counts.copy()) for part in made.parts))
+    policy = PolicyInForce("The office's rules", "ab" * 32, prints)
+    for name, release in (("twice.qfr", made), ("persons.qfr", replace(made, policy=policy))):
+        release.save(folder / name, folder / "office.pem")
+        Release.add_signature(folder / name, folder / "other.pem")
+    replace(made, policy=policy).save(folder / "waiting.qfr", folder / "office.pem")
+    keys.create_keys(folder / "third.pem")
+    return folder
+
+
+BOTH = [*TRUST, "--trust", "other.pub.pem"]
+TWO = ["--require-signatures", "2"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["twice.qfr", *TRUST], 0, "which is trusted; also signed by"),
+        (["twice.qfr", "--trust", "other.pub.pem"], 0, "which is unknown"),
+        (["twice.qfr", *BOTH], 0, "which are trusted"),
+        (["twice.qfr", "--trust", "third.pub.pem"], 11, "signed by another key"),
+        (["persons.qfr", *BOTH], 0, "which are trusted"),
+        (["persons.qfr", *TRUST], 11, "which is not trusted"),
+        (["twice.qfr", *BOTH, *TWO], 0, "which are trusted"),
+        (["persons.qfr", *BOTH, *TWO], 0, "which are trusted"),
+        (["twice.qfr", *TRUST, *TWO], 16, "1 of the trusted keys signed it"),
+        (["twice.qfr", *TRUST, "--trust", "third.pub.pem", *TWO], 16, "1 of the trusted keys signed it"),
+        (["twice.qfr", *TRUST, *TRUST, *TWO], 16, "1 of the trusted keys signed it"),
+        (["good.qfr", *BOTH, *TWO], 16, "1 of the trusted keys signed it"),
+        (["stripped.qfr", *BOTH, *TWO], 10, "not signed"),
+        (["twice.qfr", *TWO], 1, "anyone can make a key"),
+        (["twice.qfr", *BOTH, "--require-signatures", "3"], 2, "--require-signatures"),
+    ],
+)
+def test_who_has_to_be_trusted_where_two_have_signed(
+    words: list[str], code: int, told: str, signed_twice: Path, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["verify", *words]) == code
+    shown = capsys.readouterr()
+    assert told in (shown.err if code else shown.out)
+
+
+def test_python_counts_trusted_signatures_too(signed_twice: Path, here: Path) -> None:
+    both = ("office.pub.pem", "other.pub.pem")
+    for given in ("twice.qfr", Release.load("twice.qfr")):
+        qf.verify(given, trust=iter(both), require_signatures=2)  # also keys that can be gone through only once
+        with pytest.raises(errors.TooFewSignatures):
+            qf.verify(given, trust="office.pub.pem", require_signatures=2)
+    for given in ("persons.qfr", Release.load("persons.qfr", trust=iter(both))):
+        with pytest.raises(errors.OtherSigner, match="name the public keys of both"):
+            qf.verify(given, trust="office.pub.pem")
+    for wrong in (0, 3, True, "2"):
+        with pytest.raises(errors.Error, match="1 or 2 can be demanded"):
+            qf.verify("twice.qfr", trust=both, require_signatures=wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["fit", "{}", "--method", "naive", "--out", "{out}/m.qfm"], ["report", "{}", "--out", "{out}/r.html"],
+     ["export", "{}", "--out", "{out}/tables"]],
+)  # fmt: skip
+def test_two_signatures_are_demanded_of_every_release(
+    words: list[str], signed_twice: Path, here: Path, tmp_path: Path
+) -> None:
+    def code(file: str, *more: str) -> int:
+        return main([word.format(file, out=tmp_path) for word in words] + list(more))
+
+    assert code("good.qfr", *BOTH, *TWO) == 16
+    assert list(tmp_path.iterdir()) == []
+    assert code("twice.qfr", *BOTH, *TWO) == 0
+
+
+def test_both_signers_are_named_wherever_one_is(
+    signed_twice: Path, here: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    signers = Release.load("persons.qfr").signers
+    fit = ["fit", "persons.qfr", "--method", "naive", "--out", str(tmp_path / "m.qfm")]
+    assert main(fit) == 0
+    assert f"signed by {signers[0]} and {signers[1]}" in capsys.readouterr().out
+    assert main([*fit, "--force", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["release_signers"] == list(signers)
+    release, model = ["--release", "persons.qfr"], str(tmp_path / "m.qfm")
+    assert main(["export", model, *release, "--out", str(tmp_path / "people")]) == 0
+    assert main(["report", "persons.qfr", "--model", model, "--out", str(tmp_path / "r.html")]) == 0
+    page = (tmp_path / "r.html").read_text()
+    for text in ((tmp_path / "people" / "privacy.txt").read_text(), page):
+        assert all(one in text for one in signers)
+    assert "ab" * 32 in page
+    assert "has two persons sign" in page
+    capsys.readouterr()
+    assert main(["verify", "twice.qfr", *TRUST, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["trusted_signers"] == [signers[0]]
+
+
+def test_whoever_signs_sees_the_release_first(
+    signed_twice: Path, here: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = str(tmp_path / "w.qfr")
+    before = Path("waiting.qfr").read_bytes()
+    Path(waiting).write_bytes(before)
+    assert main(["verify", waiting, *TRUST]) == 7
+    shown = capsys.readouterr()
+    assert shown.out.startswith("PROMISE: epsilon 1, ")
+    assert "waits for a second signature" in shown.err
+    assert main(["verify", waiting, "--json"]) == 7
+    assert json.loads(capsys.readouterr().out)["complete"] is False  # one object, and no error beside it
+    assert main(["sign", waiting, "--dry-run"]) == 0
+    assert "PROMISE: epsilon 1, " in capsys.readouterr().out
+    assert main(["sign", waiting]) == 1
+    assert "--key FILE" in capsys.readouterr().err
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+    for said, code in (("n", 1), ("y", 0)):
+        assert Path(waiting).read_bytes() == before
+        monkeypatch.setattr("typer.confirm", lambda *_, said=said, **__: said == "y" or _abort())
+        assert main(["sign", waiting, "--key", "other.pem"]) == code
+        assert "PROMISE: epsilon 1, " in capsys.readouterr().out
+    assert Release.load(waiting).complete
+    assert main(["sign", waiting, "--key", "office.pem", "--yes"]) == 1
+    assert "has both its signatures" in capsys.readouterr().err
+
+
+def _abort() -> None:
+    raise typer.Abort
+
+
+def test_what_is_signed_is_what_was_shown(signed_twice: Path, here: Path, tmp_path: Path) -> None:
+    file = tmp_path / "w.qfr"
+    file.write_bytes(Path("waiting.qfr").read_bytes())
+    with pytest.raises(errors.FileError, match="look at it again"):
+        Release.add_signature(file, "other.pem", digest=Release.load("good.qfr").digest)
+    assert file.read_bytes() == Path("waiting.qfr").read_bytes()
+
+
+def test_a_promise_that_does_not_hold_is_not_signed(
+    here: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "f.qfr"
+    file.write_bytes(Path("false.qfr").read_bytes())
+    assert main(["sign", str(file), "--key", "other.pem"]) == 1
+    assert "the promise does not hold" in capsys.readouterr().err
+    assert file.read_bytes() == Path("false.qfr").read_bytes()
 
 
 def test_a_fit_tells_that_a_signature_is_missing(
@@ -216,6 +386,45 @@ def test_models_are_verified_with_their_release(
 ) -> None:
     assert main(["verify", *words]) == code
     assert ("that is this release" in capsys.readouterr().out) == (code == 0 and "--release" in words)
+
+
+def test_trust_covers_the_model_that_a_release_vouches_for(
+    learned: Path, here: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = qf.load("signed.qfm")
+    forged = qf.Model(good.domain, {("a", "b"): [[0.0, 9.0], [9.0, 0.0]]}, report=good.report)
+    forged.save(tmp_path / "unsigned.qfm")  # it names the release by its digest, as anyone can
+    forged.save(tmp_path / "stranger.qfm", "other.pem")
+    out = tmp_path / "out"
+    out.mkdir()
+    for name, code in (("unsigned", 10), ("stranger", 11)):
+        model = str(tmp_path / f"{name}.qfm")
+        for words in (
+            ["export", model, "--release", "source.qfr", "--out", str(out / "people")],
+            ["export", model, "--out", str(out / "people")],
+            ["report", "source.qfr", "--model", model, "--out", str(out / "r.html")],
+            ["sample", model, "--rows", "5", "--out", str(out / "p.csv")],
+            ["query", model, "a"],
+        ):
+            assert main([*words, *TRUST]) == code, words
+    assert list(out.iterdir()) == []
+    for model, told in ((str(tmp_path / "unsigned.qfm"), "not signed"), ("signed.qfm", f"signed by {good.signer}")):
+        assert main(["export", model, "--release", "source.qfr", "--out", str(out / "people"), "--force"]) == 0
+        assert f"The model behind these tables is {told}" in (out / "people" / "privacy.txt").read_text()
+        assert main(["report", "source.qfr", "--model", model, "--out", str(out / "r.html"), "--force"]) == 0
+        page = re.sub(r"</?bdi[^>]*>", "", (out / "r.html").read_text())
+        assert f"<dt>Model</dt><dd>{told.capitalize()}" in page
+    assert main(["sample", "signed.qfm", "--rows", "5", "--out", str(out / "p.csv"), *TRUST]) == 0
+    assert main(["query", "signed.qfm", "a", *TRUST]) == 0
+
+
+def test_a_model_has_one_signature(learned: Path, here: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile("signed.qfm") as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    both = [keys.sign(members[MANIFEST], key, "model") for key in ("other.pem", "office.pem")]
+    write_archive(tmp_path / "x.qfm", {**members, SIGNATURE: canonical_json(both)})
+    with pytest.raises(errors.FileError, match="a model has one"):
+        qf.load(tmp_path / "x.qfm", trust="office.pub.pem")
 
 
 def test_models_as_json(learned: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -146,7 +146,7 @@ def test_a_release_is_complete_with_two_signatures(office, capsys):
     assert main([*PAID, "--key", "first.pem"]) == 0
     assert "r.qfr waits for its second signature" in capsys.readouterr().err
     for words in (["verify", "r.qfr", "--trust", "first.pub.pem"], ["fit", "r.qfr", "--out", "m.qfm"]):
-        assert main(words) == 7
+        assert main(words) == 7, words
         assert "waits for a second signature" in capsys.readouterr().err
     with pytest.raises(Incomplete):
         qf.Release.load("r.qfr")
@@ -157,7 +157,7 @@ def test_a_release_is_complete_with_two_signatures(office, capsys):
     found = qf.Release.load("r.qfr", trust=["first.pub.pem", "second.pub.pem"])
     assert {found.signer, found.second_signer} == set(found.policy.signers)
     assert main(["verify", "r.qfr", "--trust", "first.pub.pem", "--trust", "second.pub.pem"]) == 0
-    with pytest.raises(FileError, match="signed by another key"):
+    with pytest.raises(FileError, match="also signed by"):
         qf.Release.load("r.qfr", trust="first.pub.pem")
     assert main(["sign", "r.qfr", "--key", "stranger.pem"]) == 1
 
@@ -194,6 +194,61 @@ def test_a_release_without_a_policy_can_be_signed_afterwards(office, monkeypatch
     assert main(["sign", "r.qfr", "--key", "stranger.pem"]) == 0
     assert qf.Release.load("r.qfr", trust=["first.pub.pem", "stranger.pub.pem"]).second_signer is not None
     assert main(["sign", "r.qfr", "--key", "second.pem"]) == 1
+    assert "has both its signatures" in capsys.readouterr().err
+
+
+def test_python_takes_no_release_that_waits_for_a_signature(office, tmp_path):
+    made = release()
+    model = qf.Model(SCHEMA.domain, {("a",): [0.0, 1.0]})
+    made.save("r.qfr", key="first.pem")
+    waiting = qf.Release.load("r.qfr", complete=False)
+    for one, waits in ((made, "its two signatures"), (waiting, "a second signature")):
+        for use in (
+            lambda: qf.verify(one),  # noqa: B023
+            lambda: qf.fit(one, "naive"),  # noqa: B023
+            lambda: qf.fit([one], "naive"),  # noqa: B023
+            lambda: qf.write_report("r.html", one, model),  # noqa: B023
+            lambda: qf.people_tables(model, release=one),  # noqa: B023
+            lambda: qf.goodness_of_fit(one, model),  # noqa: B023
+            lambda: qf.compare(release=one, models={"by hand": model}),  # noqa: B023
+            lambda: qf.write_private_report("p.html", CODES, SCHEMA, one, model),  # noqa: B023
+        ):
+            with pytest.raises(Incomplete, match=waits):
+                use()
+    assert not list(tmp_path.glob("*.html"))
+
+
+def test_the_estimator_refuses_before_the_charge_what_it_could_not_learn_from(office):
+    from quietfield.sklearn import PrivateMarkovRandomField
+
+    estimator = PrivateMarkovRandomField(schema=SCHEMA, structure=["a"], epsilon=1, unit=qf.Rows(1), ledger="b.db")
+    with pytest.raises(PolicyRefused, match="two persons sign"):
+        estimator.fit(CODES)
+    assert qf.Ledger("b.db").spent == 0
+
+
+def test_a_release_that_waits_for_a_signature_is_held_against_its_ledger(office, capsys):
+    assert main([*PAID, "--key", "first.pem"]) == 0
+    before = Path("b.db").read_bytes()
+    assert main(["ledger", "show", "b.db", "--against", "r.qfr"]) == 0
+    assert "r.qfr: charge 1" in capsys.readouterr().out
+    again = [*PAID[:-1], "r2.qfr", "--key", "first.pem"]
+    assert main([*again, "--against", "r.qfr"]) == 0
+    Path("b.db").write_bytes(before)
+    assert main(["ledger", "show", "b.db", "--against", "r2.qfr"]) == 6
+
+
+def test_other_signers_of_the_same_policy_can_take_over(office):
+    keys.create_keys("third.pem")
+    Path("policy.toml").write_text("signers = ['first.pub.pem', 'second.pub.pem', 'third.pub.pem']")
+    release().save("r.qfr", key="first.pem")
+    found = qf.Release.add_signature("r.qfr", "second.pem")
+    found.save("r.qfr", key="third.pem")
+    again = qf.Release.add_signature("r.qfr", "second.pem")
+    assert again.complete
+    assert again.digest == found.digest
+    with pytest.raises(FileError, match="signed by two of"):
+        found.save("r.qfr", key="stranger.pem")
 
 
 def test_a_folder_of_anchors_finds_a_ledger_that_was_rolled_back(capsys):

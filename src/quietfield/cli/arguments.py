@@ -25,7 +25,17 @@ Trust = Annotated[
     list[Path] | None,
     typer.Option(
         "--trust",
-        help="A public key (PEM), or several: refuse a release that none of them signed, or that promises nothing.",
+        help="A public key (PEM), or several: refuse what none of them signed, and a release that promises nothing. A "
+        "release that two persons have to sign needs both their keys.",
+    ),
+]
+RequireSignatures = Annotated[
+    int,
+    typer.Option(
+        "--require-signatures",
+        min=1,
+        max=2,
+        help="With --trust: how many of these keys must have signed the release; with 2, one stolen key is not enough.",
     ),
 ]
 MaxEpsilon = Annotated[
@@ -111,27 +121,39 @@ def optional_records(
     return None
 
 
-def load_release(path: Path, trust: list[Path] | None, max_epsilon: str | None, allow_no_promise: bool) -> "Release":
-    """The release at a path, if it is what :data:`Trust`, :data:`MaxEpsilon` and :data:`AllowNoPromise` demand.
+def load_release(
+    path: Path,
+    trust: list[Path] | None,
+    max_epsilon: str | None,
+    allow_no_promise: bool,
+    require_signatures: int = 1,
+) -> "Release":
+    """The release at a path, if its promise holds and it is what the options above demand.
 
     Args:
         path: The release.
         trust: Public keys, one of which must have signed it; None or empty for any.
         max_epsilon: The largest epsilon that is accepted, or None.
         allow_no_promise: Whether a release that promises nothing will do.
+        require_signatures: How many of the keys in ``trust`` must have signed it.
 
     Raises:
-        NotSigned, OtherSigner, NoPromise, WeakPromise: It is not what is demanded.
-        FileError: It cannot be read or, where anything is demanded, its promise does not hold.
+        NotSigned, OtherSigner, TooFewSignatures, NoPromise, WeakPromise: It is not what is demanded.
+        FileError: It cannot be read, waits for its second signature, or its promise does not hold.
     """
     from quietfield.models.verification import verify
     from quietfield.releases.release import Release
 
-    release = Release.load(path, trust or None)
-    if trust or max_epsilon is not None:
-        verify(release, max_epsilon=max_epsilon, require_promise=not allow_no_promise)
-    elif allow_no_promise:
+    if allow_no_promise and not trust and max_epsilon is None:
         raise Error("--allow-no-promise goes with --trust or --max-epsilon, which demand a promise.")
+    release = Release.load(path, trust or None)
+    verify(
+        release,
+        trust=trust or None,
+        max_epsilon=max_epsilon,
+        require_promise=False if allow_no_promise else None,
+        require_signatures=require_signatures,
+    )
     return release
 
 

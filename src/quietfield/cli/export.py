@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quietfield.cli.arguments import FOR_PROGRAMS, AllowNoPromise, MaxEpsilon, Trust, load_release
+from quietfield.cli.arguments import FOR_PROGRAMS, AllowNoPromise, MaxEpsilon, RequireSignatures, Trust, load_release
 from quietfield.errors import Error
 from quietfield.text import plural
 
 if TYPE_CHECKING:
+    from quietfield.models.model import Model
     from quietfield.releases.parts import Table
     from quietfield.releases.release import Release
 
@@ -47,6 +48,7 @@ def export(
         Path | None, typer.Option("--release", help="From a model: its release, for the statement on privacy.")
     ] = None,
     trust: Trust = None,
+    require_signatures: RequireSignatures = 1,
     max_epsilon: MaxEpsilon = None,
     allow_no_promise: AllowNoPromise = False,
     force: Annotated[
@@ -60,6 +62,7 @@ def export(
     negative, a data dictionary and a statement on privacy; tables that the model inferred are marked.
     """
     from quietfield.files import archive_kind
+    from quietfield.models.model import load
     from quietfield.output import exports
     from quietfield.text import APOSTROPHE, has_formulas
 
@@ -72,19 +75,23 @@ def export(
         raise Error("--format is csv or parquet, not 'xlsx'; xlsx is for tables from a model.")
     exports.check_target(out, format, force)
     if kind == "model":
-        if release_file is None and (trust or max_epsilon is not None or allow_no_promise):
-            raise Error("--trust, --max-epsilon and --allow-no-promise are about a release; name it with --release.")
+        if release_file is None and (max_epsilon is not None or allow_no_promise or require_signatures > 1):
+            raise Error(
+                "--max-epsilon, --allow-no-promise and --require-signatures are about a release; name it with "
+                "--release."
+            )
         source_release = None
         if release_file is not None:
-            source_release = load_release(release_file, trust, max_epsilon, allow_no_promise)
+            source_release = load_release(release_file, trust, max_epsilon, allow_no_promise, require_signatures)
         level = 0.9 if level is None else level
-        _for_people(path, out, format, table, level, total, source_release, force, for_programs)
+        model = load(path, trust or None)
+        _for_people(model, out, format, table, level, total, source_release, force, for_programs)
         return
     if table or any(said is not None for said in (level, total, release_file)):
         raise Error(
             "--table, --level, --total and --release are for a model; a release's tables are written as they are."
         )
-    release = load_release(path, trust, max_epsilon, allow_no_promise)
+    release = load_release(path, trust, max_epsilon, allow_no_promise, require_signatures)
     files: dict[str, bytes] = {}
     index: list[list[Any]] = [list(exports.RELEASE_COLUMNS)]
     for number, part in enumerate(release.parts, 1):
@@ -110,7 +117,7 @@ def export(
 
 
 def _for_people(
-    path: Path,
+    model: "Model",
     out: Path,
     format: str,
     tables: list[str] | None,
@@ -121,10 +128,8 @@ def _for_people(
     for_programs: bool,
 ) -> None:
     from quietfield.cli import questions
-    from quietfield.models.model import load
     from quietfield.output.tables import people_tables
 
-    model = load(path)
     wanted = None
     if tables is not None:  # each once, however often it is said
         wanted = list(dict.fromkeys(tuple(questions.attributes([text], model.domain)) for text in tables))

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from quietfield.cli.arguments import FOR_PROGRAMS, AllowNoPromise, MaxEpsilon, Trust, load_release
+from quietfield.cli.arguments import FOR_PROGRAMS, AllowNoPromise, MaxEpsilon, RequireSignatures, Trust, load_release
+from quietfield.cli.passphrases import PassphraseEnv, PassphraseFile
 from quietfield.text import plural, printable
 
 app = typer.Typer()
@@ -20,9 +21,12 @@ def fit(
     method: Annotated[str, typer.Option(help="map (nothing to tune), cgm, cgm-nlbp or naive.")] = "map",
     inference: Annotated[str, typer.Option(help="exact, loopy or convex.")] = "exact",
     trust: Trust = None,
+    require_signatures: RequireSignatures = 1,
     max_epsilon: MaxEpsilon = None,
     allow_no_promise: AllowNoPromise = False,
     key: Annotated[Path | None, typer.Option(help="A private key (PEM) to sign the model with.")] = None,
+    passphrase_file: PassphraseFile = None,
+    passphrase_env: PassphraseEnv = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a model that is at --out already.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write the report as JSON.")] = False,
 ) -> None:
@@ -30,16 +34,15 @@ def fit(
     import sys
 
     from quietfield import learning
-    from quietfield.cli import outputs
+    from quietfield.cli import outputs, passphrases
     from quietfield.files import set_time
-    from quietfield.releases.description import summarize_promise
-    from quietfield.releases.keys import load_private
+    from quietfield.releases.description import describe_signers, summarize_promise
 
-    reads = [release, *(trust or ()), *([] if key is None else [key])]
+    reads = [release, *(trust or ()), *(path for path in (key, passphrase_file) if path is not None)]
     outputs.check(out, "model", force, reads)  # before the work, not after it
     learning.check_methods([method], inference)
-    signer = None if key is None else load_private(key)
-    loaded = load_release(release, trust, max_epsilon, allow_no_promise)
+    signer = passphrases.load_key(key, passphrase_file, passphrase_env)
+    loaded = load_release(release, trust, max_epsilon, allow_no_promise, require_signatures)
     model = learning.fit(loaded, method, inference=inference, progress=sys.stderr.isatty())
     model.save(out, signer)
     set_time(out, loaded.created)  # else a script that counts and then learns would tell how long the count took
@@ -47,11 +50,10 @@ def fit(
     if report is None:
         return
     if as_json:
-        told = {"release_signer": loaded.signer, "signed": signer is not None, "written": str(out)}
+        told = {"release_signers": list(loaded.signers), "signed": signer is not None, "written": str(out)}
         typer.echo(json.dumps({**asdict(report), **told}, indent=2))
         return
-    signed = f"signed by {loaded.signer}" if loaded.signed else "NOT SIGNED: anyone could have made or changed it"
-    typer.echo(f"release     {printable(summarize_promise(loaded))}; {signed}")
+    typer.echo(f"release     {printable(summarize_promise(loaded))}; {describe_signers(loaded.signers)}")
     typer.echo(f"written     {out}\nmodel       {model!r}")
     steps = plural(report.steps, "step")
     typer.echo(f"fit         {report.method}, {steps}, {report.seconds:.1f} s, N about {report.total:.0f}")
@@ -64,6 +66,7 @@ def sample(
     rows: Annotated[int, typer.Option(min=0, help="How many records to draw.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write, .csv or .parquet.")],
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same records.")] = None,
+    trust: Trust = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
     for_programs: Annotated[bool, typer.Option("--for-programs", help=FOR_PROGRAMS)] = False,
 ) -> None:
@@ -77,8 +80,8 @@ def sample(
 
     if out.suffix.lower() not in (".csv", ".parquet"):
         raise FileError(f"records are written to a file whose name ends in .csv or .parquet, not to {out}.")
-    outputs.check(out, "file of records", force, [model])
-    learned = load(model)
+    outputs.check(out, "file of records", force, [model, *(trust or ())])
+    learned = load(model, trust or None)
     ours = (learned.domain.attributes, tuple(map(defuse_formulas, learned.domain.attributes)))
     if force and out.exists() and outputs.columns(out) not in ours:
         raise FileError(f"{out} has other columns than this model, so it stays, --force or not; choose another path.")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from quietfield.cli.arguments import Trust
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -36,6 +38,7 @@ def query(
             help="Work them out, however long it takes, or leave them out. Unless said: where that is quick.",
         ),
     ] = None,
+    trust: Trust = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write the table as JSON.")] = False,
 ) -> None:
     """Ask a model for a distribution, on its own or where something is known, with error bars."""
@@ -49,7 +52,7 @@ def query(
 
     if not 0 < level < 1:
         raise Error(f"--level lies between 0 and 1, for instance 0.9; it is not {level!r}.")
-    learned = load(model)
+    learned = load(model, trust or None)
     wanted = questions.attributes(attributes, learned.domain)
     known = questions.evidence(given or [], learned.domain)
     both = [name for name in known if name in wanted]

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from quietfield.cli.arguments import AllowNoPromise, MaxEpsilon, Trust, load_release
+from quietfield.cli.arguments import AllowNoPromise, MaxEpsilon, RequireSignatures, Trust, load_release
 
 app = typer.Typer()
 
@@ -23,6 +23,7 @@ def report(
     title: Annotated[str, typer.Option(help="The heading of the report.")] = "",
     level: Annotated[float, typer.Option(help="The level of intervals, between 0 and 1.")] = 0.9,
     trust: Trust = None,
+    require_signatures: RequireSignatures = 1,
     max_epsilon: MaxEpsilon = None,
     allow_no_promise: AllowNoPromise = False,
     private: Annotated[
@@ -53,8 +54,8 @@ def report(
     out = out or Path("private-report.html" if private else "report.html")
     reads = [path for path in (release, model, schema, *(trust or ())) if path is not None]
     outputs.check(out, "report", force, reads)
-    loaded = load_release(release, trust, max_epsilon, allow_no_promise)
-    known = None if model is None else load(model)
+    loaded = load_release(release, trust, max_epsilon, allow_no_promise, require_signatures)
+    known = None if model is None else load(model, trust or None)
     if source is not None and schema is not None:
         from quietfield.curator import WARNING
         from quietfield.curator.confidential_report import write_private_report

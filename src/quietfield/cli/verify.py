@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from quietfield.cli.arguments import AllowNoPromise, MaxEpsilon, Trust
-from quietfield.errors import Error
+from quietfield.cli.arguments import AllowNoPromise, MaxEpsilon, RequireSignatures, Trust
+from quietfield.errors import Error, Incomplete
 
 app = typer.Typer()
 
@@ -16,6 +16,7 @@ app = typer.Typer()
 def verify(
     path: Annotated[Path, typer.Argument(help="The release, or a model.")],
     trust: Trust = None,
+    require_signatures: RequireSignatures = 1,
     max_epsilon: MaxEpsilon = None,
     max_delta: Annotated[
         str | None, typer.Option(help="Refuse a larger delta, and no promise; 0 takes pure epsilon alone.")
@@ -34,19 +35,25 @@ def verify(
 ) -> None:
     """Check the signature, the shapes and the arithmetic of the privacy promise, which the first line tells.
 
-    Exit codes: 1 if the file or its arithmetic is wrong, 10 not signed, 11 signed by another key, 12 no promise,
-    13 epsilon or delta too large, 14 no ledger, 15 a model of another release.
+    Exit codes: 1 if the file or its arithmetic is wrong, 7 if it waits for its second signature (whoever is to sign it
+    sees what was found), 10 not signed, 11 signed by another key, 12 no promise, 13 epsilon or delta too large, 14 no
+    ledger, 15 a model of another release, 16 too few trusted signatures.
     """
     from quietfield.cli import summaries
     from quietfield.files import archive_kind
     from quietfield.models.model import Model
     from quietfield.models.verification import verify as check
+    from quietfield.releases.keys import check_trust
     from quietfield.releases.release import Release
     from quietfield.text import printable
 
     if require_promise and allow_no_promise:
         raise Error("--require-promise and --allow-no-promise contradict each other; say one of them.")
-    file = (Model if archive_kind(path) == "model" else Release).load(path, trust or None)
+    file: Model | Release
+    if archive_kind(path) == "model":
+        file = Model.load(path, trust or None)
+    else:
+        file = Release.load(path, trust or None, complete=False)
     source = None if release is None else Release.load(release, trust or None)
     found = check(
         file,
@@ -55,12 +62,26 @@ def verify(
         max_delta=max_delta,
         require_promise=False if allow_no_promise else require_promise or None,
         require_ledger=require_ledger,
+        require_signatures=require_signatures,
         release=source,
+        complete=False,
     )
     lines = [printable(line) for line in found]
     if as_json:
-        content = {"path": str(path), **summaries.of_verified(file, source), "trusted": bool(trust), "findings": lines}
+        trusted = check_trust(file.signers, trust, path) if trust else ()
+        content = {
+            "path": str(path),
+            **summaries.of_verified(file, source),
+            "trusted": bool(trust),
+            "trusted_signers": list(trusted),
+            "findings": lines,
+        }
         typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
-        return
-    for line in lines:
-        typer.echo(line)
+    else:
+        typer.echo("\n".join(lines))
+    if isinstance(file, Release):
+        try:
+            file.check_complete(path)
+        except Incomplete as waiting:  # told after the findings: whoever is to sign has to see them
+            typer.echo(f"Error: {waiting}", err=True)
+            raise typer.Exit(waiting.exit_code) from None

@@ -70,7 +70,7 @@ def read_anchor(path: str | Path) -> Anchor:
         FileError: The file is none of these.
     """
     if archive_kind(path) == "release":
-        release = Release.load(path)
+        release = Release.load(path, complete=False)  # it is paid for, whoever has yet to sign it
         return Anchor(release.ledger, release.id)
     content = read_json(path)
     try:

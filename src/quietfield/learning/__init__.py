@@ -113,6 +113,8 @@ def fit(
     strange = next((each for each in releases if not isinstance(each, Release)), None)
     if strange is not None:
         raise Error(f"a model is learned from a Release (see qf.Release.load), not from a {type(strange).__name__}.")
+    for each in releases:
+        each.check_complete()
     if inference == "exact":  # before anything is traced, which takes for ever where a model is far too large
         for each in releases:
             plan_elimination(each.domain, each.structure).check_memory()

@@ -301,7 +301,7 @@ class Model:
 
     @classmethod
     def load(cls, path: str | Path, trust: "str | Path | Iterable[str | Path] | None" = None) -> "Model":
-        """Read a file that :meth:`save` wrote. With ``trust`` (public key files), only one that these keys signed.
+        """Read a file that :meth:`save` wrote. With ``trust`` (public key files), only one that one of them signed.
 
         Args:
             path: The file.
@@ -318,6 +318,8 @@ class Model:
         members = read_archive(path, "a quietfield model")
         manifest, tables = unpack(members, KIND, VERSION, path)
         signers = keys.check_archive(members, KIND, path, trust)
+        if len(signers) > 1:
+            raise FileError(f"{path} has two signatures, and a model has one; get a fresh copy of the file.")
         report, uncertainty = manifest.get("report"), manifest.get("uncertainty")
         try:
             cliques = [tuple(clique) for clique in manifest["cliques"]]

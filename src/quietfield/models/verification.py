@@ -12,7 +12,7 @@ from quietfield.privacy.calibration import HUGE_DELTA
 from quietfield.privacy.promises import HUGE_EPSILON
 from quietfield.releases import keys
 from quietfield.releases.checks import PAPER_NOTE
-from quietfield.releases.description import summarize_promise
+from quietfield.releases.description import describe_signers, summarize_promise
 from quietfield.releases.release import Release
 
 
@@ -24,7 +24,9 @@ def verify(
     max_delta: accounting.Number | None = None,
     require_promise: bool | None = None,
     require_ledger: bool = False,
+    require_signatures: int = 1,
     release: "Release | str | Path | None" = None,
+    complete: bool = True,
 ) -> tuple[str, ...]:
     """Check a release, or a model and the release that it was learned from, and what a reader demands of it.
 
@@ -35,19 +37,25 @@ def verify(
 
     Args:
         file: A release or a model, or the path of one.
-        trust: Public key files, of which one must have signed it (and the release of a model).
+        trust: Public key files, of which one must have signed it (and the release of a model). Where the policy under
+            which a release was made has two persons sign, both have to be among them.
         max_epsilon: The largest epsilon that is accepted. It demands a promise.
         max_delta: The largest delta that is accepted; 0 takes pure differential privacy alone. It demands a promise.
         require_promise: Whether a promise is demanded; None demands one if any of the above is given.
         require_ledger: Whether the release must name the line of a ledger that paid for it.
+        require_signatures: How many of the keys in ``trust`` must have signed the release: 1 or 2. A model has one
+            signature at most, so of a model this is asked of its release.
         release: Of a model, the release that it was learned from, whose promise is the model's.
+        complete: Whether a release that waits for its second signature is refused.
 
     Returns:
         The findings in words. The first says what is promised.
 
     Raises:
         NotSigned: It is not signed, and ``trust`` is given.
-        OtherSigner: None of the keys in ``trust`` signed it.
+        OtherSigner: None of the keys in ``trust`` signed it, or one of two persons is not among them.
+        TooFewSignatures: Fewer of the keys in ``trust`` signed the release than ``require_signatures``.
+        Incomplete: It waits for its second signature.
         NoPromise: A promise is demanded and none is made; of a model, also where its release is not given.
         WeakPromise: Its epsilon or delta is larger than what is accepted.
         NoLedger: A ledger is demanded, and none was charged.
@@ -62,16 +70,28 @@ def verify(
     Traceback (most recent call last):
     quietfield.errors.NoPromise: a promise is demanded, and there is none: these tables were noised elsewhere, ...
     """
+    trust = None if trust is None else keys.list_paths(trust)
+    if type(require_signatures) is not int or require_signatures not in (1, 2):
+        raise Error(f"a file has at most two signatures, so 1 or 2 can be demanded, not {require_signatures!r}.")
+    if require_signatures > 1 and trust is None:
+        raise Error("signatures count where their keys are trusted, since anyone can make a key; name two (--trust).")
+    name: str | Path = f"this {type(file).__name__.lower()}"
     if isinstance(file, str | Path):
-        file = (Model if archive_kind(file) == "model" else Release).load(file, trust)
-    elif trust is not None:
-        keys.check_trust(file.signers, trust, f"this {type(file).__name__.lower()}")
+        name = file
+        file = Model.load(name, trust) if archive_kind(name) == "model" else Release.load(name, trust, complete=False)
+    if isinstance(file, Release):
+        trusted = file.check_trust(trust, name, require_signatures)
+    else:
+        trusted = () if trust is None else keys.check_trust(file.signers, trust, name)
     if require_promise is None:
         require_promise = any(demand is not None for demand in (trust, max_epsilon, max_delta))
-    signed = "NOT SIGNED: anyone could have made or changed it"
-    if file.signed:
-        who = " and ".join(file.signers)
-        signed = f"signed by {who}" + (", which is trusted" if trust else "; name a key to trust to check who")
+    signed = describe_signers(file.signers)
+    if file.signed and trust is None:
+        signed += "; name a key to trust to check who"
+    elif file.signed:
+        unknown = [one for one in file.signers if one not in trusted]
+        signed = f"{describe_signers(trusted)}, which {'is' if len(trusted) == 1 else 'are'} trusted"
+        signed += f"; also signed by {unknown[0]}, which is unknown: it is no key to trust" if unknown else ""
     if isinstance(file, Release):
         if release is not None:
             raise Error("a release is given beside a release; it goes with a model that was learned from it.")
@@ -83,6 +103,8 @@ def verify(
                 f"neighbours: {file.promise.neighbours} ({promises.NEIGHBOURS[file.promise.neighbours]})",
             ]
         check_demands(file, max_epsilon, max_delta, require_promise, require_ledger)
+        if complete:
+            file.check_complete(name)
         if file.ledger is not None:
             found.append(f"charged to line {file.ledger.number} of the ledger {file.ledger.id}")
         return (*found, *(note if note == PAPER_NOTE else f"note: {note}" for note in file.notes))
@@ -90,13 +112,14 @@ def verify(
     source = f"learned from the release with the digest {digest}" if digest else "does not say what it was learned from"
     found = ["the file is whole and its tables fit its cliques", signed, source]
     if release is None:
-        if require_promise or require_ledger:
+        if require_promise or require_ledger or require_signatures > 1:
             raise NoPromise(
-                "a promise or a ledger is demanded, and a model has none but that of the release that it was learned "
-                "from; give that release too (--release), or allow that nothing is promised (--allow-no-promise)."
+                "a promise, a ledger or two signatures are demanded, and a model has none but those of the release "
+                "that it was learned from; give that release too (--release), or allow that nothing is promised "
+                "(--allow-no-promise)."
             )
         return ("NO PROMISE of its own: a model has that of the release that it was learned from", *found)
-    known = release if isinstance(release, Release) else Release.load(release)
+    known = release if isinstance(release, Release) else Release.load(release, trust)
     promise, *more = verify(
         known,
         trust=trust,
@@ -104,6 +127,8 @@ def verify(
         max_delta=max_delta,
         require_promise=require_promise,
         require_ledger=require_ledger,
+        require_signatures=require_signatures,
+        complete=complete,
     )
     if not digest:
         raise OtherRelease("this model does not say by a digest which release it was learned from; learn it again.")
@@ -154,7 +179,17 @@ def check_demands(
 
 
 def check_learned_from(model: "Model", release: "Release") -> None:
-    """Refuse to speak of a model in the name of a release that it was not learned from, as far as the two tell."""
+    """Refuse to speak of a model in the name of a release that waits for a signature, or that it was not learned from.
+
+    Args:
+        model: The model.
+        release: The release whose promise is quoted.
+
+    Raises:
+        Incomplete: The release waits for its second signature.
+        OtherRelease: The model was learned from another, as far as the two tell.
+    """
+    release.check_complete()
     if learned_elsewhere(model, release):
         assert model.report is not None
         raise OtherRelease(

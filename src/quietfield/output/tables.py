@@ -21,7 +21,7 @@ from quietfield.output import exports
 from quietfield.output.workbooks import Sheet, workbook
 from quietfield.privacy.accounting import format_number
 from quietfield.releases.checks import check_same
-from quietfield.releases.description import explain_promise, list_warnings
+from quietfield.releases.description import describe_signers, explain_promise, list_warnings
 from quietfield.text import APOSTROPHE, format_level, has_formulas, join_names
 
 if TYPE_CHECKING:
@@ -179,7 +179,7 @@ def people_tables(
         note = UNMEASURED if unknown else INFERRED if inferred else COUNTED
         columns = _columns(model, attributes, ends, total, note)
         made.append(PeopleTable(attributes, inferred, ends is not None, columns, note))
-    said = _statement(release, made, level, missing or unmeasured, model.report is not None)
+    said = _statement(model, release, made, level, missing or unmeasured)
     created = "" if release is None else release.created
     return Publication(model.domain, tuple(made), tuple(said), level, total is not None, created)
 
@@ -254,7 +254,7 @@ def _columns(
 
 
 def _statement(
-    release: "Release | None", tables: Sequence[PeopleTable], level: float, missing: str, learned: bool
+    model: "Model", release: "Release | None", tables: Sequence[PeopleTable], level: float, missing: str
 ) -> list[str]:
     """A statement on privacy and accuracy, to paste beside the tables."""
     said = ["About these tables"]
@@ -269,7 +269,7 @@ def _statement(
             else f"These tables were made with differential privacy, with {epsilon}. Protected is {whom}. "
             f"{explain_promise(release)}"
         )
-        signed = f"signed by the key {release.signer}" if release.signed else "not signed"
+        signed = describe_signers(release.signers) if release.signed else "which is not signed"
         said.append(f"They come from the release {release.id}, {signed}; whoever has its file can check all this.")
     elif release is not None:
         said.append(
@@ -281,7 +281,9 @@ def _statement(
             "They were computed from a model alone, not from records. The model's privacy is that of the release that "
             "it was learned from: quote the promise of that release here."
         )
-    if learned or release is not None:
+    vouched = describe_signers(model.signers) if model.signed else "not signed: anyone could have made or changed it"
+    said.append(f"The model behind these tables is {vouched}.")
+    if model.report is not None or release is not None:
         said.append("Random noise was added before anything was published, and a model was fitted to the noisy tables.")
     said.append(
         "The numbers below are estimates from that model: consistent with each other and never negative, but not exact "

@@ -1,5 +1,6 @@
 """What a release says of itself: its promise, its noise, who paid and who signed, in words for everyone."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from quietfield.errors import Error
@@ -69,15 +70,30 @@ def list_facts(release: "Release") -> list[tuple[str, str]]:
         facts.append(("Paid from", f"Line {release.ledger.number} of the ledger {release.ledger.id}."))
     elif promise is not None:
         facts.append(("Paid from", "No ledger: nothing adds up what else was spent on the same people."))
-    facts.append(
-        ("Signed", f"By the key {release.signer}." if release.signed else "No: anyone could have made or changed it.")
-    )
+    facts.append(("Signed", f"{to_sentence(describe_signers(release.signers))}."))
+    if (policy := release.policy) is not None:
+        two = ", which has two persons sign each release" if policy.signers else ""
+        facts.append(("Policy", f"Made under {policy.name or 'the policy'} (SHA-256 {policy.digest}){two}."))
     facts += [
         ("Note", f"{to_sentence(note)}.")
         for note in release.notes
         if note != PAPER_NOTE and not note.startswith("no ledger")
     ]
     return facts
+
+
+def describe_signers(signers: Sequence[str]) -> str:
+    """Whose keys signed a file, in words.
+
+    Args:
+        signers: The fingerprints of the keys; none if it is not signed.
+
+    >>> describe_signers(["3b4c", "99fe"])
+    'signed by 3b4c and 99fe'
+    """
+    if not signers:
+        return "NOT SIGNED: anyone could have made or changed it"
+    return f"signed by {' and '.join(signers)}"
 
 
 def to_sentence(text: str) -> str:

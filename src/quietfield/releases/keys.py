@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quietfield.errors import FileError, NotSigned, OtherSigner
+from quietfield.errors import FileError, NotSigned, OtherSigner, TooFewSignatures
 from quietfield.files import MANIFEST, SIGNATURE, canonical_json, parse_json, read_bytes
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def check_archive(
 
     Raises:
         NotSigned: It is not signed, and ``trust`` is given.
-        OtherSigner: None of the keys in ``trust`` signed it.
+        OtherSigner: None of the keys in ``trust`` signed it. What its second signature is worth, the caller decides.
         FileError: It has a signature that is not right, whether or not one is asked for.
     """
     signers: tuple[str, ...] = ()
@@ -183,15 +183,61 @@ def check_archive(
     return signers
 
 
-def check_trust(signers: tuple[str, ...], trust: "str | Path | Iterable[str | Path]", path: str | Path) -> None:
-    """Refuse a file that is not signed, or signed by a key that is none of these; the two are told apart."""
-    trusted = {fingerprint(load_public(one)) for one in ([trust] if isinstance(trust, str | Path) else trust)}
+def check_trust(
+    signers: tuple[str, ...],
+    trust: "str | Path | Iterable[str | Path]",
+    path: str | Path,
+    *,
+    every: bool = False,
+    least: int = 1,
+) -> tuple[str, ...]:
+    """Refuse a file that is not signed by a key that is trusted.
+
+    Args:
+        signers: The fingerprints of the keys that signed it.
+        trust: Public key files.
+        path: What messages call the file.
+        every: Whether all that signed it have to be trusted; else one is enough, and the other is left to the caller.
+        least: How many of the keys in ``trust`` must have signed it.
+
+    Returns:
+        The fingerprints of those that signed it and are trusted.
+
+    Raises:
+        NotSigned: It is not signed.
+        OtherSigner: None of the keys in ``trust`` signed it, or with ``every`` another signed it too.
+        TooFewSignatures: Fewer than ``least`` of them signed it.
+
+    >>> check_trust((), [], "visits.qfr")
+    Traceback (most recent call last):
+    quietfield.errors.NotSigned: visits.qfr is not signed (or its signature was taken off), so it cannot be trusted; ...
+    """
+    named = {fingerprint(load_public(one)) for one in list_paths(trust)}
+    trusted = tuple(one for one in signers if one in named)
+    others = " and ".join(one for one in signers if one not in named)
     if not signers:
         raise NotSigned(
             f"{path} is not signed (or its signature was taken off), so it cannot be trusted; ask for a signed copy."
         )
-    if others := sorted(set(signers) - trusted):
-        raise OtherSigner(f"{path} is signed by another key ({', '.join(others)}) than the trusted one; do not use it.")
+    if not trusted:
+        raise OtherSigner(f"{path} is signed by another key ({others}) than those that are trusted; do not use it.")
+    if every and others:
+        raise OtherSigner(
+            f"{path} is also signed by {others}, which is not trusted, and the policy under which it was made has two "
+            "persons sign; name the public keys of both with --trust if you trust both."
+        )
+    if len(trusted) < least:
+        raise TooFewSignatures(
+            f"{path} needs signatures by {least} trusted keys, and {len(trusted)} of the trusted keys signed it "
+            f"({' and '.join(trusted)}); name the public keys of all who should have signed with --trust, or ask for a "
+            "copy that they signed."
+        )
+    return trusted
+
+
+def list_paths(trust: "str | Path | Iterable[str | Path]") -> list[str | Path]:
+    """Public key files as a list: one alone, or whatever can be iterated over, perhaps only once."""
+    return [trust] if isinstance(trust, str | Path) else list(trust)
 
 
 def check_all(data: bytes, signatures: Any, kind: str) -> tuple[str, ...]:

@@ -187,6 +187,31 @@ class Release:
         asked = () if self.policy is None else self.policy.signers
         return not asked or {self.signer, self.second_signer} <= set(asked)
 
+    def check_complete(self, name: str | Path = "this release") -> None:
+        """Refuse a release that waits for a signature which the policy asked for under which it was made.
+
+        Args:
+            name: What the message calls the release: the path of its file, if it has one.
+
+        Raises:
+            Incomplete: It waits for a signature.
+
+        >>> domain = Domain({"a": 2})
+        >>> release = Release.from_tables(domain, {"a": [5, 7]}, noise=Laplace(2.0))
+        >>> replace(release, policy=PolicyInForce("office", "", ("anna", "ben"))).check_complete("visits.qfr")
+        Traceback (most recent call last):
+        quietfield.errors.Incomplete: visits.qfr waits for its two signatures: ...
+        """
+        if self.complete:
+            return
+        waits, first = "its two signatures", "Save it with the private key of one of its signers, and have another sign"
+        if self.signed:
+            waits, first = "a second signature", "Have another of its signers add it"
+        raise Incomplete(
+            f"{name} waits for {waits}: the policy under which it was made has two persons sign. {first} with: "
+            f"quietfield sign {name if self.signed else 'FILE'} --key SECOND.pem."
+        )
+
     def save(self, path: str | Path, key: "Ed25519PrivateKey | str | Path | None" = None) -> None:
         """Write the release to one file, whole or not at all, signed if a private key (or its PEM file) is given.
 
@@ -194,8 +219,9 @@ class Release:
         """
         if self.signed and key is None:
             raise Error(
-                f"this release is signed by {self.signer}, and a file written without that key would not be; copy the "
-                "file as it is, sign again with key=..., or say release.with_signer(None) to leave the signature out."
+                f"this release is signed by {' and '.join(self.signers)}, and a file written without a key would not "
+                "be; copy the file as it is, sign again with key=..., or say release.with_signer(None) to leave the "
+                "signature out."
             )
         content, tables = pack(KIND, VERSION, manifest.to_json(self), [part.values for part in self.parts])
         members = {MANIFEST: content, TABLES: tables}
@@ -211,16 +237,28 @@ class Release:
 
         Args:
             path: The file.
-            trust: Public key files: only a release that these keys signed is read.
+            trust: Public key files: only a release that one of these keys signed is read. Where the policy under which
+                it was made has two persons sign, both have to be among them.
             complete: Whether a release that waits for its second signature is refused.
 
         Raises:
             NotSigned: It is not signed, and ``trust`` is given.
-            OtherSigner: A key that is not in ``trust`` signed it.
+            OtherSigner: None of the keys in ``trust`` signed it, or one of two persons is not among them.
             Incomplete: It waits for its second signature.
             FileError: The file is missing, damaged, foreign or of another version.
         """
-        members = read_archive(path, "a quietfield release")
+        return cls._read(read_archive(path, "a quietfield release"), path, trust, complete)
+
+    @classmethod
+    def _read(
+        cls,
+        members: Mapping[str, bytes],
+        path: str | Path,
+        trust: str | Path | Iterable[str | Path] | None = None,
+        complete: bool = False,
+    ) -> "Release":
+        """The release in an archive; see :meth:`load`."""
+        trust = None if trust is None else keys.list_paths(trust)
         content, tables = unpack(members, KIND, VERSION, path)
         signers = keys.check_archive(members, KIND, path, trust)
         try:
@@ -234,36 +272,52 @@ class Release:
             raise FileError(f"{path}: {error}") from None
         except MISPLACED as error:
             raise FileError(f"{path} is damaged: its manifest lacks or misplaces something ({error!r:.100}).") from None
-        if complete and not release.complete:
-            raise Incomplete(
-                f"{path} waits for a second signature, which the policy asks for under which it was made; have another "
-                f"of its signers add it with: quietfield sign {path} --key SECOND.pem."
-            )
+        release.check_trust(trust, path)
+        if complete:
+            release.check_complete(path)
         return release
 
     @classmethod
-    def add_signature(cls, path: str | Path, key: "Ed25519PrivateKey | str | Path") -> "Release":
+    def add_signature(
+        cls, path: str | Path, key: "Ed25519PrivateKey | str | Path", *, digest: str | None = None
+    ) -> "Release":
         """Add a signature to the file of a release: the first, or the second by another key.
 
         Args:
             path: The release; its file is replaced, whole or not at all.
             key: A private key, or its PEM file.
+            digest: The :attr:`digest` of the release that the signer looked at; another is not signed.
 
         Returns:
             The release with its signatures.
 
         Raises:
-            FileError: It has two signatures, or one by this key, or the policy under which it was made lists others.
+            FileError: It has two signatures, or one by this key, or the policy under which it was made lists others; or
+                it is not the release of this digest.
+
+        >>> import tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> private, public = keys.create_keys(folder + "/curator.pem")
+        >>> release = Release.from_tables(Domain({"a": 2}), {"a": [5, 7]}, noise=Laplace(2.0))
+        >>> release.save(folder + "/r.qfr")
+        >>> Release.add_signature(folder + "/r.qfr", private, digest=release.digest).signed
+        True
         """
-        release = cls.load(path, complete=False)
-        members = read_archive(path, "a quietfield release")
+        members = dict(read_archive(path, "a quietfield release"))  # once: what is checked is what is signed
+        release = cls._read(members, path)
+        if digest is not None and release.digest != digest:
+            raise FileError(f"{path} was replaced since it was shown: look at it again before you sign.")
+        if len(release.signers) > 1:
+            raise FileError(
+                f"{path} has both its signatures, by {' and '.join(release.signers)}; there is nothing left to sign."
+            )
         signature: Any = keys.sign(members[MANIFEST], key, KIND)
         if SIGNATURE in members:
             signature = [parse_json(members[SIGNATURE], SIGNATURE), signature]
             keys.check_all(members[MANIFEST], signature, KIND)
         members[SIGNATURE] = canonical_json(signature)
         release._write(path, members)
-        return cls.load(path, complete=False)
+        return cls._read(members, path)
 
     def _write(self, path: str | Path, members: dict[str, bytes]) -> None:
         """Write an archive, unless it lacks a signature, or has a stranger's, where a policy says who has to sign."""
@@ -275,6 +329,30 @@ class Release:
                 "with the private key of one of them."
             )
         write_archive(path, members, time=self.created)
+
+    def check_trust(
+        self, trust: "str | Path | Iterable[str | Path] | None", name: str | Path = "this release", least: int = 1
+    ) -> tuple[str, ...]:
+        """Refuse a release that these keys did not sign.
+
+        One trusted signature is enough, unless the policy under which it was made has two persons sign: then both have
+        to be trusted.
+
+        Args:
+            trust: Public key files; None asks for nothing.
+            name: What messages call the release.
+            least: How many of the keys must have signed it.
+
+        Returns:
+            The fingerprints of the trusted keys that signed it.
+
+        Raises:
+            NotSigned, OtherSigner, TooFewSignatures: It is not signed so.
+        """
+        if trust is None:
+            return ()
+        two_persons = self.policy is not None and bool(self.policy.signers)
+        return keys.check_trust(self.signers, trust, name, every=two_persons, least=least)
 
     def check_promise(self) -> tuple[str, ...]:
         """Recompute the promise from noise and sensitivity; the findings in words, or an error if it does not hold."""

@@ -217,6 +217,7 @@ def compare(
     for name, model in given.items():
         check_same(first.domain, model.domain, f"the model {name!r} and the first one")
     if release is not None:
+        release.check_complete()
         check_same(release.domain, first.domain, "the release and the models")
     cliques = tuple(dict.fromkeys(_tables_of(release, given)))
     rows = tuple(_row(name, model, first, cliques, release) for name, model in given.items())

@@ -95,6 +95,7 @@ def goodness_of_fit(
         raise Error(f"goodness of fit is of a Release and a model, not of {type_name(release)}.")
     if not isinstance(model, Model):
         raise Error(f"goodness of fit is of a release and a Model, not of {type_name(model)}.")
+    release.check_complete()
     if not release.parts:
         raise Error("this release has no tables; there is nothing to compare with.")
     if {a: release.domain.labels(a) for a in release.domain} != {a: model.domain.labels(a) for a in model.domain}:

@@ -108,7 +108,7 @@ def gather(release: "Release", model: "Model", title: str, level: float, names: 
         "total": total,
         "has_intervals": errors.there,
         "warnings": description.list_warnings(release),
-        "facts": description.list_facts(release),
+        "facts": [*description.list_facts(release), ("Model", _describe_model(model))],
         "graph": Markup(structure_svg(model.domain, model.structure)),
         "cliques": model.cliques,
         "attributes": [_attribute(model, name, errors) for name in model.domain],
@@ -128,6 +128,13 @@ def gather(release: "Release", model: "Model", title: str, level: float, names: 
             f"quietfield report {quote(names[0])} --model {quote(names[1])} --out report.html",
         ],
     }
+
+
+def _describe_model(model: "Model") -> str:
+    """Who vouches for a model, beside the release whose promise the page quotes."""
+    if model.signed:
+        return f"{description.to_sentence(description.describe_signers(model.signers))}."
+    return "Not signed. Whoever wants to be sure of it learns it again from the release, with the commands below."
 
 
 def check_inputs(release: "Release", model: "Model", level: float) -> None:
