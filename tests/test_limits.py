@@ -19,7 +19,7 @@ import pytest
 
 import quietfield as qf
 from quietfield import structures
-from quietfield.errors import Error
+from quietfield.errors import Error, FileError
 from quietfield.files import MANIFEST, MOST_CLIQUES, TABLES, canonical_json, pack, write_archive
 from quietfield.models.fit_report import FitReport
 from quietfield.models.uncertainty import Uncertainty
@@ -110,6 +110,30 @@ def test_small_files_that_ask_for_much_are_refused(tmp_path: Path, root: Path) -
             manifest, blob = pack(kind, 1, {**small(kind, tmp_path), "domain": domain}, [np.zeros((2, 2))])
             write_archive(folder / f"{name}.{end}", {MANIFEST: manifest, TABLES: blob})
     assert {line["outcome"] for line in read_all(folder, root).values()} == {"refused"}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"iterations": 2_000_000_000, "tolerance": 1e-300},
+        {"tolerance": 1e-300},
+        {"iterations": 10**400},
+        {"iterations": 2.5},
+        {"iterations": float("nan")},
+        {"damping": 1},
+        {"damping": -0.1},
+    ],
+)
+def test_options_that_would_keep_a_reader_busy_without_end_are_refused(tmp_path: Path, options: dict[str, Any]) -> None:
+    domain = qf.Domain({"a": 2, "b": 2})
+    with pytest.raises(Error, match=f"the option '{next(iter(options))}'"):
+        qf.Model(domain, {("a", "b"): np.zeros((2, 2))}, method="loopy", options=options)
+    if all(value < 10**300 for value in options.values()):  # JSON has no NaN
+        changed = {**small("model", tmp_path), "method": "loopy", "options": options}
+        manifest, blob = pack("model", 1, changed, [np.zeros((2, 2))])
+        write_archive(tmp_path / "slow.qfm", {MANIFEST: manifest, TABLES: blob})
+        with pytest.raises(FileError, match="the option"):
+            qf.load(tmp_path / "slow.qfm")
 
 
 def rationals(tables: int, digits: int) -> dict[str, Any]:
