@@ -103,7 +103,7 @@ class Domain:
         }
 
     @cached_property
-    def _tuples(self) -> dict[str, tuple[Label, ...]]:
+    def _tuples(self) -> dict[int, tuple[Label, ...]]:
         return {}
 
     @cached_property
@@ -170,10 +170,10 @@ class Domain:
 
     def labels(self, name: str) -> tuple[Label, ...]:
         """The values of one attribute, in order."""
-        found = self._tuples.get(name)
-        if found is None:
-            found = self._tuples[name] = tuple(self._values(name))
-        return found
+        at = self.position(name)
+        if at not in self._tuples:
+            self._tuples[at] = tuple(self._labels[at])
+        return self._tuples[at]
 
     def _values(self, name: str) -> "tuple[Label, ...] | range":
         """The values of one attribute; a range takes no memory, however long it is."""
