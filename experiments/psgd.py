@@ -26,6 +26,7 @@ from experiments.psgd_accounting import Accountant, noise_multiplier, zcdp_price
 from quietfield.curator.charging import Price, Receipt, charge_ledger, open_ledger
 from quietfield.curator.counting.tally import check_size
 from quietfield.curator.ledger import Ledger
+from quietfield.curator.policy import read_policy
 from quietfield.domain import Domain
 from quietfield.errors import Error
 from quietfield.models.model import Model
@@ -179,6 +180,7 @@ def psgd_grid(
     if paper:
         if population is not None:
             raise Error("in paper mode the exact number of records is used; leave population= out.")
+        _ask_policy(asked, delta, len(wanted), book)
         codes = codes_inside(domain, records)
         population = max(len(codes), 2)
     elif (
@@ -270,6 +272,18 @@ def reading(domain: Domain, records: Any) -> Callable[[], Any]:
         return found.codes(schema)
 
     return read
+
+
+def _ask_policy(epsilon: Fraction, delta: accounting.Number | None, runs: int, book: Ledger | None) -> None:
+    """Ask the policy in force for the paper's setting, before any record is read.
+
+    There delta is one in the number of records, unless it is given; the policy is asked for the largest that can be,
+    so that a refusal tells nothing of the records.
+    """
+    policy = read_policy()
+    if policy is not None:
+        chance = Fraction(1, 2) if delta is None else accounting.to_probability(delta)
+        policy.check(Price(epsilon * runs, chance * runs, None, Rows(1), "paper", "psgd"), book)
 
 
 def _book(ledger: "Ledger | str | Path | None", paper: bool, seed: int | None) -> Ledger | None:

@@ -8,6 +8,7 @@ import json
 import random
 import subprocess
 import sys
+import tracemalloc
 import zipfile
 from fractions import Fraction
 from itertools import pairwise
@@ -19,7 +20,7 @@ import pytest
 
 import quietfield as qf
 from quietfield import structures
-from quietfield.errors import Error
+from quietfield.errors import Error, FileError
 from quietfield.files import MANIFEST, MOST_CLIQUES, TABLES, canonical_json, pack, write_archive
 from quietfield.models.fit_report import FitReport
 from quietfield.models.uncertainty import Uncertainty
@@ -110,6 +111,53 @@ def test_small_files_that_ask_for_much_are_refused(tmp_path: Path, root: Path) -
             manifest, blob = pack(kind, 1, {**small(kind, tmp_path), "domain": domain}, [np.zeros((2, 2))])
             write_archive(folder / f"{name}.{end}", {MANIFEST: manifest, TABLES: blob})
     assert {line["outcome"] for line in read_all(folder, root).values()} == {"refused"}
+
+
+def test_a_number_of_values_takes_no_memory(tmp_path: Path) -> None:
+    """A file of 1.3 KB that named 4,194,300 values of an attribute took 350 MB."""
+    impossible = [{"a": [0], "z": [3]}]
+    for kind, end in (("release", "qfr"), ("model", "qfm")):
+        changed = {**small(kind, tmp_path), "domain": domain_json({"z": 2**22 - 4}, impossible)}
+        manifest, blob = pack(kind, 1, changed, [np.zeros((2, 2))])
+        write_archive(tmp_path / f"values.{end}", {MANIFEST: manifest, TABLES: blob})
+    wrong = {**changed, "domain": domain_json({"z": 2**22 - 4}, [{"a": [0], "z": ["x"]}])}
+    manifest, blob = pack("model", 1, wrong, [np.zeros((2, 2))])
+    write_archive(tmp_path / "wrong.qfm", {MANIFEST: manifest, TABLES: blob})
+    tracemalloc.start()
+    try:
+        release, model = qf.Release.load(tmp_path / "values.qfr"), qf.load(tmp_path / "values.qfm")
+        with pytest.raises(FileError, match=r"'x' is not a value of 'z'; expected one of 0, 1"):
+            qf.load(tmp_path / "wrong.qfm")
+        repr(release), repr(model), release.domain.to_json(), hash(model.domain), model.domain.project(["z", "a"])
+        assert model.domain == release.domain == qf.Domain(model.domain)
+        assert model.domain.code("z", 2**22 - 5) == 2**22 - 5
+        assert tracemalloc.get_traced_memory()[1] < 50 * 2**20  # the table of what is impossible has 2 * 2^22 cells
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"iterations": 2_000_000_000, "tolerance": 1e-300},
+        {"tolerance": 1e-300},
+        {"iterations": 10**400},
+        {"iterations": 2.5},
+        {"iterations": float("nan")},
+        {"damping": 1},
+        {"damping": -0.1},
+    ],
+)
+def test_options_that_would_keep_a_reader_busy_without_end_are_refused(tmp_path: Path, options: dict[str, Any]) -> None:
+    domain = qf.Domain({"a": 2, "b": 2})
+    with pytest.raises(Error, match=f"the option '{next(iter(options))}'"):
+        qf.Model(domain, {("a", "b"): np.zeros((2, 2))}, method="loopy", options=options)
+    if all(value < 10**300 for value in options.values()):  # JSON has no NaN
+        changed = {**small("model", tmp_path), "method": "loopy", "options": options}
+        manifest, blob = pack("model", 1, changed, [np.zeros((2, 2))])
+        write_archive(tmp_path / "slow.qfm", {MANIFEST: manifest, TABLES: blob})
+        with pytest.raises(FileError, match="the option"):
+            qf.load(tmp_path / "slow.qfm")
 
 
 def rationals(tables: int, digits: int) -> dict[str, Any]:

@@ -30,10 +30,19 @@ RULES = st.one_of(
         SHARED,
     ),
     st.builds(
-        lambda period, start, days, shared: Dates(period, str(start), str(start + datetime.timedelta(days)), **shared),
-        st.sampled_from(["year", "month", "week", "day", "hour"]),
+        lambda period, start, weeks, shared: Dates(
+            period, str(start), str(start + datetime.timedelta(days=7 * weeks)), **shared
+        ),
+        st.sampled_from(["week", "day", "hour"]),
         st.dates(datetime.date(1900, 1, 1), datetime.date(2100, 1, 1)),
-        st.integers(1, 400),
+        st.integers(1, 60),
+        SHARED,
+    ),
+    st.builds(
+        lambda period, year, years, shared: Dates(period, f"{year}-01-01", f"{year + years}-01-01", **shared),
+        st.sampled_from(["year", "month"]),
+        st.integers(1900, 2100),
+        st.integers(1, 30),
         SHARED,
     ),
 )
@@ -61,11 +70,30 @@ def test_a_file_and_back(tmp_path: Path) -> None:
 
 
 def test_periods() -> None:
-    assert Dates("year", "2023-05-01", "2025-01-01").labels == ("2023", "2024")
-    assert Dates("month", "2024-12-05", "2025-01-02").labels == ("2024-12", "2025-01")
-    assert Dates("week", "2024-01-01", "2024-01-09").labels == ("2024-01-01", "2024-01-08")
+    assert Dates("year", "2023-01-01", "2025-01-01").labels == ("2023", "2024")
+    assert Dates("month", "2024-12-01", "2025-02-01").labels == ("2024-12", "2025-01")
+    assert Dates("week", "2024-01-01", "2024-01-15").labels == ("2024-01-01", "2024-01-08")
     assert Dates("hour", "2024-01-01", "2024-01-01T02:00").labels == ("2024-01-01 00:00", "2024-01-01 01:00")
     assert Dates("day", "1970-01-02", "1970-01-04").limits == (86400, 172800, 259200)
+
+
+@pytest.mark.parametrize(
+    ("period", "start", "end", "right"),
+    [
+        ("month", "2029-04-01", "2029-05-15", "end='2029-05-15' .* write end='2029-05-01' or end='2029-06-01'"),
+        ("month", "2029-04-10", "2029-06-01", "start='2029-04-10' .* write start='2029-04-01' or start='2029-05-01'"),
+        ("year", "2023-05-01", "2025-01-01", "start='2023-05-01' .* start='2023-01-01' or start='2024-01-01'"),
+        ("year", "2023-01-01", "2023-07-01", r"inside a year, .* write end='2024-01-01'\."),
+        ("week", "2024-01-01", "2024-01-09", "end='2024-01-08' or end='2024-01-15'"),
+        ("day", "2024-01-01", "2024-01-02T12:00", "end='2024-01-02' or end='2024-01-03'"),
+        ("hour", "2024-01-01", "2024-01-01T01:30", "end='2024-01-01T01:00:00' or end='2024-01-01T02:00:00'"),
+        ("day", "2024-01-01T00:00:00.500000", "2024-01-03T00:00:00.500000", "start='2024-01-01' or"),
+        ("year", "2024-01-01", "9999-12-31", "after the year 9999"),
+    ],
+)
+def test_no_day_outside_start_and_end_is_counted(period: Any, start: str, end: str, right: str) -> None:
+    with pytest.raises(Error, match=right):
+        Dates(period, start, end)
 
 
 def test_labels_of_nulls_and_unknown_values_are_appended_once() -> None:

@@ -47,7 +47,7 @@ class Domain:
     """
 
     attributes: tuple[str, ...]
-    _labels: tuple[tuple[Label, ...], ...]
+    _labels: tuple[tuple[Label, ...] | range, ...]  # 0, 1, 2, ... as a range, however they were given
     impossible: tuple[Zero, ...]
 
     def __init__(
@@ -57,7 +57,7 @@ class Domain:
     ) -> None:
         if isinstance(attributes, Domain):
             impossible = [*attributes.rules(), *impossible]
-            attributes = {a: attributes.labels(a) for a in attributes}
+            attributes = dict(zip(attributes, attributes._labels, strict=True))
         if not isinstance(attributes, Mapping):
             raise Error(
                 f"a Domain is made from a mapping of names to sizes or labels, not from {type_name(attributes)}; "
@@ -68,7 +68,7 @@ class Domain:
                 raise Error(f"an attribute's name must be a non-empty string, not {name!r}.")
             _check_text(name, "the name of an attribute")
         object.__setattr__(self, "attributes", tuple(attributes))
-        listed: list[tuple[Label, ...]] = []
+        listed: list[tuple[Label, ...] | range] = []
         room = MOST_VALUES
         for name, values in attributes.items():
             listed.append(_labels(name, values, room))
@@ -94,8 +94,17 @@ class Domain:
         return {name: i for i, name in enumerate(self.attributes)}
 
     @cached_property
-    def _codes(self) -> tuple[dict[Label, int], ...]:
-        return tuple({label: i for i, label in enumerate(labels)} for labels in self._labels)
+    def _codes(self) -> dict[str, dict[Label, int]]:
+        """The position of each label, for attributes whose labels are no positions themselves."""
+        return {
+            name: {label: i for i, label in enumerate(labels)}
+            for name, labels in zip(self.attributes, self._labels, strict=True)
+            if not isinstance(labels, range)
+        }
+
+    @cached_property
+    def _tuples(self) -> dict[int, tuple[Label, ...]]:
+        return {}
 
     @cached_property
     def _hash(self) -> int:
@@ -138,7 +147,7 @@ class Domain:
 
     def rules(self) -> list[dict[str, list[Label]]]:
         """The impossible combinations in the form in which they are declared."""
-        return [{name: [self.labels(name)[i] for i in codes] for name, codes in zero} for zero in self.impossible]
+        return [{name: [self._values(name)[i] for i in codes] for name, codes in zero} for zero in self.impossible]
 
     def __reduce__(self) -> Any:  # a cached hash of strings is valid in one process only
         return Domain.from_json, (self.to_json(),)
@@ -161,6 +170,13 @@ class Domain:
 
     def labels(self, name: str) -> tuple[Label, ...]:
         """The values of one attribute, in order."""
+        at = self.position(name)
+        if at not in self._tuples:
+            self._tuples[at] = tuple(self._labels[at])
+        return self._tuples[at]
+
+    def _values(self, name: str) -> "tuple[Label, ...] | range":
+        """The values of one attribute; a range takes no memory, however long it is."""
         return self._labels[self.position(name)]
 
     def size(self, name: str) -> int:
@@ -169,20 +185,23 @@ class Domain:
 
     def has_label(self, name: str, label: object) -> bool:
         """Whether a label is among the values of an attribute."""
-        return isinstance(label, str | int) and label in self._codes[self.position(name)]
+        values = self._values(name)
+        if isinstance(values, range):
+            return isinstance(label, int) and label in values
+        return isinstance(label, str | int) and label in self._codes[name]
 
     def code(self, name: str, label: object) -> int:
         """The position of a label among the values of an attribute."""
-        codes = self._codes[self.position(name)]
+        values = self._values(name)
         if not isinstance(label, str):
             try:
                 label = index(label)  # type: ignore[arg-type]  # numpy integers count as integers
             except TypeError:
                 pass
         try:
-            return codes[label]  # type: ignore[index]
-        except (KeyError, TypeError):
-            raise Error(f"{label!r} is not a value of {name!r}; expected one of {join_names(codes)}.") from None
+            return values.index(label) if isinstance(values, range) else self._codes[name][label]  # type: ignore[arg-type, index]
+        except (KeyError, TypeError, ValueError):
+            raise Error(f"{label!r} is not a value of {name!r}; expected one of {join_names(values)}.") from None
 
     def codes(self, name: str, values: Label | Iterable[Label]) -> list[int]:
         """The positions of one label or of several."""
@@ -215,14 +234,14 @@ class Domain:
         """The domain of some attributes, with the impossible combinations that speak of them alone."""
         kept = self.clique(attributes)
         rules = [rule for rule in self.rules() if all(name in kept for name in rule)]
-        return Domain({name: self.labels(name) for name in kept}, rules)
+        return Domain({name: self._values(name) for name in kept}, rules)
 
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary for JSON. Attributes are a list, since their order matters."""
         attributes: list[dict[str, Any]] = []
         for name, labels in zip(self.attributes, self._labels, strict=True):
-            numbered = labels == tuple(range(len(labels)))
-            attributes.append({"name": name, **({"size": len(labels)} if numbered else {"labels": list(labels)})})
+            values = {"size": len(labels)} if isinstance(labels, range) else {"labels": list(labels)}
+            attributes.append({"name": name, **values})
         return {"format": FORMAT, "version": 1, "attributes": attributes, "impossible": self.rules()}
 
     @classmethod
@@ -282,7 +301,7 @@ class Domain:
             )
 
     def _repr_html_(self) -> str:
-        facts = [(name, _listing(self.labels(name))) for name in self.attributes[:MOST_FACTS]]
+        facts = [(name, _listing(self._values(name))) for name in self.attributes[:MOST_FACTS]]
         if len(self) > MOST_FACTS:
             facts.append(("…", plural(len(self) - MOST_FACTS, "more attribute")))
         never = [", ".join(f"{name}: {_listing(labels)}" for name, labels in rule.items()) for rule in self.rules()]
@@ -296,8 +315,10 @@ class Domain:
         return f"Domain({{{shown}{more}}}{zeros})"
 
 
-def _labels(name: str, values: int | Sequence[Label], room: int) -> tuple[Label, ...]:
+def _labels(name: str, values: int | Sequence[Label], room: int) -> tuple[Label, ...] | range:
     """Check one attribute's values, of which there may be as many as ``room`` is left for."""
+    if isinstance(values, range) and values and values == range(len(values)):
+        values = len(values)
     if isinstance(values, str | bytes | bool | Set | Mapping):  # a set has no order, and labels need one
         raise Error(f"attribute {name!r}: expected a size or a list of labels, not {values!r}.")
     if isinstance(values, Iterable):
@@ -317,15 +338,17 @@ def _labels(name: str, values: int | Sequence[Label], room: int) -> tuple[Label,
             size = index(values)
         except TypeError:
             raise Error(f"attribute {name!r}: expected a size or a list of labels, not {values!r}.") from None
-        _check_values(name, size, room)
-        labels = tuple(range(size))
+        labels = ()
+        if size > 0:
+            _check_values(name, size, room)
+            return range(size)
     _check_values(name, len(labels), room)
     if not labels:
         raise Error(f"attribute {name!r} has no values; every attribute needs at least one.")
     if len(set(labels)) != len(labels):
         twice = sorted((v for v, count in Counter(labels).items() if count > 1), key=str)
         raise Error(f"attribute {name!r} lists {join_names(twice)} more than once; labels must differ.")
-    return labels
+    return range(len(labels)) if labels[0] == 0 and labels == tuple(range(len(labels))) else labels
 
 
 def _check_values(name: str, size: int, room: int) -> None:

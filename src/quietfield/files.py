@@ -167,20 +167,26 @@ def hold_lock(path: Path) -> Iterator[None]:
     """Wait for other processes that hold this lock, and hold it: a file that is there while somebody does.
 
     If a process ends, however it ends, its lock is free. Where the system has no such locks (Windows), none is held.
+
+    Raises:
+        FileError: No lock can be had there.
     """
     if fcntl is None:
         yield
         return
     while True:
-        number = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            fcntl.flock(number, fcntl.LOCK_EX)
-            with suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(number), os.stat(path)):
-                    break
-        except BaseException:
-            os.close(number)
-            raise
+            number = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+            try:
+                fcntl.flock(number, fcntl.LOCK_EX)
+                with suppress(FileNotFoundError):
+                    if os.path.samestat(os.fstat(number), os.stat(path)):
+                        break
+            except BaseException:
+                os.close(number)
+                raise
+        except OSError as error:
+            raise FileError(f"cannot lock {path}: {error.strerror}; choose a folder on another file system.") from None
         os.close(number)  # whoever held it has removed it: what is locked now is nobody's
     try:
         yield

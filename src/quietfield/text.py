@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import Any
 
@@ -172,6 +172,6 @@ def type_name(value: object) -> str:
 
 def join_names(items: Iterable[object], most: int = 8) -> str:
     """Public names, quoted and cut to a readable length, for use in messages."""
-    listed = [repr(item) for item in items]
+    listed = items if isinstance(items, Sequence) else list(items)
     more = len(listed) - most
-    return ", ".join(listed[:most]) + (f", ... ({more} more)" if more > 0 else "")
+    return ", ".join(map(repr, listed[:most])) + (f", ... ({more} more)" if more > 0 else "")

@@ -42,7 +42,7 @@ def test_an_encrypted_key_signs_with_its_passphrase_alone(
         ([], "there is no terminal to ask for it"),
         (["--passphrase-file", "wrong"], "the passphrase is wrong"),
         (["--passphrase-file", "none"], "cannot read none"),
-        (["--passphrase-env", "NO_SUCH"], "there is no environment variable NO_SUCH"),
+        (["--passphrase-env", "correct horse"], "there is no environment variable of the name"),
         (["--passphrase-env", "PHRASE", "--passphrase-file", "phrase"], "two places"),
     ):
         assert main([*PAID, *more]) == 1

@@ -5,6 +5,8 @@ import multiprocessing
 import os
 import shutil
 import sqlite3
+import threading
+from dataclasses import asdict
 from fractions import Fraction
 
 import numpy as np
@@ -39,7 +41,10 @@ def test_ten_tenths_are_one(ledger):
 
 
 @settings(max_examples=25)
-@given(st.lists(st.fractions(Fraction(1, 1000), 2), min_size=1, max_size=12), st.fractions(Fraction(1, 10), 3))
+@given(
+    st.lists(st.fractions(Fraction(1, 1000), 2, max_denominator=1000), min_size=1, max_size=12),
+    st.fractions(Fraction(1, 10), 3),
+)
 def test_pure_sums_are_exact_and_never_exceed(tmp_path_factory, costs, total):
     book = Ledger.create(tmp_path_factory.mktemp("l") / "b.db", epsilon=total, unit=Rows(1))
     spent = Fraction(0)
@@ -51,6 +56,45 @@ def test_pure_sums_are_exact_and_never_exceed(tmp_path_factory, costs, total):
             with pytest.raises(BudgetExceeded):
                 book.charge(str(i), epsilon=cost, **ROW)
         assert Ledger(book.path).spent == spent <= total
+
+
+def test_what_was_spent_can_be_printed_however_epsilons_were_written(tmp_path, capsys):
+    """Fourteen charges of 396 digits each made a sum that Python refuses to print."""
+    book = Ledger.create(tmp_path / "b.db", epsilon=4, unit=Rows(1))
+    for i in range(14):
+        charge = book.charge(f"r{i}", epsilon=f"1/{10**395 + 2 * i + 1}", **ROW)
+        assert charge.cost == Fraction(1, 10**30) > charge.epsilon
+    assert book.charge("third", epsilon="1/3", **ROW).cost == Fraction(1, 3)
+    assert len(str(book.spent)) < 100
+    assert main(["ledger", "show", str(book.path), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["spent"] == str(book.spent)
+
+
+def test_ledgers_that_were_charged_to_hundreds_of_digits_are_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("quietfield.curator.ledger._round_cost", lambda cost: cost)
+    book = Ledger.create(tmp_path / "b.db", epsilon=4, unit=Rows(1))
+    costs = [Fraction(1, 10**395 + 2 * i + 1) for i in range(14)]
+    for i, cost in enumerate(costs):
+        book.charge(f"r{i}", epsilon=cost, **ROW)
+    assert sum(costs) <= Ledger(book.path).spent < sum(costs) * (1 + Fraction(1, 10**200))
+    assert len(str(book.spent)) + len(str(book.remaining)) < 6000
+    with pytest.raises(BudgetExceeded):
+        book.charge("all", epsilon=4, **ROW)
+
+
+@pytest.mark.parametrize("time", ["2030-13-01T00:00:00Z", "2030-02-30T00:00:00Z", "2030-01-01T24:00:00Z"])
+def test_the_time_of_a_charge_exists(ledger, time):
+    with pytest.raises(Error, match="the time of a charge"):
+        ledger.charge("r", epsilon="0.1", time=time, **ROW)
+
+
+def test_units_that_do_not_match_are_told_in_words(tmp_path, ledger):
+    with pytest.raises(Error, match="this ledger protects any one row, and the release any one 'user'; costs"):
+        ledger.charge("r", epsilon="0.1", unit=qf.Person("user", rows=2), neighbours="add_remove")
+    pairs = Ledger.create(tmp_path / "p.db", epsilon=1, unit=qf.Person(("user", "day"), rows=1))
+    pairs.charge("r", epsilon="0.1", unit=qf.Person(("day", "user"), rows=2), neighbours="add_remove")
+    with pytest.raises(Error, match="any one 'user'"):
+        pairs.charge("s", epsilon="0.1", unit=qf.Person("user", rows=2), neighbours="add_remove")
 
 
 @settings(max_examples=15)
@@ -479,7 +523,8 @@ def test_a_ledger_that_was_rolled_back_and_charged_anew_is_found_out(tmp_path, l
     assert "anchor.json: ITS CHARGE IS MISSING: another one has its place" in capsys.readouterr().out
     assert main([*show, "one.qfr", "start.json"]) == 0
     assert main([*pay, "--out", "three.qfr", "--against", "anchor.json"]) == 6
-    assert "nothing was charged" in capsys.readouterr().err
+    assert "anchor.json, held against the ledger budget.db: ITS CHARGE IS MISSING" in (err := capsys.readouterr().err)
+    assert "Nothing was charged" in err
     assert len(ledger.charges) == 2
     assert main(["ledger", "anchor", "budget.db", "--out", "anchor.json", "--force"]) == 6  # the proof is not replaced
     assert main([*show, "anchor.json"]) == 6
@@ -493,7 +538,7 @@ def test_anchors_of_other_ledgers_and_other_files_fail_closed(tmp_path, ledger, 
     anchor = write_anchor(other, tmp_path / "other.json")
     assert read_anchor(tmp_path / "other.json") == anchor
     with pytest.raises(RolledBack, match="another ledger"):
-        ledger.check_against([anchor])
+        ledger.check_against({"other.json": anchor})
     with pytest.raises(FileError, match="another ledger"):
         write_anchor(ledger, tmp_path / "other.json")
     whole = json.loads((tmp_path / "other.json").read_text())
@@ -504,6 +549,65 @@ def test_anchors_of_other_ledgers_and_other_files_fail_closed(tmp_path, ledger, 
     for change in ({"number": -1}, {"number": 5}, {"digest": "0" * 64}):
         (tmp_path / "false.json").write_text(json.dumps({**whole, "ledger": {**whole["ledger"], **change}}))
         assert main(["ledger", "show", str(other.path), "--against", str(tmp_path / "false.json")]) == 6
+
+
+def test_nothing_but_an_anchor_is_replaced_by_one(tmp_path, ledger):
+    from quietfield.curator.anchors import write_anchor
+
+    schema = qf.Schema({"a": [0, 1]})
+    release = qf.release(np.array([[0], [1]]), schema, ["a"], epsilon="0.1", unit=Rows(1), ledger=ledger)
+    release.save(tmp_path / "paid.qfr")
+    score = {"id": "s", "ledger": asdict(release.ledger), "mean_log_likelihood": -1.0}
+    (tmp_path / "score.json").write_text(json.dumps(score))
+    (tmp_path / "list.json").write_text("[]")
+    (tmp_path / "text.txt").write_text("not JSON")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    for name in ("paid.qfr", "score.json", "list.json", "text.txt"):
+        with pytest.raises(FileError):
+            write_anchor(ledger, tmp_path / name)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+    write_anchor(ledger, tmp_path / "anchor.json")
+    write_anchor(ledger, tmp_path / "anchor.json")
+
+
+def test_an_anchor_never_goes_back(tmp_path, ledger, monkeypatch):
+    """One process reads where the ledger ends; another charges it and writes its anchor before the first one does."""
+    from quietfield.curator.anchors import read_anchor, write_anchor
+
+    path, head, others = tmp_path / "anchor.json", Ledger.head.fget, []
+    ledger.charge("r1", epsilon="0.1", **ROW)
+
+    def charge_and_write():
+        ledger.charge("r2", epsilon="0.1", **ROW)
+        write_anchor(ledger, path)
+
+    def interrupted(self):
+        end = head(self)
+        if not others:
+            others.append(threading.Thread(target=charge_and_write))
+            others[0].start()
+            others[0].join(1)  # it waits for the lock, or has written
+        return end
+
+    monkeypatch.setattr(Ledger, "head", property(interrupted))
+    write_anchor(ledger, path)
+    others[0].join()
+    assert read_anchor(path).ledger.number == len(ledger.charges) == 2
+    assert not [one for one in tmp_path.iterdir() if one.name.endswith(".lock")]
+
+
+def test_an_anchor_that_cannot_be_replaced_after_a_charge_does_not_say_that_nothing_was_charged(tmp_path, ledger):
+    from quietfield.curator.anchors import write_anchor
+    from quietfield.curator.ledger import RolledBack
+
+    ledger.charge("r1", epsilon="0.1", **ROW)
+    write_anchor(ledger, tmp_path / "anchor.json")
+    whole = json.loads((tmp_path / "anchor.json").read_text())
+    whole["ledger"]["number"] = 5
+    (tmp_path / "anchor.json").write_text(json.dumps(whole))
+    with pytest.raises(RolledBack, match=r"anchor\.json names") as caught:
+        write_anchor(ledger, tmp_path / "anchor.json")
+    assert "othing was charged" not in str(caught.value)
 
 
 def test_an_anchor_tells_no_more_than_a_release_does(tmp_path, ledger):

@@ -1,6 +1,7 @@
 """A policy: what it refuses costs nothing, what it does not understand refuses everything, and two have to sign."""
 
 import json
+import re
 from fractions import Fraction
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import quietfield as qf
 from experiments.psgd import Settings, psgd
 from quietfield import files
 from quietfield.cli import main
+from quietfield.curator.charging import Price
 from quietfield.curator.policy import PolicyRefused, read_policy
 from quietfield.curator.score import private_score
 from quietfield.errors import FileError, Incomplete
@@ -44,7 +46,11 @@ def release(**more):
         ("max_epsilon = 2", {"delta": 0.5, "noise": "gaussian"}, "names no max_delta"),
         ("max_epsilon = 2\nmax_delta = 1e-6", {"delta": 1e-5, "noise": "gaussian"}, "delta is at most 1e-06"),
         ("require_ledger = true", {"ledger": None}, "a ledger has to pay"),
-        ("units = ['person:user', 'rows:2']", {}, "units are 'person:user', 'rows:2', not 'rows:1'"),
+        (
+            "units = ['person:user', 'rows:2']",
+            {},
+            "'rows:2', and what is protected here is any one row",
+        ),
         ("neighbours = ['add_remove']", {"neighbours": "replace"}, "neighbours are 'add_remove', not 'replace'"),
         ("name = 'the office'", {"neighbours": "paper"}, "'the office' refuses this: neighbours are"),
         ("noise = ['laplace']", {"delta": 1e-6, "noise": "gaussian"}, "noise is 'laplace', not 'gaussian'"),
@@ -100,6 +106,19 @@ def test_scores_and_psgd_obey_it_too():
     [
         None,
         "max_epsilom = 1",
+        "max_epsilon = 1979-05-27",
+        "max_epsilon = {a = 1}",
+        "name = " + "[" * 3000,
+        "name." + ".".join("a" * 20_000) + " = 1",
+        "[" + ".".join("a" * 20_000) + "]",
+        "name = '" + "a" * 2**16 + "'",
+        'anchors = "a\\u0000b"',
+        "units = ['Rows:1']",
+        "units = ['rows:0']",
+        "units = ['rows:01']",
+        "units = ['person:']",
+        "units = ['person:user+']",
+        "units = ['person:user:3']",
         "digest = 'x'",
         "max_epsilon = 0",
         "max_epsilon = '1/0'",
@@ -124,9 +143,39 @@ def test_a_policy_that_cannot_be_read_refuses_everything(text, capsys):
     assert qf.Ledger("b.db").spent == 0
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("max_epsilom = 1", "'max_epsilom', which is not known here; did you mean 'max_epsilon'?"),
+        ("secret = 1", "'secret', which is not known here; expected some of 'name', 'max_epsilon'"),
+        ("max_epsilon = ['hidden']", "max_epsilon is a number, not a list"),
+        ("units = 'hidden'", "units is a list of texts, not a str"),
+    ],
+)
+def test_a_policy_says_what_is_wrong_with_it(text, why):
+    Path("policy.toml").write_text(text)
+    with pytest.raises(PolicyRefused, match=re.escape(why)) as caught:
+        read_policy()
+    assert "hidden" not in str(caught.value)
+
+
+def test_a_policy_knows_the_columns_of_a_person_in_any_order():
+    Path("policy.toml").write_text("units = ['person:user+day', 'rows:2']")
+    policy = read_policy()
+
+    def price(unit):
+        return Price(Fraction(1), None, None, unit, "add_remove", "laplace")
+
+    for unit in (qf.Person(("user", "day"), rows=1), qf.Person(("day", "user"), rows=3), qf.Rows(2)):
+        policy.check(price(unit), None)
+    for unit in (qf.Person("user+day", rows=1), qf.Person("user", rows=1), qf.Rows(1)):
+        with pytest.raises(PolicyRefused, match="units are"):
+            policy.check(price(unit), None)
+
+
 def test_an_empty_name_of_a_policy_is_no_way_round(monkeypatch):
     monkeypatch.setenv("QUIETFIELD_POLICY", "")
-    with pytest.raises(PolicyRefused):
+    with pytest.raises(PolicyRefused, match="is set and empty"):
         release()
     monkeypatch.delenv("QUIETFIELD_POLICY")
     assert release().policy is None
@@ -140,8 +189,9 @@ def office():
 
 
 def test_a_release_is_complete_with_two_signatures(office, capsys):
-    for key in ([], ["--key", "stranger.pem"]):
+    for key, why in (([], "name the private key"), (["--key", "stranger.pem"], "that --key names")):
         assert main([*PAID, *key]) == 5
+        assert why in capsys.readouterr().err
     assert qf.Ledger("b.db").spent == 0
     assert main([*PAID, "--key", "first.pem"]) == 0
     assert "r.qfr waits for its second signature" in capsys.readouterr().err

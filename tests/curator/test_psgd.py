@@ -22,6 +22,7 @@ from experiments.psgd_accounting import noise_multiplier, zcdp_price
 from experiments.psgd_steps import Draws, Field, run
 from quietfield import structures
 from quietfield.curator.ledger import BudgetExceeded, Ledger
+from quietfield.curator.policy import PolicyRefused
 from quietfield.errors import Error, TooLarge
 from quietfield.releases.parts import Payment
 from tests.brute_force import COMPILED, joint, marginal, models, spread
@@ -383,6 +384,21 @@ def test_paper_mode_knows_the_number_of_records_and_says_so(codes):
     assert not out.private
     with pytest.raises(Error, match="leave population= out"):
         psgd(codes, DOMAIN, CHAIN, FULL, epsilon=2, ledger=None, paper=True, population=5)
+
+
+@pytest.mark.parametrize(
+    "text", ["noise = ['laplace']", "units = ['person']", "max_epsilon = 9", "neighbours = ['paper']\nmax_delta = 1e-6"]
+)
+def test_a_policy_is_asked_before_paper_mode_looks_at_records(tmp_path, monkeypatch, text):
+    (tmp_path / "policy.toml").write_text(text)
+    monkeypatch.setenv("QUIETFIELD_POLICY", str(tmp_path / "policy.toml"))
+    monkeypatch.setattr("experiments.psgd.reading", lambda *_: pytest.fail("read all the same"))
+    said = set()
+    for many in (40, 4000):
+        with pytest.raises(PolicyRefused) as caught:
+            psgd(np.zeros((many, 3), int), DOMAIN, CHAIN, FULL, epsilon=2, ledger=None, paper=True)
+        said.add(str(caught.value))
+    assert len(said) == 1
 
 
 # Records and requests

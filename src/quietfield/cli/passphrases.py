@@ -48,7 +48,11 @@ def read(prompt: str, file: Path | None, variable: str | None, confirm: bool = F
             raise Error(f"{file} is not UTF-8 text; a passphrase is the first line of a file of text.") from None
     if variable is not None:
         if variable not in os.environ:
-            raise Error(f"there is no environment variable {variable}; --passphrase-env names one that is set.")
+            # What was written is not shown: it may be the passphrase itself.
+            raise Error(
+                "there is no environment variable of the name that --passphrase-env gives; it takes the name of one "
+                "that is set, and never the passphrase itself."
+            )
         return os.environ[variable]
     if sys.stdin is None or not sys.stdin.isatty():
         raise Error(

@@ -128,7 +128,7 @@ def release(
     if against and book is None:
         raise Error("--against is for a ledger: say which with --ledger FILE.")
     if book is not None:
-        book.check_against(map(read_anchor, against or ()))
+        book.check_against({str(path): read_anchor(path) for path in against or ()})
     if out is not None:
         reads = [
             schema,

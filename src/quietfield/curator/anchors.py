@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from quietfield.curator.ledger import Ledger
+from quietfield.curator.ledger import PLACES, Ledger, RolledBack
 from quietfield.curator.ledger_file import now
 from quietfield.errors import FileError
-from quietfield.files import archive_kind, canonical_json, read_json, write_atomically
+from quietfield.files import archive_kind, canonical_json, check_writable, hold_lock, read_json, write_atomically
 from quietfield.releases.parts import Payment
 from quietfield.releases.release import Release
 
@@ -38,6 +38,7 @@ def write_anchor(ledger: Ledger, path: str | Path) -> Anchor:
         What was written.
 
     Raises:
+        FileError: Another file is at ``path``, or the anchor of another ledger: it stays.
         RolledBack: An anchor of this ledger is at ``path``, and the ledger lacks its line: that anchor stays.
 
     >>> import quietfield as qf, tempfile
@@ -46,14 +47,15 @@ def write_anchor(ledger: Ledger, path: str | Path) -> Anchor:
     >>> write_anchor(ledger, folder + "/anchor.json") == read_anchor(folder + "/anchor.json")
     True
     """
-    head = ledger.head
-    if Path(path).exists():
-        earlier = read_anchor(path)
-        if earlier.ledger is None or earlier.ledger.id != ledger.id:
-            raise FileError(f"{path} is of another ledger; choose another path.")
-        ledger.check_against([earlier])
-    content = {"format": FORMAT, "version": VERSION, "made": now(), "ledger": asdict(head)}
-    write_atomically(path, canonical_json(content))
+    path = Path(path)
+    check_writable(path)
+    # Several processes may charge and then write: each reads the end of the ledger after the anchor that it replaces.
+    with hold_lock(path.with_name(f".{path.name[:60]}.lock")):
+        if path.exists():
+            _check_replaceable(path, ledger)
+        head = ledger.head
+        content = {"format": FORMAT, "version": VERSION, "made": now(), "ledger": asdict(head)}
+        write_atomically(path, canonical_json(content))
     return Anchor(head)
 
 
@@ -81,6 +83,19 @@ def read_anchor(path: str | Path) -> Anchor:
     except (AttributeError, KeyError, TypeError):
         pass  # told below, as are files of another form
     raise FileError(f"{path} is neither an anchor, nor a release, nor a score; give what a ledger has paid for.")
+
+
+def _check_replaceable(path: Path, ledger: Ledger) -> None:
+    """Refuse to replace anything but an anchor of the ledger whose line the ledger still has."""
+    content = None if archive_kind(path) else read_json(path)
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise FileError(f"{path} exists and is not an anchor, so it is not replaced; choose another path.")
+    earlier = read_anchor(path)
+    place = ledger.place(earlier)
+    if place == "another ledger":
+        raise FileError(f"{path} is of another ledger; choose another path.")
+    if place != "here":
+        raise RolledBack(f"{ledger.path} lacks the line that {path} names, so that anchor stays. {PLACES[place]}.")
 
 
 def _payment(data: Any) -> Payment:

@@ -18,9 +18,10 @@ import secrets
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar
 
 from quietfield.curator.ledger_file import (
     create_file,
@@ -29,16 +30,12 @@ from quietfield.curator.ledger_file import (
     is_intact,
     now,
     open_connection,
-    protected_part,
 )
 from quietfield.errors import Error, FileError
-from quietfield.files import canonical_json
+from quietfield.files import TIME_FORMAT, canonical_json
 from quietfield.privacy import accounting, promises
-from quietfield.privacy.units import Person, Rows, unit_from_json
+from quietfield.privacy.units import Person, Rows, Unit, unit_from_json
 from quietfield.releases.parts import Payment
-
-if TYPE_CHECKING:
-    from quietfield.releases.parts import Payment
 
 Accounting = Literal["pure", "zcdp"]
 #: What a ledger's total is for, as the subject of a sentence.
@@ -54,6 +51,8 @@ PLACES: dict[Place, str] = {
     "another ledger": "charged to another ledger",
     "no ledger": "charged to no ledger",
 }
+#: Costs with a larger denominator are rounded up to 30 decimal places.
+MOST_DENOMINATOR = 1000
 #: The most characters of a name or a description in a ledger.
 MOST_CHARACTERS = 1000
 TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z", re.ASCII)
@@ -196,7 +195,7 @@ class Ledger:
     @property
     def spent(self) -> Fraction:
         """What has been spent: epsilon, or rho in a zCDP ledger."""
-        return sum((charge.cost for charge in self.charges), Fraction(0))
+        return _add_costs(self.charges)
 
     @property
     def remaining(self) -> Fraction:
@@ -209,11 +208,14 @@ class Ledger:
         delta: accounting.Number | None = None,
         rho: accounting.Number | None = None,
     ) -> Fraction:
-        """What a release costs here: its epsilon, or in a zCDP ledger its rho (epsilon^2/2 if it is pure)."""
+        """What a release costs here: its epsilon, or in a zCDP ledger its rho (epsilon^2/2 if it is pure).
+
+        Decimals of up to 30 places and fractions with a denominator of up to 1,000 are exact; others are rounded up.
+        """
         asked = accounting.to_rational(epsilon, "epsilon")
         if (delta is None) != (rho is None):
             raise Error("a release with a delta is charged by its rho; give both or neither.")
-        # A rho that was computed may have more digits than a person would write; it is rounded up below.
+        # A rho that was computed may have more digits than a person would write.
         paid = rho if rho is None or isinstance(rho, Fraction) else accounting.to_rational(rho, "rho")
         if paid is not None and not 0 < paid <= accounting.LARGEST:
             raise Error("rho must be greater than 0 and of usual size; give the rho of the noise that is drawn.")
@@ -223,8 +225,8 @@ class Ledger:
                     "this ledger counts pure epsilon and cannot pay for Gaussian noise; use laplace noise, "
                     "or a ledger with zcdp accounting from the start."
                 )
-            return asked
-        return accounting.round_up_decimal(paid) if paid is not None else asked * asked / 2
+            return _round_cost(asked)
+        return _round_cost(paid if paid is not None else asked * asked / 2)
 
     def check(
         self,
@@ -259,7 +261,7 @@ class Ledger:
         """
         self._match(unit, neighbours)
         cost = self.cost(epsilon, delta, rho)
-        if time is not None and not (isinstance(time, str) and TIME.fullmatch(time)):
+        if time is not None and not _is_time(time):
             raise Error(f"the time of a charge is in UTC, such as 2030-01-31T12:00:00Z, not {time!r:.60}.")
         row: dict[str, Any] = {
             "release": _check_text(release, "the name of a release", least=1),
@@ -273,7 +275,7 @@ class Ledger:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 charges, last = self._read(connection)
-                self._afford(cost, sum((charge.cost for charge in charges), Fraction(0)))
+                self._afford(cost, _add_costs(charges))
                 if any(charge.release == release for charge in charges):
                     raise Error("this release was already charged; a new release needs a new name.")
                 row["number"] = len(charges) + 1
@@ -320,19 +322,20 @@ class Ledger:
         charges = self.charges
         return tuple(one for one in results if self.place(one, charges) in ("rolled back", "forked"))
 
-    def check_against(self, results: "Iterable[_Paid]") -> None:
-        """Refuse to go on with a ledger that is not the one that results or anchors were charged to.
+    def check_against(self, results: "Mapping[str, _Paid]") -> None:
+        """Refuse to charge a ledger that is not the one that results or anchors were charged to.
 
         Args:
-            results: Releases, scores, models of PSGD or anchors, each of which names a line (see :meth:`place`).
+            results: Releases, scores, models of PSGD or anchors, each of which names a line (see :meth:`place`), by
+                what people call them, such as the path of a file.
 
         Raises:
             RolledBack: A line is gone or is another one now, or is of another ledger or of none.
         """
         charges = self.charges
-        for one in results:
+        for name, one in results.items():
             if (place := self.place(one, charges)) != "here":
-                raise RolledBack(f"{self.path}: {PLACES[place]}; nothing was charged.")
+                raise RolledBack(f"{name}, held against the ledger {self.path}: {PLACES[place]}. Nothing was charged.")
 
     def describe(self) -> str:
         """What the figures mean, in words."""
@@ -368,12 +371,11 @@ class Ledger:
         return said
 
     def _match(self, unit: Any, neighbours: str) -> None:
-        ours, theirs = protected_part(self.unit), protected_part(unit_json(unit))
-        if ours != theirs:
+        ours, theirs = unit_from_json(self.unit), unit_from_json(unit_json(unit))
+        if protected_part(ours) != protected_part(theirs):
             raise Error(
-                f"this ledger protects {json.dumps(ours, ensure_ascii=False)}, and the release "
-                f"{json.dumps(theirs, ensure_ascii=False)}; costs of different units do not add up. "
-                "Use the same unit, or another ledger."
+                f"this ledger protects {ours.who}, and the release {theirs.who}; costs of different units do not add "
+                "up. Use the same unit, or another ledger."
             )
         if neighbours != self.neighbours:
             raise Error(
@@ -414,6 +416,11 @@ class Ledger:
         return charges
 
 
+def protected_part(unit: Unit) -> object:
+    """What says who is protected: how many of a person's rows are used, and the order of columns, is no part of it."""
+    return unit if isinstance(unit, Rows) else frozenset(zip(unit.columns, unit.kinds, strict=True))
+
+
 def unit_json(unit: Any) -> dict[str, Any]:
     """A unit as plain JSON."""
     if isinstance(unit, Mapping):
@@ -421,6 +428,34 @@ def unit_json(unit: Any) -> dict[str, Any]:
     if not isinstance(unit, Rows | Person):
         raise Error(f"a unit is Rows(k) or Person(column, ...), not {unit!r}.")
     return unit.to_json()
+
+
+def _round_cost(cost: Fraction) -> Fraction:
+    """A cost as it is, or rounded up where sums of such costs would grow longer with each: what was spent is printed.
+
+    The sum of any number of costs has a denominator that divides 10^30 times the least common multiple of 1 to 1,000,
+    which has 433 digits.
+    """
+    return cost if cost.denominator <= MOST_DENOMINATOR else accounting.round_up_decimal(cost)
+
+
+def _add_costs(charges: Iterable[Charge]) -> Fraction:
+    """The sum of all costs: exact, or rounded up where earlier versions charged what has hundreds of digits."""
+    spent = Fraction(0)
+    for charge in charges:
+        spent = accounting.round_up(spent + charge.cost, accounting.EXACT_BITS)
+    return spent
+
+
+def _is_time(text: object) -> bool:
+    """Whether a text is a time as ledgers write it, of a day that exists."""
+    if not isinstance(text, str) or not TIME.fullmatch(text):
+        return False
+    try:
+        datetime.strptime(text, TIME_FORMAT)
+    except ValueError:
+        return False
+    return True
 
 
 def _check_text(value: Any, what: str, least: int = 0) -> str:

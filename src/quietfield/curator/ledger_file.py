@@ -49,13 +49,6 @@ def now() -> str:
     return datetime.now(UTC).strftime(TIME_FORMAT)
 
 
-def protected_part(unit: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a unit that says who is protected. How many rows of a person are used is not part of it."""
-    if "column" in unit:
-        return {key: value for key, value in unit.items() if key not in ("rows", "normalise", "null")}
-    return dict(unit)
-
-
 def digest(last: str, row: Mapping[str, Any]) -> str:
     """The digest of a row, chained to the one before it: a row that is changed or taken out from between is noticed."""
     return hashlib.sha256(canonical_json([last, {k: v for k, v in row.items() if k != "digest"}])).hexdigest()

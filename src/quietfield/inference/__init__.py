@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error
 from quietfield.structures import Structure
-from quietfield.text import join_names
+from quietfield.text import join_names, type_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,6 +48,15 @@ METHODS: "dict[str, Callable[..., Exact | Loopy]]" = {
     "exact": _exact,
     "loopy": _loopy,
     "convex": partial(_loopy, reweighted=True),
+}
+
+
+#: The options of approximate methods, and the limits of each. They are kept in a model's file, so that a small file
+#: could ask its readers for work without end; sums of float64 are not finer than the smallest tolerance.
+OPTIONS: dict[str, tuple[float, float]] = {
+    "damping": (0, 0.9999),
+    "tolerance": (1e-15, 0.9999),
+    "iterations": (1, 100_000),
 }
 
 
@@ -90,10 +99,10 @@ def engine(
 
 
 def check_options(method: str, options: Mapping[str, Any]) -> None:
-    """Refuse an unknown method, and options that it does not take."""
+    """Refuse an unknown method, options that it does not take, and values of them beyond their limits."""
     if method not in METHODS:
         raise Error(f"{method!r} is not an inference method; expected one of {join_names(METHODS)}.")
-    known = () if method == "exact" else ("damping", "tolerance", "iterations")
+    known = () if method == "exact" else tuple(OPTIONS)
     strange = [name for name in options if name not in known]
     if strange:
         raise Error(
@@ -101,7 +110,12 @@ def check_options(method: str, options: Mapping[str, Any]) -> None:
         )
     for name, value in options.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise Error(f"the option {name!r} is a number, not {value!r}.")
+            raise Error(f"the option {name!r} is a number, not {type_name(value)}.")
+        least, most = OPTIONS[name]
+        if not least <= value <= most:
+            raise Error(f"the option {name!r} lies between {least:g} and {most:g}; choose a value in these limits.")
+        if name == "iterations" and value != int(value):
+            raise Error(f"the option 'iterations' is a whole number, not {value!r}.")
 
 
 def infer(

@@ -26,7 +26,6 @@ import numpy as np
 from jax.scipy.special import logsumexp, xlogy
 
 from quietfield.domain import Clique, Domain
-from quietfield.errors import Error
 from quietfield.inference.layout import IMPOSSIBLE, Layout, plain_layout
 from quietfield.structures import Structure, hashable
 
@@ -77,11 +76,10 @@ class Loopy:
         tolerance: float = 1e-8,
         iterations: int = 3000,
     ) -> "Loopy":
-        """Belief propagation for a model (its convex, reweighted variant with ``reweighted``)."""
-        if not 0 <= damping < 1:
-            raise Error(f"damping lies between 0 and 1 (1 excluded), not at {damping}.")
-        if not 0 < tolerance < 1 or not iterations >= 1:
-            raise Error("tolerance lies between 0 and 1, and iterations is 1 or more.")
+        """Belief propagation for a model (its convex, reweighted variant with ``reweighted``).
+
+        ``inference.check_options`` has checked the options.
+        """
         return _loopy(domain, hashable(cliques), reweighted, damping, tolerance, iterations)
 
     @property

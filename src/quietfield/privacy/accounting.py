@@ -26,7 +26,7 @@ _WRITTEN = re.compile(rf"[0-9]{{1,{MOST_DIGITS}}}(/[1-9][0-9]{{0,{MOST_DIGITS - 
 _UNWRITTEN = 10**MOST_DIGITS
 #: Sums are exact up to denominators of this many bits, beyond any that a file holds. Longer ones are rounded up:
 #: hundreds of scales have no short common denominator, and arithmetic on it is slow and cannot be printed.
-_EXACT_BITS = 4096
+EXACT_BITS = 4096
 
 
 def to_rational(value: Number, what: str) -> Fraction:
@@ -172,7 +172,7 @@ def worst_case(
     for i in sorted(range(len(parts)), key=lambda i: prices[i], reverse=True):
         moves[i] = min(parts[i], left)
         left -= moves[i]
-        cost = round_up(cost + moves[i] * prices[i], _EXACT_BITS)
+        cost = round_up(cost + moves[i] * prices[i], EXACT_BITS)
     return cost, moves
 
 

@@ -139,6 +139,9 @@ class Cuts(Attribute):
 class Dates(Attribute):
     """Dates or times, by period from ``start`` until before ``end``; anything outside is unknown.
 
+    Periods are whole: months and years begin where the calendar has them, weeks, days and hours at ``start``. A
+    ``start`` or an ``end`` inside a period is refused.
+
     >>> Dates(period="month", start="2024-11-01", end="2025-02-01").labels
     ('2024-11', '2024-12', '2025-01')
     """
@@ -158,29 +161,46 @@ class Dates(Attribute):
                 raise Error(f"{name}={getattr(self, name)!r} is not a date; write it as 2024-01-31.") from None
             if moment.tzinfo is not None:
                 raise Error(f"{name}={getattr(self, name)!r} has a time zone; times are read as UTC, so leave it out.")
-            object.__setattr__(
-                self, name, moment.isoformat() if moment.time() != datetime.time() else str(moment.date())
-            )
+            object.__setattr__(self, name, _write_moment(moment))
         if len(self.limits) < 2:
             raise Error(f"there is no {self.period} between start={self.start!r} and end={self.end!r}.")
         if len(self.limits) > 100_000:
             raise Error(f"that makes {len(self.limits) - 1} periods; take a longer period or a shorter time.")
+        first, last = self.moments[0], self.moments[-1]
+        self._check_whole("start", first, self._after(first))
+        self._check_whole("end", self.moments[-2], last)
+
+    def _check_whole(self, name: str, before: datetime.datetime, after: datetime.datetime) -> None:
+        """Refuse a start or an end inside a period, which is counted whole: it would count what is not meant."""
+        text = getattr(self, name)
+        if datetime.datetime.fromisoformat(text) in (before, after):
+            return
+        several = name == "start" or len(self.moments) > 2
+        right = [f"{name}={_write_moment(moment)!r}" for moment in ((before, after) if several else (after,))]
+        raise Error(
+            f"{name}={text!r} lies inside a {self.period}, and periods are counted whole; write {' or '.join(right)}."
+        )
 
     @cached_property
     def moments(self) -> tuple[datetime.datetime, ...]:
-        """The limits of the periods: one more than there are periods. The last period is whole."""
+        """The limits of the periods: one more than there are periods."""
         start, end = (datetime.datetime.fromisoformat(text) for text in (self.start, self.end))
         if self.period in ("year", "month"):
             start = start.replace(month=1 if self.period == "year" else start.month, day=1, hour=0, minute=0, second=0)
         moments = [start.replace(microsecond=0)]
         while moments[-1] < end and len(moments) <= 100_001:
-            last = moments[-1]
-            if self.period in SECONDS:
-                moments.append(last + datetime.timedelta(seconds=SECONDS[self.period]))
-            else:
-                months = last.year * 12 + last.month - 1 + (12 if self.period == "year" else 1)
-                moments.append(last.replace(year=months // 12, month=months % 12 + 1))
+            moments.append(self._after(moments[-1]))
         return tuple(moments)
+
+    def _after(self, moment: datetime.datetime) -> datetime.datetime:
+        """The end of the period that begins at a moment."""
+        try:
+            if self.period in SECONDS:
+                return moment + datetime.timedelta(seconds=SECONDS[self.period])
+            months = moment.year * 12 + moment.month - 1 + (12 if self.period == "year" else 1)
+            return moment.replace(year=months // 12, month=months % 12 + 1)
+        except (ValueError, OverflowError):
+            raise Error(f"the last {self.period} would end after the year 9999; choose an earlier end.") from None
 
     @cached_property
     def limits(self) -> tuple[int, ...]:
@@ -194,6 +214,10 @@ class Dates(Attribute):
 
     def content(self) -> dict[str, Any]:
         return {"period": self.period, "start": self.start, "end": self.end}
+
+
+def _write_moment(moment: datetime.datetime) -> str:
+    return moment.isoformat() if moment.time() != datetime.time() else str(moment.date())
 
 
 def _is_finite(point: Any) -> bool:

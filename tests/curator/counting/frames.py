@@ -59,7 +59,8 @@ def rules(draw: st.DrawFn, column: str) -> Any:
     if kind == "cuts":
         return Cuts(tuple(sorted(draw(st.sets(st.sampled_from([-5, 0, 0.5, 1, 2.25, 50]), min_size=1)))), **extra)
     period = draw(st.sampled_from(["year", "month", "week", "day", "hour"]))
-    return Dates(period, "2024-01-01", "2024-01-04" if period == "hour" else "2024-03-01", **extra)
+    ends = {"year": "2025-01-01", "week": "2024-03-04", "hour": "2024-01-04"}
+    return Dates(period, "2024-01-01", ends.get(period, "2024-03-01"), **extra)
 
 
 @st.composite

@@ -1,7 +1,11 @@
 """CSV files of other separators and encodings: read right, hinted at where not, and still one line one record."""
 
+import encodings
 import gzip
 import json
+import pkgutil
+import random
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +16,8 @@ from hypothesis import strategies as st
 import quietfield as qf
 from quietfield.cli import main
 from quietfield.curator.counting import columns, count, lines
-from quietfield.curator.counting.csvfiles import CsvFile, coding
+from quietfield.curator.counting.csvfiles import CsvFile, coding, known_encoding
+from quietfield.curator.counting.statfiles import StatFile
 from quietfield.errors import Error, FileError
 from quietfield.privacy.units import Rows, statistics
 from quietfield.schema import Labels, Schema
@@ -106,6 +111,28 @@ def test_a_line_that_is_too_long_is_no_record_wherever_it_stands(
             monkeypatch.setattr(lines, "BLOCK", 32)
             found = tables(CsvFile(path, encoding=encoding), PLAIN)
             assert found.sum() == ahead + 1 + (len(long) <= 64), (size, ahead)
+
+
+@pytest.mark.parametrize("name", sorted(module.name for module in pkgutil.iter_modules(encodings.__path__)))
+def test_no_text_makes_an_encoding_fail_or_speak(name: str) -> None:
+    try:
+        codec = known_encoding(name)
+    except Error:
+        return
+    draw = random.Random(1)
+    texts = [draw.randbytes(draw.randrange(1, 9)) for _ in range(500)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for text in (*texts, b"\xff" * 300, b"xn--\xff", b"\\N{", b"\\x", b"\\d\\q", b"\\ud800"):
+            text.decode(codec, "replace")
+
+
+@pytest.mark.parametrize("name", ["unicode_escape", "raw_unicode_escape", "idna", "punycode", "undefined"])
+def test_codecs_that_are_no_encodings_of_files_are_refused(name: str) -> None:
+    with pytest.raises(Error, match="there is no encoding"):
+        known_encoding(name)
+    with pytest.raises(Error, match="there is no encoding"):
+        StatFile("survey.sav", encoding=name)
 
 
 @pytest.mark.parametrize("encoding", ["utf-7", "iso2022_jp", "hz", "cp037", "base64", "utf-32", "nothing", 3])

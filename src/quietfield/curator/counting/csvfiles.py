@@ -144,6 +144,10 @@ class Coding:
             return FOREIGN
 
 
+#: Codecs of Python that fail on texts, or warn of them, also when they are told to replace what they cannot read.
+NOT_OF_FILES = ("idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape")
+
+
 def known_encoding(encoding: str) -> str:
     """The name by which Python knows an encoding of texts.
 
@@ -154,7 +158,9 @@ def known_encoding(encoding: str) -> str:
         found = codecs.lookup(encoding)
     except (LookupError, TypeError, ValueError):
         found = None
-    if found is None or not found._is_text_encoding:  # such as hex, which makes bytes of bytes
+    # Some codecs make bytes of bytes (hex), and some are no encodings of files: they fail on texts, or quote them in
+    # a warning, so that what is said would depend on a record.
+    if found is None or not found._is_text_encoding or found.name in NOT_OF_FILES:
         raise Error(
             f"there is no encoding {encoding!r}; write one such as utf-8, utf-16, latin-1, cp1252 or shift_jis."
         )
