@@ -107,7 +107,7 @@ def show(
     }
     gone = any(place in ("rolled back", "forked") for place in places.values())
     code = RolledBack.exit_code if gone else int(any(place != "here" for place in places.values()))
-    spent = sum(charge.cost for charge in charges)
+    spent = book.spent
     if as_json:
         content: dict[str, Any] = {
             "id": book.id, "name": book.name, "created": book.created, "unit": book.unit, "neighbours": book.neighbours,
