@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from quietfield.structures import Structure as Structure
     from quietfield.study.comparison import compare as compare
     from quietfield.study.goodness_of_fit import goodness_of_fit as goodness_of_fit
-    from quietfield.study.preview import preview as preview
+    from quietfield.study.rehearsal import rehearse as rehearse
     from quietfield.study.simulation import simulate as simulate
 
 __version__ = "0.1.0"
@@ -72,8 +72,8 @@ _NAMES = {
     "Model": "models.model",
     "people_tables": "output.tables",
     "Person": "privacy.units",
-    "preview": "study.preview",
     "private_score": "curator.score",
+    "rehearse": "study.rehearsal",
     "Release": "releases.release",
     "release": "curator.release",
     "Rows": "privacy.units",

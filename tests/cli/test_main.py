@@ -7,7 +7,7 @@ import subprocess
 import sys
 import types
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import typer
@@ -39,6 +39,29 @@ def test_every_command_and_option_has_help(name: str, command: Any) -> None:
     assert command.help, f"{name} needs a docstring"
     for param in command.params:
         assert getattr(param, "help", None), f"{param.name!r} of `{name}` needs help="
+
+
+def test_options_that_several_commands_share_are_declared_once() -> None:
+    """An option of a shared group has one help and one kind of value wherever it stands."""
+    plan_says_more = {"--epsilon", "--noise"}  # candidates, and both
+    seen: dict[str, set[tuple[str, str]]] = {}
+    for name, command in ALL:
+        for param in command.params:
+            option = param.opts[0]
+            if getattr(param, "rich_help_panel", None) and not (name == "quietfield plan" and option in plan_says_more):
+                seen.setdefault(option, set()).add((param.help, str(param.type_descriptor.annotation)))
+    assert {"--values", "--delimiter", "--encoding", "--unit", "--epsilon", "--delta", "--noise"} <= set(seen)
+    assert {option: said for option, said in seen.items() if len(said) > 1} == {}
+
+
+def test_choices_are_those_of_the_library() -> None:
+    from quietfield import inference, learning
+    from quietfield.study.rehearsal import MEASURES
+
+    kinds = {(name, param.name): param.type_descriptor.annotation for name, command in ALL for param in command.params}
+    assert set(get_args(kinds["quietfield fit", "method"])) == set(learning.METHODS)
+    assert set(get_args(kinds["quietfield fit", "inference"])) == set(inference.METHODS)
+    assert set(get_args(kinds["quietfield plan", "measure"])) == set(MEASURES)
 
 
 @each_command

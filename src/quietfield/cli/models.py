@@ -3,11 +3,11 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from quietfield.cli.arguments import FOR_PROGRAMS, AllowNoPromise, MaxEpsilon, Trust, load_release
+from quietfield.cli.arguments import FOR_PROGRAMS, AllowNoPromise, InferenceOption, MaxEpsilon, Trust, load_release
 from quietfield.text import plural, printable
 
 app = typer.Typer()
@@ -17,8 +17,10 @@ app = typer.Typer()
 def fit(
     release: Annotated[Path, typer.Argument(help="The release to learn from.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The model file to write.")],
-    method: Annotated[str, typer.Option(help="map (nothing to tune), cgm, cgm-nlbp or naive.")] = "map",
-    inference: Annotated[str, typer.Option(help="exact, loopy or convex.")] = "exact",
+    method: Annotated[
+        Literal["map", "cgm", "cgm-nlbp", "naive"], typer.Option(help="How to learn; map has nothing to tune.")
+    ] = "map",
+    inference: InferenceOption = "exact",
     trust: Trust = None,
     max_epsilon: MaxEpsilon = None,
     allow_no_promise: AllowNoPromise = False,
@@ -37,7 +39,6 @@ def fit(
 
     reads = [release, *(trust or ()), *([] if key is None else [key])]
     outputs.check(out, "model", force, reads)  # before the work, not after it
-    learning.check_methods([method], inference)
     signer = None if key is None else load_private(key)
     loaded = load_release(release, trust, max_epsilon, allow_no_promise)
     model = learning.fit(loaded, method, inference=inference, progress=sys.stderr.isatty())

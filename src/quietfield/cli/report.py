@@ -5,7 +5,15 @@ from typing import Annotated
 
 import typer
 
-from quietfield.cli.arguments import AllowNoPromise, MaxEpsilon, Trust, load_release
+from quietfield.cli.arguments import (
+    AllowNoPromise,
+    DelimiterOption,
+    EncodingOption,
+    MaxEpsilon,
+    Trust,
+    ValuesOption,
+    load_release,
+)
 
 app = typer.Typer()
 
@@ -30,9 +38,9 @@ def report(
     ] = False,
     records: Annotated[str | None, typer.Option(help="With --private: the records that were released.")] = None,
     schema: Annotated[Path | None, typer.Option(help="With --private: the schema, a JSON file.")] = None,
-    values: Annotated[str, typer.Option(help="Of SPSS and Stata files, read codes or labels.")] = "codes",
-    delimiter: Annotated[str | None, typer.Option(help="Of CSV files, what separates fields: ';', '|' or tab.")] = None,
-    encoding: Annotated[str | None, typer.Option(help="Of texts that are not UTF-8, such as cp1252 or utf-16.")] = None,
+    values: ValuesOption = "codes",
+    delimiter: DelimiterOption = None,
+    encoding: EncodingOption = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a report that is at --out already.")] = False,
 ) -> None:
     """Write a report as one HTML file that may be published: it needs no network, and nobody's record is in it.

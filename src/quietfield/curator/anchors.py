@@ -60,7 +60,7 @@ def read_anchor(path: str | Path) -> Anchor:
     """The line of a ledger that a file names.
 
     Args:
-        path: An anchor, a release, or a score as ``quietfield evaluate --json`` writes it.
+        path: An anchor, a release, or a score as ``quietfield score --json`` writes it.
 
     Returns:
         The line; its ``ledger`` is None if no ledger paid for the release or the score.

@@ -188,6 +188,18 @@ class PrivateScore:
             "ledger": None if self.ledger is None else asdict(self.ledger),
         }
 
+    def lines(self) -> list[str]:
+        """In words, for a terminal."""
+        chance = "" if self.delta is None else f", delta {float(self.delta):g}"
+        return [
+            f"log-likelihood  {self.mean_log_likelihood:.4f} nats a record, give or take {self.std:.2g} (the noise's "
+            "standard deviation)",
+            f"records         about {self.records:.0f}",
+            f"clipped to      {self.low:.4g} .. {self.high:.4g}",
+            f"promise         epsilon {float(self.epsilon):g}{chance}",
+            f"protects        {self.protects}",
+        ]
+
 
 def private_score(
     model: Model,

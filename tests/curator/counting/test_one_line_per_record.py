@@ -148,7 +148,7 @@ def test_the_command_line_asks_for_it(survey: Path, capsys: pytest.CaptureFixtur
 
 
 def test_a_check_tells_of_line_breaks(survey: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["check", str(survey), str(survey.with_name("schema.json"))]
+    asked = ["inspect", str(survey), "--schema", str(survey.with_name("schema.json"))]
     assert main(asked) == 0
     shown = capsys.readouterr().out
     assert "2 of 1,402 lines hold an odd number of quotes: a text with line breaks in it" in shown

@@ -92,7 +92,7 @@ def test_one_row_changes_the_sum_by_no_more_than_is_planned_for(monkeypatch, peo
         seen.append((int(tables[0][0]), total))
         return [tables[0]], total
 
-    monkeypatch.setattr(evaluation.mechanism, "draw", look)
+    monkeypatch.setattr(evaluation.mechanism, "draw_noise", look)
     few = people.codes[:20]
     rows = [np.array([[a, b, c]]) for a in range(2) for b in range(3) for c in range(2)]
     for data in [few, *(np.concatenate([few, row]) for row in rows)]:
@@ -112,7 +112,7 @@ def test_one_person_changes_the_sum_by_no_more_than_is_planned_for(monkeypatch, 
         seen.append((int(tables[0][0]), total, plan))
         return [tables[0]], max(total, 1)
 
-    monkeypatch.setattr(evaluation.mechanism, "draw", look)
+    monkeypatch.setattr(evaluation.mechanism, "draw_noise", look)
     unit = qf.Person("who", rows=2)
     others = {name: people[name][:60].tolist() for name in "abc"} | {"who": [i // 4 for i in range(60)]}
     asked = {"epsilon": 1, "unit": unit, "ledger": None, "clip": (-2, -1.5)}
@@ -128,7 +128,7 @@ def test_one_person_changes_the_sum_by_no_more_than_is_planned_for(monkeypatch, 
         assert 0 <= seen[-1][0] - seen[0][0] <= 2 * GRID
         assert seen[-1][1] - seen[0][1] == min(rows, 2) * GRID
     assert seen[0][1] == 30 * GRID
-    assert seen[0][2].scales == evaluation.mechanism.plan(evaluation._summed(2), epsilon=1).scales
+    assert seen[0][2].scales == evaluation.mechanism.plan_noise(evaluation._summed(2), epsilon=1).scales
     released = qf.release(others, SCHEMA, [("a",)], epsilon=10**6, unit=unit, ledger=None, total=True)
     assert released.total == 30
 
@@ -140,7 +140,7 @@ def test_scores_of_persons_are_charged_to_their_ledger(files, people, capsys):
     )
     ledger = qf.Ledger.create(files / "p.db", epsilon=1, unit=qf.Person("who", rows=1))
     model, schema, data, book = (str(files / name) for name in ("model.qfm", "schema.json", "persons.csv", "p.db"))
-    asked = ["evaluate", model, "--records", data, "--schema", schema, "--epsilon", "0.5", "--ledger", book]
+    asked = ["score", model, data, "--schema", schema, "--epsilon", "0.5", "--ledger", book]
     assert main([*asked, "--unit", "person:who:2"]) == 1
     assert "--one-line-per-record" in capsys.readouterr().err
     assert ledger.spent == 0
@@ -237,7 +237,7 @@ def test_a_score_that_fails_says_that_it_was_charged(people, tmp_path, monkeypat
     def fails(*_):
         raise qf.Error("the noise failed.")
 
-    monkeypatch.setattr(evaluation.mechanism, "draw", fails)
+    monkeypatch.setattr(evaluation.mechanism, "draw_noise", fails)
     with pytest.raises(qf.Error, match=r"the noise failed\. .*the charge stands"):
         evaluation.private_score(MODEL, people.codes, SCHEMA, epsilon="0.4", unit=qf.Rows(1), ledger=ledger)
     assert len(ledger.charges) == 1
@@ -260,31 +260,24 @@ def test_a_schema_of_other_labels_is_refused(people):
 def test_the_command(files, capsys):
     model, schema, data = (str(files / name) for name in ("model.qfm", "schema.json", "people.csv"))
     before = sorted(path.name for path in files.iterdir())
-    assert main(["evaluate", model, "--records", data, "--schema", schema, "--not-private"]) == 0
+    assert main(["score", model, data, "--schema", schema, "--confidential"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("NOT PRIVATE")
     assert shown.rstrip().endswith("do not pass it on.")
     assert sorted(path.name for path in files.iterdir()) == before
-    assert main(["evaluate", model, "--records", data, "--schema", schema, "--not-private", "--json"]) == 0
+    assert main(["score", model, data, "--schema", schema, "--confidential", "--json"]) == 0
     assert "NOT PRIVATE" in json.loads(capsys.readouterr().out)["warning"]
-    paid = ["evaluate", model, "--records", data, "--schema", schema, "--epsilon", "1", "--no-ledger"]
+    paid = ["score", model, data, "--schema", schema, "--epsilon", "1", "--no-ledger"]
     assert main(paid) == 0
     assert "NOT PRIVATE" not in capsys.readouterr().out
     assert main([*paid, "--clip=-6,0", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["clipped_to"] == [-6, 0]
-    assert main(["evaluate", model, "--truth", model]) == 0
-    assert "0 nats" in capsys.readouterr().out
-    tables = {c: 500 * MODEL.marginal(c) for c in MODEL.cliques}
-    qf.Release.from_tables(MODEL.domain, tables, noise=qf.Laplace(2.0), total=500).save(files / "r.qfr")
-    assert main(["evaluate", model, "--release", str(files / "r.qfr"), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["missed_tables"] == 0
     for words, message in (
-        ([], "exactly one of --truth"),
-        (["--records", data], "records need --schema"),
-        (["--records", data, "--schema", schema], "say how"),
-        (["--records", data, "--schema", schema, "--not-private", "--epsilon", "1"], "say how"),
-        (["--records", data, "--schema", schema, "--epsilon", "1"], "say who pays"),
-        (["--truth", model, "--epsilon", "1"], "go with --records"),
+        ([], "say how"),
+        (["--confidential", "--epsilon", "1"], "say how"),
+        (["--confidential", "--no-ledger"], "go with --epsilon"),
+        (["--confidential", "--clip=-6,0"], "go with --epsilon"),
+        (["--epsilon", "1"], "say who pays"),
     ):
-        assert main(["evaluate", model, *words]) == 1
+        assert main(["score", model, data, "--schema", schema, *words]) == 1
         assert message in capsys.readouterr().err
