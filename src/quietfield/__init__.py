@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from quietfield import inference as inference
     from quietfield import structures as structures
-    from quietfield.curator.confidential_report import write_private_report as write_private_report
+    from quietfield.curator.confidential_report import write_confidential_report as write_confidential_report
     from quietfield.curator.counting.csvfiles import CsvFile as CsvFile
     from quietfield.curator.counting.statfiles import StatFile as StatFile
     from quietfield.curator.ledger import Ledger as Ledger
     from quietfield.curator.release import release as release
-    from quietfield.curator.score import evaluate as evaluate
-    from quietfield.curator.score import private_score as private_score
+    from quietfield.curator.score import confidential_score as confidential_score
+    from quietfield.curator.score import dp_score as dp_score
     from quietfield.curator.sequences import Sequences as Sequences
     from quietfield.domain import Domain as Domain
     from quietfield.errors import Error as Error
@@ -52,12 +52,13 @@ __version__ = "0.1.0"
 #: Every public name and the module that defines it; a module that is public itself stands for itself.
 _NAMES = {
     "compare": "study.comparison",
+    "confidential_score": "curator.score",
     "CsvFile": "curator.counting.csvfiles",
     "Cuts": "schema",
     "Dates": "schema",
     "Domain": "domain",
+    "dp_score": "curator.score",
     "Error": "errors",
-    "evaluate": "curator.score",
     "fit": "learning",
     "fit_random_tables": "learning.references",
     "fit_true_tables": "learning.references",
@@ -72,7 +73,6 @@ _NAMES = {
     "Model": "models.model",
     "people_tables": "output.tables",
     "Person": "privacy.units",
-    "private_score": "curator.score",
     "rehearse": "study.rehearsal",
     "Release": "releases.release",
     "release": "curator.release",
@@ -84,7 +84,7 @@ _NAMES = {
     "Structure": "structures",
     "structures": "structures",
     "verify": "models.verification",
-    "write_private_report": "curator.confidential_report",
+    "write_confidential_report": "curator.confidential_report",
     "write_report": "output.report",
 }
 

@@ -517,11 +517,11 @@ def test_an_anchor_tells_no_more_than_a_release_does(tmp_path, ledger):
 
 
 def test_a_score_is_held_against_the_ledger(tmp_path, ledger):
-    from quietfield.curator.score import private_score
+    from quietfield.curator.score import dp_score
 
     schema = qf.Schema({"a": [0, 1]})
     model = qf.Model(schema.domain, {("a",): [0.0, 1.0]})
-    score = private_score(model, {"a": [0, 1] * 500}, schema, epsilon="0.5", unit=Rows(1), ledger=ledger)
+    score = dp_score(model, {"a": [0, 1] * 500}, schema, epsilon="0.5", unit=Rows(1), ledger=ledger)
     path = tmp_path / "score.json"
     path.write_text(json.dumps(score.to_dict()))
     show = ["ledger", "show", str(ledger.path), "--against", str(path)]

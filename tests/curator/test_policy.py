@@ -12,7 +12,7 @@ from experiments.psgd import Settings, psgd
 from quietfield import files
 from quietfield.cli import main
 from quietfield.curator.policy import PolicyRefused, read_policy
-from quietfield.curator.score import private_score
+from quietfield.curator.score import dp_score
 from quietfield.errors import FileError, Incomplete
 from quietfield.releases import keys
 
@@ -89,7 +89,7 @@ def test_scores_and_psgd_obey_it_too():
         with pytest.raises(PolicyRefused):
             learn()
         with pytest.raises(PolicyRefused):
-            private_score(model, CODES, SCHEMA, unit=qf.Rows(1), **asked)
+            dp_score(model, CODES, SCHEMA, unit=qf.Rows(1), **asked)
     assert zcdp.spent == 0
     Path("policy.toml").write_text("max_epsilon = 2\nmax_delta = 1e-6")
     assert learn().ledger.number == 1

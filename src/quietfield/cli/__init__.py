@@ -319,11 +319,11 @@ EXTRAS = {"duckdb": "curator", "opendp": "curator", "ibis": "ibis", "psycopg": "
 
 
 def sentence(error: BaseException) -> str:
-    """One sentence for a person, without anything private."""
+    """One sentence for a person, without anything confidential."""
     if isinstance(error, Error):
         return str(error)
     if isinstance(error, OSError) and error.strerror:
-        about = "" if error.filename is None or _private(error) else f"{error.filename}: "
+        about = "" if error.filename is None or _passed_curator(error) else f"{error.filename}: "
         return f"{about}{error.strerror}; check the path, the space left and your rights there."
     if isinstance(error, ModuleNotFoundError) and (library := (error.name or "").split(".")[0]) in EXTRAS:
         return f"this needs {library}, which is not installed; run pip install 'quietfield[{EXTRAS[library]}]'."
@@ -342,17 +342,18 @@ def debug_text(error: BaseException) -> str:
     while step is not None and step not in chain:
         chain.append(step)
         step = step.__cause__ or (None if step.__suppress_context__ else step.__context__)
-    private = any(_private(one) for one in chain)
+    withheld = any(_passed_curator(one) for one in chain)
     shown = []
     for one in reversed(chain):
         frames = "".join(traceback.format_tb(one.__traceback__))
-        message = str(one) if isinstance(one, Error) or not private else "(message withheld: it may quote a record)"
+        message = str(one) if isinstance(one, Error) or not withheld else "(message withheld: it may quote a record)"
         told = "" if one is error and isinstance(one, Error) else f": {message}"  # the sentence follows, once
         shown.append(f"Traceback (most recent call last):\n{frames}{type(one).__name__}{told}")
     return "\n\nThen, while handling that:\n\n".join(shown)
 
 
-def _private(error: BaseException) -> bool:
+def _passed_curator(error: BaseException) -> bool:
+    """Whether an error came through curator/, and may quote a record."""
     step: TracebackType | None = error.__traceback__
     while step is not None:
         if step.tb_frame.f_globals.get("__name__", "").startswith("quietfield.curator"):

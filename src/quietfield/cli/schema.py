@@ -54,7 +54,7 @@ def schema(
     if out is None:
         typer.echo(text, nl=False)
         return
-    if any(same_file(out, Path(path)) for path in [data, *glob(str(data), recursive=True)]):
+    if any(same_file(out, path) for path in [data, *map(Path, glob(str(data), recursive=True))]):
         raise FileError(f"--out {out} is the data that this schema is for, which is not overwritten; choose another.")
     if out.exists() and not force:
         raise FileError(f"{out} is there already; choose another name, or say --force to overwrite it.")

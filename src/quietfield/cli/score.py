@@ -72,7 +72,7 @@ def score(
     asked, known = load(model), Schema.load(schema)
     content: dict[str, Any]
     if epsilon is None:
-        exact = scoring.evaluate(asked, records, known)
+        exact = scoring.confidential_score(asked, records, known)
         content, lines = exact.to_dict(), exact.lines()
     else:
         arguments.check_payer(ledger, no_ledger)
@@ -80,7 +80,7 @@ def score(
         if ends is not None and len(ends) != 2:
             raise Error(f"--clip is LOW,HIGH, two log-probabilities such as -20,0; it is not {clip!r}.")
         with arguments.tell_charge():
-            paid = scoring.private_score(
+            paid = scoring.dp_score(
                 asked,
                 records,
                 known,

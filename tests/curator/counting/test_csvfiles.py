@@ -327,7 +327,7 @@ def test_whatever_reads_records_is_told_how(folder: Path, capsys: pytest.Capture
     named = ["--records", "rows.csv", "--schema", "schema.json"]
     for asked in (
         ["score", "m.qfm", *named[1:], "--confidential"],
-        ["report", "r.qfr", "--model", "m.qfm", *named, "--private"],
+        ["report", "r.qfr", "--model", "m.qfm", *named, "--confidential"],
         ["score", "m.qfm", *named[1:], "--epsilon", "1", "--ledger", "budget.db"],
     ):
         assert main(asked) == 1
