@@ -222,7 +222,7 @@ def test_a_release_of_noise_alone_can_be_checked():
     unknown = [replace(release, total_part=None) for release in simulation.releases(45)]
     releases = [release for release in unknown if can_be_learned(release)]
     assert 15 < len(releases) < 30  # about half have fewer than no records
-    model, draws = qf.fit_random_tables(simulation.model.domain, releases[0].structure, seed=0), 49
+    model, draws = qf.references.fit_random_tables(simulation.model.domain, releases[0].structure, seed=0), 49
     fits, left_out = [], 0
     for seed, release in enumerate(releases):
         simulated = module._simulated(release, model, table_moments(release, model), draws, seed)

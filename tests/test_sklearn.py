@@ -27,7 +27,7 @@ from sklearn.preprocessing import FunctionTransformer  # noqa: E402
 from sklearn.utils.estimator_checks import estimator_checks_generator  # noqa: E402
 
 from quietfield.curator.codes import codes  # noqa: E402
-from quietfield.curator.ledger import BudgetExceeded  # noqa: E402
+from quietfield.errors import BudgetExceeded  # noqa: E402
 from quietfield.sklearn import (  # noqa: E402
     EXPECTED_FAILED_CHECKS,
     ConfidentialWarning,

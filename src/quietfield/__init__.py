@@ -22,13 +22,26 @@ if TYPE_CHECKING:
     from quietfield.curator.score import dp_score as dp_score
     from quietfield.curator.sequences import Sequences as Sequences
     from quietfield.domain import Domain as Domain
+    from quietfield.errors import BudgetExceeded as BudgetExceeded
+    from quietfield.errors import CannotLearn as CannotLearn
     from quietfield.errors import Error as Error
+    from quietfield.errors import FileError as FileError
+    from quietfield.errors import Incomplete as Incomplete
+    from quietfield.errors import NoLedger as NoLedger
+    from quietfield.errors import NoPromise as NoPromise
+    from quietfield.errors import NotSigned as NotSigned
+    from quietfield.errors import OtherRelease as OtherRelease
+    from quietfield.errors import OtherSigner as OtherSigner
+    from quietfield.errors import PolicyRefused as PolicyRefused
+    from quietfield.errors import RolledBack as RolledBack
+    from quietfield.errors import TooLarge as TooLarge
+    from quietfield.errors import Unreadable as Unreadable
+    from quietfield.errors import WeakPromise as WeakPromise
     from quietfield.learning import fit as fit
-    from quietfield.learning.references import fit_random_tables as fit_random_tables
-    from quietfield.learning.references import fit_true_tables as fit_true_tables
+    from quietfield.learning import references as references
+    from quietfield.loading import load as load
     from quietfield.models.frames import Frame as Frame
     from quietfield.models.model import Model as Model
-    from quietfield.models.model import load as load
     from quietfield.models.verification import verify as verify
     from quietfield.output.report import write_report as write_report
     from quietfield.output.tables import people_tables as people_tables
@@ -49,8 +62,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-#: Every public name and the module that defines it; a module that is public itself stands for itself.
+#: Every public name and the module that defines it, or that it is (see _MODULES).
 _NAMES = {
+    "BudgetExceeded": "errors",
+    "CannotLearn": "errors",
     "compare": "study.comparison",
     "confidential_score": "curator.score",
     "CsvFile": "curator.counting.csvfiles",
@@ -59,23 +74,31 @@ _NAMES = {
     "Domain": "domain",
     "dp_score": "curator.score",
     "Error": "errors",
+    "FileError": "errors",
     "fit": "learning",
-    "fit_random_tables": "learning.references",
-    "fit_true_tables": "learning.references",
     "Frame": "models.frames",
     "Gaussian": "privacy.noise",
     "goodness_of_fit": "study.goodness_of_fit",
+    "Incomplete": "errors",
     "inference": "inference",
     "Labels": "schema",
     "Laplace": "privacy.noise",
     "Ledger": "curator.ledger",
-    "load": "models.model",
+    "load": "loading",
     "Model": "models.model",
+    "NoLedger": "errors",
+    "NoPromise": "errors",
+    "NotSigned": "errors",
+    "OtherRelease": "errors",
+    "OtherSigner": "errors",
     "people_tables": "output.tables",
     "Person": "privacy.units",
+    "PolicyRefused": "errors",
+    "references": "learning.references",
     "rehearse": "study.rehearsal",
     "Release": "releases.release",
     "release": "curator.release",
+    "RolledBack": "errors",
     "Rows": "privacy.units",
     "Schema": "schema",
     "Sequences": "curator.sequences",
@@ -83,10 +106,16 @@ _NAMES = {
     "StatFile": "curator.counting.statfiles",
     "Structure": "structures",
     "structures": "structures",
+    "TooLarge": "errors",
+    "Unreadable": "errors",
     "verify": "models.verification",
+    "WeakPromise": "errors",
     "write_confidential_report": "curator.confidential_report",
     "write_report": "output.report",
 }
+
+#: Public names of modules.
+_MODULES = {"inference", "references", "structures"}
 
 __all__ = ["__version__", *_NAMES]  # pyright: ignore[reportUnsupportedDunderAll]
 
@@ -97,7 +126,7 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     module = import_module(f"quietfield.{_NAMES[name]}")
-    value = module if name == _NAMES[name] else getattr(module, name)
+    value = module if name in _MODULES else getattr(module, name)
     globals()[name] = value
     return value
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import quietfield as qf
 from quietfield.cli import main
-from quietfield.curator.ledger import BudgetExceeded, Ledger
-from quietfield.errors import Error, FileError
+from quietfield.curator.ledger import Ledger
+from quietfield.errors import BudgetExceeded, Error, FileError
 from quietfield.files import remove_temporary
 from quietfield.privacy import accounting
 from quietfield.privacy.units import Person, Rows
@@ -487,7 +487,7 @@ def test_a_ledger_that_was_rolled_back_and_charged_anew_is_found_out(tmp_path, l
 
 def test_anchors_of_other_ledgers_and_other_files_fail_closed(tmp_path, ledger, capsys):
     from quietfield.curator.anchors import read_anchor, write_anchor
-    from quietfield.curator.ledger import RolledBack
+    from quietfield.errors import RolledBack
 
     other = Ledger.create(tmp_path / "other.db", epsilon=1, unit=Rows(1))
     anchor = write_anchor(other, tmp_path / "other.json")

@@ -11,9 +11,9 @@ import quietfield as qf
 from experiments.psgd import Settings, psgd
 from quietfield import files
 from quietfield.cli import main
-from quietfield.curator.policy import PolicyRefused, read_policy
+from quietfield.curator.policy import read_policy
 from quietfield.curator.score import dp_score
-from quietfield.errors import FileError, Incomplete
+from quietfield.errors import FileError, Incomplete, PolicyRefused
 from quietfield.releases import keys
 
 SCHEMA = qf.Schema({"a": [0, 1]})

@@ -21,8 +21,8 @@ from experiments.psgd import Settings, codes_inside, psgd, psgd_grid
 from experiments.psgd_accounting import noise_multiplier, zcdp_price
 from experiments.psgd_steps import Draws, Field, run
 from quietfield import structures
-from quietfield.curator.ledger import BudgetExceeded, Ledger
-from quietfield.errors import Error, TooLarge
+from quietfield.curator.ledger import Ledger
+from quietfield.errors import BudgetExceeded, Error, TooLarge
 from quietfield.releases.parts import Payment
 from tests.brute_force import COMPILED, joint, marginal, models, spread
 

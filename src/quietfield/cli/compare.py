@@ -39,7 +39,7 @@ def compare(
     from quietfield.errors import Error
     from quietfield.files import archive_kind, write_atomically
     from quietfield.learning import check_methods
-    from quietfield.models.model import Model, load
+    from quietfield.models.model import Model
     from quietfield.study import comparison
 
     wanted = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
@@ -58,7 +58,7 @@ def compare(
             name = path.name if path.name not in models else str(path)
             if name in models:
                 raise Error(f"{path} is given twice; name each model once.")
-            models[name] = load(path)
+            models[name] = Model.load(path)
     count = len(models) + len(wanted or (comparison.DEFAULT_METHODS if release is not None and not models else ()))
     if release is None and truth is None and count == 1:
         raise Error(
@@ -71,7 +71,7 @@ def compare(
         release,
         methods=wanted,
         models=models,
-        truth=None if truth is None else load(truth),
+        truth=None if truth is None else Model.load(truth),
         inference=inference,
         progress=sys.stderr.isatty(),
     )

@@ -121,10 +121,10 @@ def _for_people(
     for_programs: bool,
 ) -> None:
     from quietfield.cli import questions
-    from quietfield.models.model import load
+    from quietfield.models.model import Model
     from quietfield.output.tables import people_tables
 
-    model = load(path)
+    model = Model.load(path)
     wanted = None
     if tables is not None:  # each once, however often it is said
         wanted = list(dict.fromkeys(tuple(questions.attributes([text], model.domain)) for text in tables))

@@ -73,13 +73,13 @@ def sample(
 
     from quietfield.cli import outputs
     from quietfield.errors import FileError
-    from quietfield.models.model import load
+    from quietfield.models.model import Model
     from quietfield.text import defuse_formulas
 
     if out.suffix.lower() not in (".csv", ".parquet"):
         raise FileError(f"records are written to a file whose name ends in .csv or .parquet, not to {out}.")
     outputs.check(out, "file of records", force, [model])
-    learned = load(model)
+    learned = Model.load(model)
     ours = (learned.domain.attributes, tuple(map(defuse_formulas, learned.domain.attributes)))
     if force and out.exists() and outputs.columns(out) not in ours:
         raise FileError(f"{out} has other columns than this model, so it stays, --force or not; choose another path.")

@@ -50,7 +50,7 @@ def report(
     from quietfield import learning
     from quietfield.cli import arguments, outputs
     from quietfield.errors import Error
-    from quietfield.models.model import load
+    from quietfield.models.model import Model
     from quietfield.output.report import write_report
 
     if confidential != (records is not None) or confidential != (schema is not None):
@@ -62,7 +62,7 @@ def report(
     reads = [path for path in (release, model, schema, *(trust or ())) if path is not None]
     outputs.check(out, "report", force, reads)
     loaded = load_release(release, trust, max_epsilon, allow_no_promise)
-    known = None if model is None else load(model)
+    known = None if model is None else Model.load(model)
     if source is not None and schema is not None:
         from quietfield.curator import WARNING
         from quietfield.curator.confidential_report import write_confidential_report

@@ -58,7 +58,7 @@ def score(
     from quietfield.curator import score as scoring
     from quietfield.curator.ledger import Ledger
     from quietfield.errors import Error
-    from quietfield.models.model import load
+    from quietfield.models.model import Model
     from quietfield.schema import Schema
 
     if confidential == (epsilon is not None):
@@ -69,7 +69,7 @@ def score(
     if confidential and (ledger is not None or no_ledger or delta is not None or clip is not None):
         raise Error("--ledger, --no-ledger, --delta and --clip are for a noisy score: they go with --epsilon.")
     records = arguments.records(data, values, delimiter, encoding, one_line_per_record)
-    asked, known = load(model), Schema.load(schema)
+    asked, known = Model.load(model), Schema.load(schema)
     content: dict[str, Any]
     if epsilon is None:
         exact = scoring.confidential_score(asked, records, known)

@@ -31,7 +31,7 @@ from quietfield.curator.ledger_file import (
     open_connection,
     protected_part,
 )
-from quietfield.errors import Error, FileError
+from quietfield.errors import BudgetExceeded, Error, FileError, RolledBack
 from quietfield.files import canonical_json
 from quietfield.privacy import accounting, promises
 from quietfield.privacy.units import Person, Rows, unit_from_json
@@ -56,18 +56,6 @@ PLACES: dict[Place, str] = {
 #: The most characters of a name or a description in a ledger.
 MOST_CHARACTERS = 1000
 TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z", re.ASCII)
-
-
-class BudgetExceeded(Error):
-    """A charge that would spend more than the ledger's total. Nothing was charged."""
-
-    exit_code = 3
-
-
-class RolledBack(Error):
-    """A ledger without a line that was published or anchored: lines were taken off, or an old copy was put back."""
-
-    exit_code = 6
 
 
 @dataclass(frozen=True)
