@@ -1,12 +1,14 @@
 """The command as a whole: its help, its exit codes, and what it says and does not say when something goes wrong."""
 
 import os
+import re
 import shlex
 import signal
 import subprocess
 import sys
 import types
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -39,6 +41,16 @@ def test_every_command_and_option_has_help(name: str, command: Any) -> None:
     assert command.help, f"{name} needs a docstring"
     for param in command.params:
         assert getattr(param, "help", None), f"{param.name!r} of `{name}` needs help="
+
+
+@each_command
+def test_every_command_and_option_is_in_the_documentation(name: str, command: Any, root: Path) -> None:
+    pages = [*(root / "docs" / "how-to").glob("*.md"), root / "docs" / "reference.md"]
+    text = "\n".join(page.read_text() for page in pages)
+    own = ("--help", "--install-completion", "--show-completion")
+    options = [option for param in command.params for option in param.opts if option.startswith("--")]
+    for said in (name, *(option for option in options if option not in own)):
+        assert re.search(rf"(?<![\w-]){re.escape(said)}(?![\w-])", text), f"no page in docs/how-to tells of `{said}`"
 
 
 def test_options_that_several_commands_share_are_declared_once() -> None:
