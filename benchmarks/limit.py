@@ -123,7 +123,7 @@ def compare(study: Any, draws: int, leaps: int) -> dict[str, float]:
         group[0]: mean[a : a + int(np.prod(cells))].reshape(cells)
         for group, a, cells in zip(shape.groups, shape.starts, shape.table_shapes, strict=False)
     }
-    limit = qf.fit_true_tables(study.model.domain, tables, regularisation=1e-9)
+    limit = qf.references.fit_true_tables(study.model.domain, tables, regularisation=1e-9)
     return {
         "map": round(study.model.kl(model), 4),
         "posterior_mean": round(study.model.kl(limit), 4),

@@ -99,7 +99,7 @@ class Learned:
     ledger: Payment | None
 
     @property
-    def private(self) -> bool:
+    def is_dp(self) -> bool:
         """Whether the promise of differential privacy was made at all (neither paper mode nor a seed)."""
         return not {PAPER_NOTE, SEED_NOTE}.intersection(self.notes)
 
@@ -135,7 +135,7 @@ def psgd(
     >>> people = np.array([[0, 0], [1, 1]] * 500)
     >>> full = Settings(learning_rate=4, rate=1, steps=20)
     >>> out = psgd(people, domain, [("smokes", "coughs")], full, epsilon=2, delta=1e-6, population=1000, ledger=None)
-    >>> bool(out.model.conditional("coughs", given={"smokes": "yes"})[1] > 0.8), out.private
+    >>> bool(out.model.conditional("coughs", given={"smokes": "yes"})[1] > 0.8), out.is_dp
     (True, True)
     """
     chosen = Settings() if settings is None else settings

@@ -22,7 +22,7 @@ def outcome(path: Path) -> str:
     """What came of reading a file and all that it says of itself."""
     try:
         if path.suffix == ".qfm":
-            repr(qf.load(path))
+            repr(qf.Model.load(path))
         else:
             release = qf.Release.load(path)
             repr(release)

@@ -54,7 +54,7 @@ def test_a_wrong_model_explains_the_release_worse(release, truth, found):
 
 def test_residuals_below_1_do_not_mean_that_noise_was_learned():
     study = qf.simulate("chain", attributes=3, states=3, records=20_000, epsilon=10, potentials="gaussian")
-    best = qf.fit_true_tables(study.model.domain, study.tables)  # has seen no noise
+    best = qf.references.fit_true_tables(study.model.domain, study.tables)  # has seen no noise
     compared = qf.compare(study.release, models={"truth": study.model, "best": best})
     assert compared.rows[1].residual < 0.3 < compared.rows[0].residual
     assert any("below 1 are usual" in note for note in compared.notes)
@@ -190,3 +190,23 @@ def test_the_command(release, truth, tmp_path, capsys):
     assert main(["compare", str(tmp_path / "r.qfr"), "--methods", "map", "--svg", str(tmp_path / "one.svg")]) == 1
     assert "there is one alone" in capsys.readouterr().err
     assert not (tmp_path / "one.svg").exists()
+
+
+def test_how_far_each_model_is_from_the_truth(release, truth, tmp_path, capsys):
+    blank = qf.Model(truth.domain, {clique: np.zeros(truth.domain.table_shape(clique)) for clique in truth.cliques})
+    found = qf.compare(models={"truth": truth, "blank": blank}, truth=truth)
+    right, wrong = (row.truth for row in found.rows)
+    assert (right.kl, right.mean, right.p95, right.single, right.distance) == pytest.approx((0, 0, 0, 0, 0), abs=1e-12)
+    gaps = [np.abs(truth.marginal(clique) - blank.marginal(clique)) for clique in truth.cliques]
+    assert wrong.mean == pytest.approx(np.concatenate([gap.ravel() for gap in gaps]).mean())
+    assert wrong.distance == pytest.approx(np.mean([gap.sum() / 2 for gap in gaps]))
+    assert wrong.kl == pytest.approx(truth.kl(blank))
+    truth.save(tmp_path / "truth.qfm")
+    blank.save(tmp_path / "blank.qfm")
+    asked = ["compare", str(tmp_path / "blank.qfm"), "--truth", str(tmp_path / "truth.qfm")]
+    assert main(asked) == 0  # one model alone will do
+    assert "KL from truth" in capsys.readouterr().out
+    assert main([*asked, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["models"][0]["truth"]["mean"] == pytest.approx(wrong.mean)
+    with pytest.raises(qf.Error, match="the truth is a Model"):
+        qf.compare(release, truth="truth.qfm")

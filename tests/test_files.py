@@ -174,7 +174,7 @@ def test_what_must_not_leave_the_room_is_its_owners_from_the_start(
     schema, data = qf.Schema({"a": 2}), np.array([[0], [1], [1]])
     book = qf.Ledger.create(tmp_path / "budget.db", epsilon=9, unit=qf.Rows(1))
     made = qf.release(data, schema, [("a",)], epsilon=1, unit=qf.Rows(1), ledger=book)
-    qf.write_private_report(tmp_path / "private.html", data, schema, made, model())
+    qf.write_confidential_report(tmp_path / "confidential.html", data, schema, made, model())
     create_keys(tmp_path / "key.pem")
     with open_connection(
         book.path
@@ -185,9 +185,9 @@ def test_what_must_not_leave_the_room_is_its_owners_from_the_start(
         )
         open(os.devnull).close()
         connection.execute("ROLLBACK")
-    for name in ("budget.db", "budget.db-journal", "private.html", "key.pem"):
+    for name in ("budget.db", "budget.db-journal", "confidential.html", "key.pem"):
         assert name in watched
-    for name in (".budget.db.", ".private.html."):
+    for name in (".budget.db.", ".confidential.html."):
         assert any(file.startswith(name) for file in watched)
     assert watched.pop("key.pub.pem") == {0o644}
     assert watched == {name: {0o600} for name in watched}

@@ -41,9 +41,9 @@ def test_every_public_name_resolves(name: str) -> None:
     if name == "__version__":
         return
     module = quietfield._NAMES[name]
-    if name == module:
+    if name in quietfield._MODULES:
         assert inspect.ismodule(value)
-        assert value.__name__ == f"quietfield.{name}"
+        assert value.__name__ == f"quietfield.{module}"
     else:
         assert value is getattr(sys.modules[f"quietfield.{module}"], name)
         assert value.__doc__, f"{name} is public and needs a docstring"
@@ -58,7 +58,8 @@ def test_type_checkers_see_the_same_names() -> None:
         for alias in statement.names:
             assert alias.asname == alias.name, "`import X as X` makes a name public for type checkers"
             module = (statement.module or "").removeprefix("quietfield").removeprefix(".")
-            seen[alias.name] = module or alias.name
+            full = f"{module}.{alias.name}".removeprefix(".")
+            seen[alias.name] = full if alias.name in quietfield._MODULES else module
     assert seen == quietfield._NAMES
 
 

@@ -203,7 +203,7 @@ def test_a_list_of_values_is_evidence_too(small):
 
 def test_save_and_load_give_the_same_model(small, tmp_path):
     small.save(tmp_path / "m.qfm")
-    again = qf.load(tmp_path / "m.qfm")
+    again = qf.Model.load(tmp_path / "m.qfm")
     assert again.domain == small.domain
     assert again.cliques == small.cliques
     assert all(np.array_equal(again.potentials[c], small.potentials[c]) for c in small.cliques)
@@ -212,7 +212,10 @@ def test_save_and_load_give_the_same_model(small, tmp_path):
     assert (tmp_path / "m2.qfm").read_bytes() == first
     loopy = qf.Model(small.domain, small.potentials, method="loopy", options={"damping": 0.5})
     loopy.save(tmp_path / "l.qfm")
-    assert (qf.load(tmp_path / "l.qfm").method, qf.load(tmp_path / "l.qfm").options) == ("loopy", {"damping": 0.5})
+    assert (qf.Model.load(tmp_path / "l.qfm").method, qf.Model.load(tmp_path / "l.qfm").options) == (
+        "loopy",
+        {"damping": 0.5},
+    )
 
 
 def test_damaged_and_foreign_files_are_refused(small, tmp_path):
@@ -222,21 +225,21 @@ def test_damaged_and_foreign_files_are_refused(small, tmp_path):
     for length in {0, 1, 20, len(whole) // 2, len(whole) - 1}:
         path.write_bytes(whole[:length])
         with pytest.raises(FileError, match=r"damaged|not"):
-            qf.load(path)
+            qf.Model.load(path)
     refused = 0
     for at in range(0, len(whole), 7):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
         try:
-            kept = qf.load(path)  # a byte that carries no content, such as a date of the zip
+            kept = qf.Model.load(path)  # a byte that carries no content, such as a date of the zip
             assert all(np.array_equal(kept.potentials[c], small.potentials[c]) for c in small.cliques)
         except Error:
             refused += 1
     assert refused > 0.8 * len(range(0, len(whole), 7))
     path.write_text("name,age\n")
     with pytest.raises(FileError, match="is not a quietfield model"):
-        qf.load(path)
+        qf.Model.load(path)
     with pytest.raises(FileError, match="cannot read"):
-        qf.load(tmp_path / "absent.qfm")
+        qf.Model.load(tmp_path / "absent.qfm")
     with pytest.raises(FileError, match="cannot write"):
         small.save(tmp_path / "no" / "such" / "folder.qfm")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m.qfm"]
@@ -255,20 +258,20 @@ def test_a_file_of_another_version_or_with_swapped_tables_is_refused(small, tmp_
     assert b'"kind":"model"' in manifest
     write(manifest.replace(b'"version":1}', b'"version":9}'))
     with pytest.raises(FileError, match="version 9; this quietfield reads version 1"):
-        qf.load(path)
+        qf.Model.load(path)
     write(manifest.replace(b'"kind":"model"', b'"kind":"release"'))
     with pytest.raises(FileError, match="not a quietfield model but a 'release'"):
-        qf.load(path)
+        qf.Model.load(path)
     release = {**parts, "manifest.json": manifest.replace(b'"kind":"model"', b'"kind":"release"')}
     write_archive(path, {**release, "signature.json": b"{}"})
     with pytest.raises(FileError, match="not a quietfield model but a 'release'"):
-        qf.load(path)
+        qf.Model.load(path)
     write(manifest, parts["tables.safetensors"][:-8] + b"\0" * 8)
     with pytest.raises(FileError, match="does not match its digest"):
-        qf.load(path)
+        qf.Model.load(path)
     write(manifest.replace(b'["age","sex"]', b'["age","spare"]'))  # the same shape: only the digest tells
     with pytest.raises(FileError, match="does not match its digest"):
-        qf.load(path)
+        qf.Model.load(path)
 
 
 def test_representations(small):

@@ -27,21 +27,21 @@ from sklearn.preprocessing import FunctionTransformer  # noqa: E402
 from sklearn.utils.estimator_checks import estimator_checks_generator  # noqa: E402
 
 from quietfield.curator.codes import codes  # noqa: E402
-from quietfield.curator.ledger import BudgetExceeded  # noqa: E402
+from quietfield.errors import BudgetExceeded  # noqa: E402
 from quietfield.sklearn import (  # noqa: E402
     EXPECTED_FAILED_CHECKS,
+    ConfidentialWarning,
+    DPMarkovRandomField,
     InputError,
-    NotPrivate,
-    PrivateMarkovRandomField,
 )
 
 SCHEMA = qf.Schema({"age": qf.Cuts([18, 65]), "sex": qf.Labels(["f", "m"], null="not said"), "visits": [0, 1, 2]})
 CLIQUES = [("age", "sex"), ("sex", "visits")]
 
 
-def field(schema: Any = SCHEMA, structure: Any = CLIQUES, **changed: Any) -> PrivateMarkovRandomField:
+def field(schema: Any = SCHEMA, structure: Any = CLIQUES, **changed: Any) -> DPMarkovRandomField:
     said = {"epsilon": 10, "unit": qf.Rows(1), "ledger": None, "method": "naive"}
-    return PrivateMarkovRandomField(schema, structure, **{**said, **changed})
+    return DPMarkovRandomField(schema, structure, **{**said, **changed})
 
 
 @pytest.fixture(scope="module")
@@ -74,14 +74,14 @@ def _named(estimator: Any, check: Any) -> Any:
     return pytest.param(estimator, check, marks=marks, id=f"{name}-{options}" if options else name)
 
 
-@pytest.mark.filterwarnings("ignore::quietfield.sklearn.NotPrivate")
+@pytest.mark.filterwarnings("ignore::quietfield.sklearn.ConfidentialWarning")
 @pytest.mark.parametrize(("estimator", "check"), checks(SMALL))
 def test_the_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::quietfield.sklearn.NotPrivate")
+@pytest.mark.filterwarnings("ignore::quietfield.sklearn.ConfidentialWarning")
 @pytest.mark.parametrize(("estimator", "check"), checks(LIKE_A_USER))
 def test_the_checks_of_scikit_learn_with_the_default_method(estimator: Any, check: Any) -> None:
     check(estimator)
@@ -97,25 +97,25 @@ def test_only_what_is_listed_is_expected_to_fail() -> None:
 
 def test_scores_are_the_models_own_and_in_order(people: pd.DataFrame) -> None:
     fitted = field().fit(people)
-    with pytest.warns(NotPrivate, match="NOT PRIVATE: score_samples"):
+    with pytest.warns(ConfidentialWarning, match="NOT PRIVATE: score_samples"):
         scores = fitted.score_samples(people)
     age = np.digitize(people["age"], [18, 65])
     sex = people["sex"].map({"f": 0, "m": 1}).fillna(2).astype(int)
     expected = fitted.model_.log_prob(np.stack([age, sex, people["visits"]], axis=1))
     np.testing.assert_allclose(scores, expected)
-    with pytest.warns(NotPrivate, match="NOT PRIVATE: score "):
+    with pytest.warns(ConfidentialWarning, match="NOT PRIVATE: score "):
         assert fitted.score(people) == pytest.approx(expected.mean())
 
 
 def test_a_record_that_is_not_counted_has_no_score(people: pd.DataFrame) -> None:
     fitted = field().fit(people)
     strange = pd.DataFrame({"age": [30.0, np.nan, 30.0], "sex": ["f", "f", "x"], "visits": [1, 1, 1]})
-    with pytest.warns(NotPrivate):
+    with pytest.warns(ConfidentialWarning):
         scores = fitted.score_samples(strange)
     assert np.isnan(scores).tolist() == [False, True, True]
-    with pytest.warns(NotPrivate):
+    with pytest.warns(ConfidentialWarning):
         assert fitted.score(strange) == pytest.approx(scores[0])
-    with pytest.warns(NotPrivate):
+    with pytest.warns(ConfidentialWarning):
         assert np.isnan(fitted.score(strange[1:]))
 
 
@@ -181,9 +181,9 @@ def test_a_path_is_fitted_too(people: pd.DataFrame, tmp_path: Path) -> None:
     people.to_csv(tmp_path / "people.csv", index=False)
     fitted = field().fit(str(tmp_path / "people.csv"))
     assert fitted.n_features_in_ == 3
-    with pytest.warns(NotPrivate):
+    with pytest.warns(ConfidentialWarning):
         from_file = fitted.score(tmp_path / "people.csv")
-    with pytest.warns(NotPrivate):
+    with pytest.warns(ConfidentialWarning):
         assert from_file == pytest.approx(fitted.score(people))
 
 
@@ -207,7 +207,7 @@ def test_pickled_and_cloned(people: pd.DataFrame) -> None:
         unfitted.sample(1)
 
 
-@pytest.mark.filterwarnings("ignore::quietfield.sklearn.NotPrivate")
+@pytest.mark.filterwarnings("ignore::quietfield.sklearn.ConfidentialWarning")
 def test_cross_validation_and_pipelines(people: pd.DataFrame) -> None:
     scores = cross_val_score(field(), people, cv=3)
     assert np.isfinite(scores).all()
@@ -227,7 +227,7 @@ def test_every_fit_is_paid_for(people: pd.DataFrame, tmp_path: Path) -> None:
     paying.fit(people)
     with pytest.raises(BudgetExceeded):
         paying.fit(people)
-    with pytest.warns(NotPrivate):  # a score pays nothing, and says so
+    with pytest.warns(ConfidentialWarning):  # a score pays nothing, and says so
         paying.score(people)
 
 

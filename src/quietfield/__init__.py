@@ -13,22 +13,35 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from quietfield import inference as inference
     from quietfield import structures as structures
-    from quietfield.curator.confidential_report import write_private_report as write_private_report
+    from quietfield.curator.confidential_report import write_confidential_report as write_confidential_report
     from quietfield.curator.counting.csvfiles import CsvFile as CsvFile
     from quietfield.curator.counting.statfiles import StatFile as StatFile
     from quietfield.curator.ledger import Ledger as Ledger
     from quietfield.curator.release import release as release
-    from quietfield.curator.score import evaluate as evaluate
-    from quietfield.curator.score import private_score as private_score
+    from quietfield.curator.score import confidential_score as confidential_score
+    from quietfield.curator.score import dp_score as dp_score
     from quietfield.curator.sequences import Sequences as Sequences
     from quietfield.domain import Domain as Domain
+    from quietfield.errors import BudgetExceeded as BudgetExceeded
+    from quietfield.errors import CannotLearn as CannotLearn
     from quietfield.errors import Error as Error
+    from quietfield.errors import FileError as FileError
+    from quietfield.errors import Incomplete as Incomplete
+    from quietfield.errors import NoLedger as NoLedger
+    from quietfield.errors import NoPromise as NoPromise
+    from quietfield.errors import NotSigned as NotSigned
+    from quietfield.errors import OtherRelease as OtherRelease
+    from quietfield.errors import OtherSigner as OtherSigner
+    from quietfield.errors import PolicyRefused as PolicyRefused
+    from quietfield.errors import RolledBack as RolledBack
+    from quietfield.errors import TooLarge as TooLarge
+    from quietfield.errors import Unreadable as Unreadable
+    from quietfield.errors import WeakPromise as WeakPromise
     from quietfield.learning import fit as fit
-    from quietfield.learning.references import fit_random_tables as fit_random_tables
-    from quietfield.learning.references import fit_true_tables as fit_true_tables
+    from quietfield.learning import references as references
+    from quietfield.loading import load as load
     from quietfield.models.frames import Frame as Frame
     from quietfield.models.model import Model as Model
-    from quietfield.models.model import load as load
     from quietfield.models.verification import verify as verify
     from quietfield.output.report import write_report as write_report
     from quietfield.output.tables import people_tables as people_tables
@@ -44,38 +57,48 @@ if TYPE_CHECKING:
     from quietfield.structures import Structure as Structure
     from quietfield.study.comparison import compare as compare
     from quietfield.study.goodness_of_fit import goodness_of_fit as goodness_of_fit
-    from quietfield.study.preview import preview as preview
+    from quietfield.study.rehearsal import rehearse as rehearse
     from quietfield.study.simulation import simulate as simulate
 
 __version__ = "0.1.0"
 
-#: Every public name and the module that defines it; a module that is public itself stands for itself.
+#: Every public name and the module that defines it, or that it is (see _MODULES).
 _NAMES = {
+    "BudgetExceeded": "errors",
+    "CannotLearn": "errors",
     "compare": "study.comparison",
+    "confidential_score": "curator.score",
     "CsvFile": "curator.counting.csvfiles",
     "Cuts": "schema",
     "Dates": "schema",
     "Domain": "domain",
+    "dp_score": "curator.score",
     "Error": "errors",
-    "evaluate": "curator.score",
+    "FileError": "errors",
     "fit": "learning",
-    "fit_random_tables": "learning.references",
-    "fit_true_tables": "learning.references",
     "Frame": "models.frames",
     "Gaussian": "privacy.noise",
     "goodness_of_fit": "study.goodness_of_fit",
+    "Incomplete": "errors",
     "inference": "inference",
     "Labels": "schema",
     "Laplace": "privacy.noise",
     "Ledger": "curator.ledger",
-    "load": "models.model",
+    "load": "loading",
     "Model": "models.model",
+    "NoLedger": "errors",
+    "NoPromise": "errors",
+    "NotSigned": "errors",
+    "OtherRelease": "errors",
+    "OtherSigner": "errors",
     "people_tables": "output.tables",
     "Person": "privacy.units",
-    "preview": "study.preview",
-    "private_score": "curator.score",
+    "PolicyRefused": "errors",
+    "references": "learning.references",
+    "rehearse": "study.rehearsal",
     "Release": "releases.release",
     "release": "curator.release",
+    "RolledBack": "errors",
     "Rows": "privacy.units",
     "Schema": "schema",
     "Sequences": "curator.sequences",
@@ -83,10 +106,16 @@ _NAMES = {
     "StatFile": "curator.counting.statfiles",
     "Structure": "structures",
     "structures": "structures",
+    "TooLarge": "errors",
+    "Unreadable": "errors",
     "verify": "models.verification",
-    "write_private_report": "curator.confidential_report",
+    "WeakPromise": "errors",
+    "write_confidential_report": "curator.confidential_report",
     "write_report": "output.report",
 }
+
+#: Public names of modules.
+_MODULES = {"inference", "references", "structures"}
 
 __all__ = ["__version__", *_NAMES]  # pyright: ignore[reportUnsupportedDunderAll]
 
@@ -97,7 +126,7 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     module = import_module(f"quietfield.{_NAMES[name]}")
-    value = module if name == _NAMES[name] else getattr(module, name)
+    value = module if name in _MODULES else getattr(module, name)
     globals()[name] = value
     return value
 

@@ -8,10 +8,28 @@ class Error(Exception):
     exit_code = 1
 
 
-class TooLarge(Error):
+class TooLarge(Error, MemoryError):
     """Work that would not fit in memory; the message gives its figures and the way out."""
 
     exit_code = 4
+
+
+class BudgetExceeded(Error):
+    """A charge that would spend more than the ledger's total. Nothing was charged."""
+
+    exit_code = 3
+
+
+class PolicyRefused(Error):
+    """What the policy in force does not allow, or a policy that cannot be read. Nothing was charged."""
+
+    exit_code = 5
+
+
+class RolledBack(Error):
+    """A ledger without a line that was published or anchored: lines were taken off, or an old copy was put back."""
+
+    exit_code = 6
 
 
 class Unreadable(Error):

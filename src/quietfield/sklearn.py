@@ -1,9 +1,9 @@
-"""A private Markov random field in scikit-learn's terms: ``fit``, ``sample``, ``score_samples``, ``score``, ``clone``.
+"""A random field with differential privacy in scikit-learn's terms: ``fit``, ``sample``, ``score_samples``, ``score``.
 
 It needs scikit-learn, which the package itself does not. ``fit`` counts, pays and adds noise
 (:func:`quietfield.release`), and learns from what may be published (:func:`quietfield.fit`). What a fitted estimator
 holds is safe to publish. What reads records again is not: ``score`` and ``score_samples`` say so with a
-:class:`NotPrivate` warning, and are for simulation studies or for the curator alone.
+:class:`ConfidentialWarning`, and are for simulation studies or for the curator alone.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ import numpy as np
 
 from quietfield.curator.counting.kinds import FRAMES, is_a
 from quietfield.curator.ledger import Ledger
-from quietfield.errors import Error
+from quietfield.errors import Error, PolicyRefused
 from quietfield.models.frames import Frame
 from quietfield.privacy.accounting import Number
 from quietfield.privacy.units import Neighbours, Person, Unit
@@ -38,7 +38,7 @@ class InputError(Error, ValueError):
     """Records of a shape or type that cannot be read. The message says nothing of their values."""
 
 
-class NotPrivate(UserWarning):
+class ConfidentialWarning(UserWarning):
     """Something was computed from records without noise: it is for the curator's eyes, or for made-up records."""
 
 
@@ -57,7 +57,7 @@ WARNING = (
 )
 
 
-class PrivateMarkovRandomField(DensityMixin, BaseEstimator):
+class DPMarkovRandomField(DensityMixin, BaseEstimator):
     """A discrete Markov random field learned with differential privacy.
 
     ``schema`` is public and never learned from the records: a Schema, or one rule for every column (labels such as
@@ -69,7 +69,7 @@ class PrivateMarkovRandomField(DensityMixin, BaseEstimator):
 
     >>> import numpy as np, quietfield as qf
     >>> X = np.random.default_rng(0).integers(0, 2, size=(1000, 3))
-    >>> field = PrivateMarkovRandomField([0, 1], qf.structures.chain, epsilon=1, unit=qf.Rows(1), ledger=None).fit(X)
+    >>> field = DPMarkovRandomField([0, 1], qf.structures.chain, epsilon=1, unit=qf.Rows(1), ledger=None).fit(X)
     >>> field.sample(5, random_state=0).columns
     ('x0', 'x1', 'x2')
 
@@ -108,14 +108,14 @@ class PrivateMarkovRandomField(DensityMixin, BaseEstimator):
         self.inference = inference
         self.options = options
 
-    def fit(self, X: Any, y: Any = None) -> "PrivateMarkovRandomField":
+    def fit(self, X: Any, y: Any = None) -> "DPMarkovRandomField":
         """Release the tables of some records, which is paid for, and learn a model from that release alone.
 
         ``X`` is an array of values with a column for each column of the schema, a frame with named columns, or any
         other source that :func:`quietfield.release` takes (a path, an Arrow table, a DuckDB relation, ...). ``y`` is
         ignored.
         """
-        from quietfield.curator.policy import PolicyRefused, read_policy
+        from quietfield.curator.policy import read_policy
         from quietfield.curator.release import release
         from quietfield.learning import fit
 
@@ -164,7 +164,7 @@ class PrivateMarkovRandomField(DensityMixin, BaseEstimator):
         check_is_fitted(self)
         if isinstance(X, Frame):  # drawn from a model: nobody's record
             return self.model_.log_prob(X)
-        warn(WARNING.format("score_samples"), NotPrivate, stacklevel=2)
+        warn(WARNING.format("score_samples"), ConfidentialWarning, stacklevel=2)
         return self._score_samples(X)
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -173,7 +173,7 @@ class PrivateMarkovRandomField(DensityMixin, BaseEstimator):
         check_is_fitted(self)
         if isinstance(X, Frame):
             return float(np.mean(self.model_.log_prob(X)))
-        warn(WARNING.format("score"), NotPrivate, stacklevel=2)
+        warn(WARNING.format("score"), ConfidentialWarning, stacklevel=2)
         scores = self._score_samples(X)
         counted = ~np.isnan(scores)
         return float(scores[counted].mean()) if counted.any() else float("nan")

@@ -124,7 +124,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     structure = qf.structures.chain(schema.domain)
     made = qf.release(people, schema, structure, epsilon=1, unit=qf.Rows(1), ledger=None)
     model = qf.Model(schema.domain, {c: np.zeros((12, 12)) for c in structure})
-    qf.write_private_report(folder / "private.html", people, schema, made, model)
+    qf.write_confidential_report(folder / "confidential.html", people, schema, made, model)
     return {path.stem: path for path in folder.iterdir()}
 
 

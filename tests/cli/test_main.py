@@ -1,13 +1,15 @@
 """The command as a whole: its help, its exit codes, and what it says and does not say when something goes wrong."""
 
 import os
+import re
 import shlex
 import signal
 import subprocess
 import sys
 import types
 from collections.abc import Callable, Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 import typer
@@ -39,6 +41,39 @@ def test_every_command_and_option_has_help(name: str, command: Any) -> None:
     assert command.help, f"{name} needs a docstring"
     for param in command.params:
         assert getattr(param, "help", None), f"{param.name!r} of `{name}` needs help="
+
+
+@each_command
+def test_every_command_and_option_is_in_the_documentation(name: str, command: Any, root: Path) -> None:
+    pages = [*(root / "docs" / "how-to").glob("*.md"), root / "docs" / "reference.md"]
+    text = "\n".join(page.read_text() for page in pages)
+    own = ("--help", "--install-completion", "--show-completion")
+    options = [option for param in command.params for option in param.opts if option.startswith("--")]
+    for said in (name, *(option for option in options if option not in own)):
+        assert re.search(rf"(?<![\w-]){re.escape(said)}(?![\w-])", text), f"no page in docs/how-to tells of `{said}`"
+
+
+def test_options_that_several_commands_share_are_declared_once() -> None:
+    """An option of a shared group has one help and one kind of value wherever it stands."""
+    plan_says_more = {"--epsilon", "--noise"}  # candidates, and both
+    seen: dict[str, set[tuple[str, str]]] = {}
+    for name, command in ALL:
+        for param in command.params:
+            option = param.opts[0]
+            if getattr(param, "rich_help_panel", None) and not (name == "quietfield plan" and option in plan_says_more):
+                seen.setdefault(option, set()).add((param.help, str(param.type_descriptor.annotation)))
+    assert {"--values", "--delimiter", "--encoding", "--unit", "--epsilon", "--delta", "--noise"} <= set(seen)
+    assert {option: said for option, said in seen.items() if len(said) > 1} == {}
+
+
+def test_choices_are_those_of_the_library() -> None:
+    from quietfield import inference, learning
+    from quietfield.study.rehearsal import MEASURES
+
+    kinds = {(name, param.name): param.type_descriptor.annotation for name, command in ALL for param in command.params}
+    assert set(get_args(kinds["quietfield fit", "method"])) == set(learning.METHODS)
+    assert set(get_args(kinds["quietfield fit", "inference"])) == set(inference.METHODS)
+    assert set(get_args(kinds["quietfield plan", "measure"])) == set(MEASURES)
 
 
 @each_command

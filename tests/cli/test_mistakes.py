@@ -35,6 +35,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 RELEASE = ["release", "people.csv", "--schema", "schema.json", "--structure", "chain", "--unit", "rows:1"]
+REHEARSE = ["plan", "schema.json", "--rehearse", "--structure", "chain", "--records"]
 PAID = [*RELEASE, "--ledger", "budget.db", "--out", "out.qfr"]
 
 
@@ -66,14 +67,14 @@ def test_1_a_missing_file(here: Path, capsys: pytest.CaptureFixture[str]) -> Non
         ["query", "absent.qfm", "age"],
         ["export", "absent.qfr", "--out", "tables"],
         ["compare", "absent.qfr"],
-        ["evaluate", "people.qfm", "--truth", "absent.qfm"],
-        ["preview", "absent.json", "--structure", "chain", "--records", "10"],
+        ["compare", "people.qfm", "--truth", "absent.qfm"],
+        ["plan", "absent.json", "--rehearse", "--structure", "chain", "--records", "10"],
         ["plan", "absent.json", "--structure", "chain"],
         ["schema", "absent.csv"],
-        ["check", "absent.csv", "schema.json"],
+        ["inspect", "absent.csv", "--schema", "schema.json"],
         ["release", "absent.csv", *PAID[2:], "--epsilon", "1"],
         [*RELEASE, "--epsilon", "1", "--ledger", "absent.db", "--out", "out.qfr"],
-        ["evaluate", "people.qfm", "--records", "absent.csv", "--schema", "schema.json", "--not-private"],
+        ["score", "people.qfm", "absent.csv", "--schema", "schema.json", "--confidential"],
     ):
         assert "absent" in mistaken(words, capsys)
     assert not Path("tables").exists()
@@ -84,7 +85,7 @@ def test_2_a_missing_column(here: Path, capsys: pytest.CaptureFixture[str]) -> N
     said = mistaken([*PAID, "--schema", "wider.json", "--epsilon", "1"], capsys)
     assert "has no column 'income'" in said
     assert qf.Ledger("budget.db").spent == 0
-    assert "has no column 'income'" in mistaken(["check", "people.csv", "wider.json"], capsys)
+    assert "has no column 'income'" in mistaken(["inspect", "people.csv", "--schema", "wider.json"], capsys)
 
 
 def test_3_a_label_or_attribute_that_does_not_exist(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -105,7 +106,7 @@ def test_3_a_label_or_attribute_that_does_not_exist(here: Path, capsys: pytest.C
 def test_4_an_epsilon_that_is_none(epsilon: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words in (
         [*PAID, "--epsilon", epsilon],
-        ["preview", "schema.json", "--structure", "chain", "--records", "10", "--epsilon", epsilon],
+        [*REHEARSE, "10", "--epsilon", epsilon],
         ["plan", "schema.json", "--structure", "chain", "--epsilon", epsilon],
     ):
         said = mistaken(words, capsys)
@@ -120,7 +121,7 @@ def test_4_an_epsilon_that_needs_more_noise_than_counts_can_hold(
     for words in (
         [*PAID, "--epsilon", epsilon, *noise],
         [*PAID, "--epsilon", epsilon, *noise, "--dry-run"],
-        ["preview", "schema.json", "--structure", "chain", "--records", "10", "--epsilon", epsilon, *noise],
+        [*REHEARSE, "10", "--epsilon", epsilon, *noise],
         ["plan", "schema.json", "--structure", "chain", "--epsilon", epsilon, *noise],
     ):
         assert "that 64-bit counts can take; ask for a larger epsilon or fewer cliques" in mistaken(words, capsys)
@@ -132,17 +133,16 @@ def test_4_an_epsilon_that_needs_more_noise_than_counts_can_hold(
     [
         (["plan", "schema.json", "--structure", "chain", "--epsilon", "1", "--records", str(10**30)], "from 1 to"),
         (["plan", "schema.json", "--structure", "chain", "--records", "0"], "from 1 to"),
-        (["preview", "schema.json", "--structure", "chain", "--records", str(10**30)], "from 1 to"),
-        (["preview", "schema.json", "--structure", "chain", "--records", "0"], "from 1 to"),
-        (["preview", "schema.json", "--structure", "chain", "--records", "9", "--seconds", "inf"], "how long"),
-        (["preview", "schema.json", "--structure", "chain", "--records", "9", "--error", "nan"], "a share such as"),
+        ([*REHEARSE, str(10**30)], "from 1 to"),
+        ([*REHEARSE, "0"], "from 1 to"),
+        ([*REHEARSE, "9", "--seconds", "inf"], "how long"),
+        ([*REHEARSE, "9", "--error", "nan"], "a share such as"),
         (["plan", "schema.json", "--structure", "chain:9"], "write chain:1, or complete"),
-        (["preview", "schema.json", "--structure", "chain", "--records", "9", "--epsilon", ","], "such as 0.1,1,10"),
+        ([*REHEARSE, "9", "--epsilon", ","], "such as 0.1,1,10"),
         (
             [
-                "evaluate",
+                "score",
                 "people.qfm",
-                "--records",
                 "people.csv",
                 "--schema",
                 "schema.json",
@@ -175,7 +175,7 @@ def test_5_a_budget_that_is_used_up(here: Path, capsys: pytest.CaptureFixture[st
     assert "0.25" in said
     said = mistaken([*PAID, "--epsilon", "0.5", "--dry-run"], capsys, code=3)
     assert float(ledger.spent) == 0.75
-    score = ["evaluate", "people.qfm", "--records", "people.csv", "--schema", "schema.json", "--ledger", "budget.db"]
+    score = ["score", "people.qfm", "people.csv", "--schema", "schema.json", "--ledger", "budget.db"]
     mistaken([*score, "--epsilon", "0.5"], capsys, code=3)
 
 
@@ -239,7 +239,7 @@ def test_10_an_output_that_cannot_be_written(here: Path, capsys: pytest.CaptureF
     assert "cannot write" in mistaken(["sample", "people.qfm", "--rows", "5", "--out", "no/p.csv"], capsys)
     assert "cannot write" in mistaken(["schema", "people.csv", "--header", "--out", "no/s.json"], capsys)
     assert "cannot make the folder" in mistaken(["export", "people.qfm", "--out", "file/tables"], capsys)
-    curve = ["preview", "schema.json", "--structure", "chain", "--records", "10", "--svg"]
+    curve = [*REHEARSE, "10", "--svg"]
     assert "cannot write" in mistaken([*curve, "no/curve.svg"], capsys)
 
 
@@ -251,9 +251,7 @@ def test_nothing_that_is_read_is_overwritten(here: Path, capsys: pytest.CaptureF
     assert "which this command reads" in mistaken(["fit", "people.qfr", "--out", "people.qfr", "--force"], capsys)
     assert "is there already" in mistaken(["sample", "people.qfm", "--rows", "9", "--out", "people.csv"], capsys)
     assert ".svg" in mistaken(["compare", "people.qfm", "--svg", "people.qfm"], capsys)
-    assert ".svg" in mistaken(
-        ["preview", "schema.json", "--structure", "chain", "--records", "9", "--svg", "schema.json"], capsys
-    )
+    assert ".svg" in mistaken([*REHEARSE, "9", "--svg", "schema.json"], capsys)
 
 
 def test_with_json_errors_are_json(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -338,10 +336,10 @@ def test_completion_lists_commands_without_loading_them() -> None:
     import sys
 
     code = (
-        "import os, sys; os.environ.update(_QUIETFIELD_COMPLETE='complete_bash', COMP_WORDS='quietfield pre', "
-        "COMP_CWORD='1', _TYPER_COMPLETE_ARGS='quietfield pre'); from quietfield.cli import main; code = main([]);"
+        "import os, sys; os.environ.update(_QUIETFIELD_COMPLETE='complete_bash', COMP_WORDS='quietfield ins', "
+        "COMP_CWORD='1', _TYPER_COMPLETE_ARGS='quietfield ins'); from quietfield.cli import main; code = main([]);"
         "sys.exit(code or bool([m for m in sys.modules if m.startswith('quietfield.cli.')]))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.split() == ["preview"]
+    assert done.stdout.split() == ["inspect"]

@@ -7,8 +7,7 @@ import pytest
 import quietfield as qf
 from quietfield import learning
 from quietfield.cli import main
-from quietfield.study import comparison
-from quietfield.study import preview as previews
+from quietfield.study import comparison, rehearsal
 
 DOMAIN = qf.Domain({"sex": ["f", "m"], "visits": 3})
 
@@ -31,11 +30,23 @@ COMMANDS = {
     "sample": (["sample", "m.qfm", "--rows", "5"], "--out", "out.csv", (qf.Model, "sample")),
     "report": (["report", "r.qfr", "--model", "m.qfm"], "--out", "out.html", None),
     "compare": (["compare", "m.qfm", "truth.qfm"], "--svg", "out.svg", (comparison, "compare")),
-    "preview": (
-        ["preview", "domain.json", "--structure", "chain", "--records", "50", "--epsilon", "1", "--repeats", "1"],
+    "plan": (
+        [
+            "plan",
+            "domain.json",
+            "--rehearse",
+            "--structure",
+            "chain",
+            "--records",
+            "50",
+            "--epsilon",
+            "1",
+            "--repeats",
+            "1",
+        ],
         "--svg",
         "out.svg",
-        (previews, "preview"),
+        (rehearsal, "rehearse"),
     ),
 }
 
@@ -121,14 +132,14 @@ def test_a_folder_and_no_folder_are_told_apart(here: Path, capsys: pytest.Captur
 
 
 def test_unknown_methods_are_refused_before_anything_is_read(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "absent.qfr", "--methods", "map,foo"]) == 1
+    assert "'foo' is not a learning method; expected one of 'map', 'cgm'" in capsys.readouterr().err
     for words in (
-        ["compare", "absent.qfr", "--methods", "map,foo"],
         ["fit", "absent.qfr", "--out", "new.qfm", "--method", "foo"],
+        ["compare", "a.qfr", "--inference", "foo"],
     ):
-        assert main(words) == 1
-        assert "'foo' is not a learning method; expected one of 'map', 'cgm'" in capsys.readouterr().err
-    assert main(["compare", "absent.qfr", "--inference", "foo"]) == 1
-    assert "'foo' is not an inference method" in capsys.readouterr().err
+        assert main(words) == 2
+        assert "'foo' is not one of" in capsys.readouterr().err
     assert main(["compare", "absent.qfr", "--methods", ","]) == 1
     assert "--methods names methods" in capsys.readouterr().err
 
@@ -146,7 +157,7 @@ def test_unknown_methods_are_refused_before_anything_is_read(here: Path, capsys:
         ["query", "-", "sex"],
         ["schema", "-"],
         ["schema", "people.csv", "--out", "-"],
-        ["check", "-", "s.json"],
+        ["inspect", "-", "--schema", "s.json"],
         [
             "release",
             "-",
@@ -160,7 +171,7 @@ def test_unknown_methods_are_refused_before_anything_is_read(here: Path, capsys:
             "1",
             "--dry-run",
         ],
-        ["evaluate", "m.qfm", "--records", "-", "--schema", "s.json", "--not-private"],
+        ["score", "m.qfm", "-", "--schema", "s.json", "--confidential"],
         ["key", "create", "-"],
         ["ledger", "create", "-", "--unit", "rows:1", "--epsilon", "1"],
         ["ledger", "show", "budget.db", "--against", "r.qfr", "-"],

@@ -110,7 +110,7 @@ def test_an_interrupted_score_says_that_it_was_charged(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(evaluate.mechanism, "draw_noise", interrupted)
-    asked = ["evaluate", "m.qfm", "--records", "d.csv", "--schema", "s.json", "--epsilon", "1", "--ledger", "l.db"]
+    asked = ["score", "m.qfm", "d.csv", "--schema", "s.json", "--epsilon", "1", "--ledger", "l.db"]
     assert main(asked) == 130
     assert capsys.readouterr().err.startswith("It was charged before the data were read, and the charge stands.\n")
     assert qf.Ledger("l.db").spent == 1

@@ -35,3 +35,41 @@ def test_mistakes_get_one_sentence(tmp_path, capsys):
     (tmp_path / "domain.json").write_text('{"a": 2}')
     assert main(["plan", str(tmp_path / "domain.json"), "--structure", "spiral"]) == 1
     assert "is not known" in capsys.readouterr().err
+
+
+def test_options_of_a_rehearsal_go_with_it(tmp_path, capsys):
+    (tmp_path / "domain.json").write_text('{"a": 2, "b": 3}')
+    asked = ["plan", str(tmp_path / "domain.json"), "--structure", "chain"]
+    for words, said in (
+        (["--error", "2%", "--seed", "1"], "'--error', '--seed'"),
+        (["--noise", "both"], "--noise both"),
+        (["--epsilon", "1,2"], "several epsilons"),
+    ):
+        assert main([*asked, *words]) == 1
+        assert capsys.readouterr().err.strip() == f"Error: {said} is for a rehearsal: add --rehearse."
+    assert main([*asked, "--rehearse"]) == 1
+    assert "--records 10000" in capsys.readouterr().err
+
+
+def test_total_and_weights_change_the_noise_that_is_planned(tmp_path, capsys):
+    (tmp_path / "domain.json").write_text('{"a": 2, "b": 3, "c": 2}')
+    (tmp_path / "weights.json").write_text('[[["a", "b"], 4]]')
+
+    def stds(*words):
+        asked = ["plan", str(tmp_path / "domain.json"), "--structure", "chain", "--epsilon", "1", "--json", *words]
+        assert main(asked) == 0
+        return [table["std"] for table in json.loads(capsys.readouterr().out)["tables"]]
+
+    plain = stds("--total", "no")
+    assert plain[0] == plain[1]
+    assert stds("--total", "yes")[0] > plain[0]
+    weighted = stds("--total", "no", "--weights", str(tmp_path / "weights.json"))
+    assert weighted[0] < plain[0] < weighted[1]
+
+
+def test_help_lists_options_in_groups(capsys):
+    assert main(["plan", "--help"]) == 0
+    shown = capsys.readouterr().out
+    group = shown.partition("With --rehearse:")[2]
+    assert "--error" in group
+    assert "\n  --structure" not in group

@@ -90,12 +90,12 @@ def test_a_check_is_marked_and_writes_no_file(records: Path, capsys: pytest.Capt
     schema = records.with_name("schema.json")
     Schema({"sex": ["f", "m"], "age": [17, 40]}).save(schema)
     before = sorted(records.parent.iterdir())
-    assert main(["check", str(records), str(schema)]) == 0
+    assert main(["inspect", str(records), "--schema", str(schema)]) == 0
     shown = capsys.readouterr().out
     assert shown.count("NOT PRIVATE") == 2
     assert "'Smith' x 1" in shown
     assert "nulls  25.00%" in shown
-    assert main(["check", str(records), str(schema), "--json", "--common", "0"]) == 0
+    assert main(["inspect", str(records), "--schema", str(schema), "--json", "--common", "0"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert "NOT PRIVATE" in found["warning"]
     assert [(a["null_share"], a["unknown_share"]) for a in found["attributes"]] == [(0.25, 0.25), (0.25, 0.25)]
@@ -105,14 +105,14 @@ def test_a_check_is_marked_and_writes_no_file(records: Path, capsys: pytest.Capt
 def test_an_unfilled_schema_is_named(records: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = records.with_name("schema.json")
     main(["schema", str(records), "--out", str(out)])
-    assert main(["check", str(records), str(out)]) == 1
+    assert main(["inspect", str(records), "--schema", str(out)]) == 1
     assert "'sex', 'age'" in capsys.readouterr().err
 
 
 def test_a_check_tells_broken_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "rows.csv").write_text('a,b\nx,1\n"x,1\nx\n')
     Schema({"a": ["x"]}).save(tmp_path / "schema.json")
-    asked = ["check", str(tmp_path / "rows.csv"), str(tmp_path / "schema.json")]
+    asked = ["inspect", str(tmp_path / "rows.csv"), "--schema", str(tmp_path / "schema.json")]
     assert main(asked) == 0
     assert "2 of 3 lines are broken" in capsys.readouterr().out
     assert main([*asked, "--json"]) == 0
@@ -132,7 +132,7 @@ def test_a_damaged_file_is_told_in_a_sentence(
     out = str(tmp_path / "rows.qfr")
     release = ["release", str(data), "--schema", str(schema), "--structure", "chain", "--epsilon", "1"]
     release += ["--unit", "rows:1", "--no-ledger", "--out", out]
-    for asked in (["check", str(data), str(schema)], release, ["schema", str(data), "--header"]):
+    for asked in (["inspect", str(data), "--schema", str(schema)], release, ["schema", str(data), "--header"]):
         code, shown = main(asked), capsys.readouterr().err
         if code:
             assert "unforeseen" not in shown

@@ -139,7 +139,7 @@ def test_a_large_delta_is_refused(here: Path) -> None:
         ["report", "{}", "--out", "{out}/r.html"],
         ["export", "{}", "--out", "{out}/tables"],
         ["compare", "{}", "--methods", "naive"],
-        ["evaluate", "by-hand.qfm", "--release", "{}"],
+        ["compare", "by-hand.qfm", "{}"],
         ["export", "by-hand.qfm", "--release", "{}", "--out", "{out}/people"],
     ],
 )

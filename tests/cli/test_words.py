@@ -39,9 +39,21 @@ def test_one_table_of_one_attribute(
     model = qf.Model(schema.domain, {("sex",): np.zeros(1)})
     model.save("one.qfm")
     for words in (
-        ["check", "one.csv", "schema.json"],
+        ["inspect", "one.csv", "--schema", "schema.json"],
         ["plan", "schema.json", "--structure", "chain", "--epsilon", "1", "--records", "1"],
-        ["preview", "schema.json", "--structure", "chain", "--records", "1", "--epsilon", "1", "--repeats", "1"],
+        [
+            "plan",
+            "schema.json",
+            "--rehearse",
+            "--structure",
+            "chain",
+            "--records",
+            "1",
+            "--epsilon",
+            "1",
+            "--repeats",
+            "1",
+        ],
         ["ledger", "create", "budget.db", "--epsilon", "20", "--unit", "rows:1"],
         [*release, "rows:1", "--ledger", "budget.db", "--dry-run"],
         [*release, "rows:1", "--ledger", "budget.db", "--out", "one.qfr"],

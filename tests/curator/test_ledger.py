@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import quietfield as qf
 from quietfield.cli import main
-from quietfield.curator.ledger import BudgetExceeded, Ledger
-from quietfield.errors import Error, FileError
+from quietfield.curator.ledger import Ledger
+from quietfield.errors import BudgetExceeded, Error, FileError
 from quietfield.files import remove_temporary
 from quietfield.privacy import accounting
 from quietfield.privacy.units import Person, Rows
@@ -532,7 +532,7 @@ def test_a_ledger_that_was_rolled_back_and_charged_anew_is_found_out(tmp_path, l
 
 def test_anchors_of_other_ledgers_and_other_files_fail_closed(tmp_path, ledger, capsys):
     from quietfield.curator.anchors import read_anchor, write_anchor
-    from quietfield.curator.ledger import RolledBack
+    from quietfield.errors import RolledBack
 
     other = Ledger.create(tmp_path / "other.db", epsilon=1, unit=Rows(1))
     anchor = write_anchor(other, tmp_path / "other.json")
@@ -621,11 +621,11 @@ def test_an_anchor_tells_no_more_than_a_release_does(tmp_path, ledger):
 
 
 def test_a_score_is_held_against_the_ledger(tmp_path, ledger):
-    from quietfield.curator.score import private_score
+    from quietfield.curator.score import dp_score
 
     schema = qf.Schema({"a": [0, 1]})
     model = qf.Model(schema.domain, {("a",): [0.0, 1.0]})
-    score = private_score(model, {"a": [0, 1] * 500}, schema, epsilon="0.5", unit=Rows(1), ledger=ledger)
+    score = dp_score(model, {"a": [0, 1] * 500}, schema, epsilon="0.5", unit=Rows(1), ledger=ledger)
     path = tmp_path / "score.json"
     path.write_text(json.dumps(score.to_dict()))
     show = ["ledger", "show", str(ledger.path), "--against", str(path)]

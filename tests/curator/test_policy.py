@@ -13,9 +13,9 @@ from experiments.psgd import Settings, psgd
 from quietfield import files
 from quietfield.cli import main
 from quietfield.curator.charging import Price
-from quietfield.curator.policy import PolicyRefused, read_policy
-from quietfield.curator.score import private_score
-from quietfield.errors import FileError, Incomplete
+from quietfield.curator.policy import read_policy
+from quietfield.curator.score import dp_score
+from quietfield.errors import FileError, Incomplete, PolicyRefused
 from quietfield.releases import keys
 
 SCHEMA = qf.Schema({"a": [0, 1]})
@@ -95,7 +95,7 @@ def test_scores_and_psgd_obey_it_too():
         with pytest.raises(PolicyRefused):
             learn()
         with pytest.raises(PolicyRefused):
-            private_score(model, CODES, SCHEMA, unit=qf.Rows(1), **asked)
+            dp_score(model, CODES, SCHEMA, unit=qf.Rows(1), **asked)
     assert zcdp.spent == 0
     Path("policy.toml").write_text("max_epsilon = 2\nmax_delta = 1e-6")
     assert learn().ledger.number == 1

@@ -21,9 +21,8 @@ from experiments.psgd import Settings, codes_inside, psgd, psgd_grid
 from experiments.psgd_accounting import noise_multiplier, zcdp_price
 from experiments.psgd_steps import Draws, Field, run
 from quietfield import structures
-from quietfield.curator.ledger import BudgetExceeded, Ledger
-from quietfield.curator.policy import PolicyRefused
-from quietfield.errors import Error, TooLarge
+from quietfield.curator.ledger import Ledger
+from quietfield.errors import BudgetExceeded, Error, PolicyRefused, TooLarge
 from quietfield.releases.parts import Payment
 from tests.brute_force import COMPILED, joint, marginal, models, spread
 
@@ -287,7 +286,7 @@ def test_noise_takes_no_seed_unless_it_is_a_simulation(codes):
     one, two = (psgd(codes, DOMAIN, CHAIN, short, **paper) for _ in range(2))
     assert np.array_equal(one.model.potentials["a", "b"], two.model.potentials["a", "b"])
     assert one.notes[0].startswith("NOT PRIVATE")
-    assert not one.private
+    assert not one.is_dp
 
 
 # Who pays
@@ -312,7 +311,7 @@ def test_the_ledger_is_charged_once_and_before_noise_is_drawn(codes, ledger, mon
     assert 0 <= charge.cost - zcdp_price(out.sigma, 5) < Fraction(1, 10**20)
     assert (charge.epsilon, charge.delta, charge.release) == (2, Fraction(1, 10**5), out.id)
     assert charge.what == "1 run of PSGD, Gaussian noise"
-    assert (out.private, out.epsilon, out.delta) == (True, 2, Fraction(1, 10**5))
+    assert (out.is_dp, out.epsilon, out.delta) == (True, 2, Fraction(1, 10**5))
     assert out.ledger == Payment(ledger.id, 1, charge.digest)
     assert ledger.missing([out]) == ()
     assert ledger.missing([replace(out, ledger=Payment(ledger.id, 2, charge.digest))])
@@ -381,7 +380,7 @@ def test_paper_mode_knows_the_number_of_records_and_says_so(codes):
     out = psgd(codes, DOMAIN, CHAIN, FULL, epsilon=2, ledger=None, paper=True, accountant="moments")
     assert out.delta == Fraction(1, N)
     assert out.notes[0] == "paper mode: not a differential privacy guarantee for N"
-    assert not out.private
+    assert not out.is_dp
     with pytest.raises(Error, match="leave population= out"):
         psgd(codes, DOMAIN, CHAIN, FULL, epsilon=2, ledger=None, paper=True, population=5)
 

@@ -14,8 +14,8 @@ import quietfield as qf
 from quietfield import structures
 from quietfield.cli import main
 from quietfield.curator import mechanism, publish
-from quietfield.curator.ledger import BudgetExceeded, Ledger
-from quietfield.errors import Error, FileError, TooLarge
+from quietfield.curator.ledger import Ledger
+from quietfield.errors import BudgetExceeded, Error, FileError, TooLarge
 from quietfield.releases.parts import Payment
 
 SCHEMA = qf.Schema({"a": [0, 1], "b": [0, 1, 2], "c": [0, 1]})

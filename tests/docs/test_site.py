@@ -56,7 +56,7 @@ def test_a_request_would_be_seen(text: str) -> None:
 def test_every_public_name_is_in_the_reference(site: Path) -> None:
     page = (site / "reference.html").read_text()
     for name, module in quietfield._NAMES.items():
-        anchor = f"quietfield.{module}" if name == module else f"quietfield.{module}.{name}"
+        anchor = f"quietfield.{module}" if name in quietfield._MODULES else f"quietfield.{module}.{name}"
         assert f'id="{anchor}"' in page, f"add `::: {anchor}` to docs/reference.md"
 
 
@@ -66,3 +66,14 @@ def test_every_page_is_in_the_navigation(root: Path) -> None:
     there = {str(page.relative_to(docs)) for page in docs.rglob("*.md")}
     assert {page for page in there - listed if not page.startswith("results/")} == set()
     assert listed <= there
+
+
+def test_the_architecture_page_lists_what_exists(root: Path) -> None:
+    text = (root / "docs" / "architecture.md").read_text()
+    layers = text.partition("## Layers")[2].partition("## ")[0]
+    rows = re.findall(r"^\| (`.*?) \|", layers, re.MULTILINE)
+    listed = {name for row in rows for name in re.findall(r"`([\w/.]+)`", row)}
+    package = root / "src" / "quietfield"
+    there = {path.name for path in package.glob("*.py")} - {"__init__.py", "__main__.py"}
+    there |= {f"{path.name}/" for path in package.iterdir() if (path / "__init__.py").exists()}
+    assert listed == there, "the table of layers in docs/architecture.md does not match src/quietfield/"

@@ -36,7 +36,7 @@ def test_a_signed_release_is_trusted_by_its_key() -> None:
 
 @pytest.mark.parametrize("name", FACTS)
 def test_a_model_answers_as_it_did(name: str) -> None:
-    model = qf.load(FOLDER / f"{name}.qfm")
+    model = qf.Model.load(FOLDER / f"{name}.qfm")
     first = tuple(FACTS[name]["cliques"][0])
     np.testing.assert_allclose(model.marginal(first), FACTS[name]["marginal"], rtol=1e-9, atol=1e-12)
     low, high = model.interval(first)

@@ -224,7 +224,7 @@ def test_next_to_no_noise_is_no_trouble(method, noise):
     model = qf.fit(release, method, **({"regularisation": 1e-6} if method == "naive" else {}))
     assert model.report.total == pytest.approx(20_000)
     assert model.report.converged
-    assert qf.fit_true_tables(domain, tables).kl(model) < 1e-5
+    assert qf.references.fit_true_tables(domain, tables).kl(model) < 1e-5
     if method == "map":
         low, high = model.interval(("a", "b"))
         share = counts.sum(2) / 20_000

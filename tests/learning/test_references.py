@@ -58,8 +58,8 @@ def test_the_closed_form_has_the_marginals_that_it_was_given(seed, cliques):
 
 def test_closed_form_and_iteration_agree():
     tables = true_tables(JUNCTION)
-    closed = qf.fit_true_tables(DOMAIN, tables)
-    slow = qf.fit_true_tables(DOMAIN, tables, closed_form=False)
+    closed = qf.references.fit_true_tables(DOMAIN, tables)
+    slow = qf.references.fit_true_tables(DOMAIN, tables, closed_form=False)
     assert (closed.report.steps, closed.report.method) == (0, "maximum-likelihood")
     assert slow.report.steps > 0
     assert slow.report.converged
@@ -70,11 +70,11 @@ def test_closed_form_and_iteration_agree():
 
 def test_where_there_is_no_closed_form_newton_matches_the_tables():
     tables = true_tables(SQUARE)
-    model = qf.fit_true_tables(DOMAIN, tables)
+    model = qf.references.fit_true_tables(DOMAIN, tables)
     assert model.report.steps > 0
     for c, table in tables.items():
         np.testing.assert_allclose(model.marginal(c), table / table.sum(), atol=1e-6)
-    bethe = qf.fit_true_tables(DOMAIN, tables, inference="loopy")  # its own closed form
+    bethe = qf.references.fit_true_tables(DOMAIN, tables, inference="loopy")  # its own closed form
     assert (bethe.method, bethe.report.steps) == ("loopy", 0)
     for c, table in tables.items():
         np.testing.assert_allclose(bethe.marginal(c), table / table.sum(), atol=1e-6)
@@ -98,7 +98,7 @@ def test_the_tree_is_the_one_that_pgmpy_learns():
     network.add_cpds(*estimator.get_parameters())
     answers = VariableElimination(network).query(list(DOMAIN), show_progress=False)
     wanted = answers.values.transpose([answers.variables.index(name) for name in DOMAIN])
-    model = qf.fit_true_tables(DOMAIN, tables)
+    model = qf.references.fit_true_tables(DOMAIN, tables)
     np.testing.assert_allclose(model.marginal(tuple(DOMAIN)), wanted, atol=1e-9)
 
 
@@ -107,16 +107,16 @@ def test_empty_cells_give_numbers_and_smoothing_gives_finite_divergences():
     assert any((table == 0).any() for table in tables.values())
     even = qf.Model(DOMAIN, {c: np.zeros(DOMAIN.table_shape(c)) for c in JUNCTION})
     for closed_form in (True, False):
-        model = qf.fit_true_tables(DOMAIN, tables, closed_form=closed_form)
+        model = qf.references.fit_true_tables(DOMAIN, tables, closed_form=closed_form)
         for c, table in tables.items():
             np.testing.assert_allclose(model.marginal(c), table / 30, atol=2e-3)
-    smoothed = qf.fit_true_tables(DOMAIN, tables, pseudocount=6.0)
+    smoothed = qf.references.fit_true_tables(DOMAIN, tables, pseudocount=6.0)
     for c, table in tables.items():
         np.testing.assert_allclose(smoothed.marginal(c), (table + 6 / table.size) / 36, atol=1e-9)
-    regular = qf.fit_true_tables(DOMAIN, tables, regularisation=1e-2)
+    regular = qf.references.fit_true_tables(DOMAIN, tables, regularisation=1e-2)
     assert even.kl(smoothed) < 2
     assert even.kl(regular) < 3
-    assert even.kl(qf.fit_true_tables(DOMAIN, tables)) > 10  # the truth allows what was never seen
+    assert even.kl(qf.references.fit_true_tables(DOMAIN, tables)) > 10  # the truth allows what was never seen
 
 
 def test_ties_and_impossible_combinations():
@@ -126,23 +126,23 @@ def test_ties_and_impossible_combinations():
     )
     tables = {("a", "b"): 5000 * truth.marginal(("a", "b"))}
     tables["b", "c"] = 5000 * (truth.marginal(("b", "c")) + truth.marginal(("c", "a")))
-    model = qf.fit_true_tables(domain, tables, ties=[[("b", "c"), ("c", "a")]])
+    model = qf.references.fit_true_tables(domain, tables, ties=[[("b", "c"), ("c", "a")]])
     assert truth.kl(model) < 1e-8
     free = qf.Domain({"a": 2, "b": 2, "c": 2}, [{"a": 0, "c": 1}])  # joins what no clique holds together
     assert recipe(free, [("a", "b"), ("b", "c")]) is None
     truth = qf.Model(free, {("a", "b"): [[1.0, 0.0], [0.0, 1.0]], ("b", "c"): [[0.5, 0.0], [0.0, 0.2]]})
-    assert truth.kl(qf.fit_true_tables(free, {c: 900 * truth.marginal(c) for c in truth.cliques})) < 1e-8
+    assert truth.kl(qf.references.fit_true_tables(free, {c: 900 * truth.marginal(c) for c in truth.cliques})) < 1e-8
 
 
 def test_the_random_estimator_knows_nothing_and_repeats_itself():
     domain = qf.Domain({f"x{i}": 4 for i in range(5)})
     chain = qf.structures.chain(domain, 2)
-    one, again, other = (qf.fit_random_tables(domain, chain, seed=seed) for seed in (0, 0, 1))
+    one, again, other = (qf.references.fit_random_tables(domain, chain, seed=seed) for seed in (0, 0, 1))
     assert all(np.array_equal(one.potentials[c], again.potentials[c]) for c in one.cliques)
     assert one.kl(other) > 0.3
     even = qf.Model(domain, {c: np.zeros((4, 4)) for c in chain})
     assert other.kl(one) > other.kl(even)  # a guess is worse than none
-    tied = qf.fit_random_tables(domain, qf.structures.chain(domain, homogeneous=True), seed=0)
+    tied = qf.references.fit_random_tables(domain, qf.structures.chain(domain, homogeneous=True), seed=0)
     assert np.array_equal(tied.potentials["x0", "x1"], tied.potentials["x3", "x4"])
 
 
@@ -167,13 +167,13 @@ def test_the_random_estimator_knows_nothing_and_repeats_itself():
 def test_bad_tables_are_refused(tables, options, message):
     domain = qf.Domain({"a": 2, "b": 2, "c": 2}, [{"a": 0, "c": 1}])
     with pytest.raises(Error, match=message):
-        qf.fit_true_tables(domain, tables, **options)
+        qf.references.fit_true_tables(domain, tables, **options)
 
 
 def test_bad_calls_of_the_random_estimator_are_refused():
     with pytest.raises(Error, match="seed"):
-        qf.fit_random_tables(DOMAIN, TREE, seed=-1)
+        qf.references.fit_random_tables(DOMAIN, TREE, seed=-1)
     with pytest.raises(Error, match="'z' is not an attribute"):
-        qf.fit_random_tables(DOMAIN, [("a", "z")], seed=0)
+        qf.references.fit_random_tables(DOMAIN, [("a", "z")], seed=0)
     with pytest.raises(Error, match="must be positive"):
-        qf.fit_random_tables(DOMAIN, TREE, seed=0, regularisation=0)
+        qf.references.fit_random_tables(DOMAIN, TREE, seed=0, regularisation=0)

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 import quietfield as qf
-from quietfield.curator.ledger import BudgetExceeded, Ledger
-from quietfield.errors import FileError
+from quietfield.curator.ledger import Ledger
+from quietfield.errors import BudgetExceeded, FileError
 
 SCHEMA = qf.Schema({"a": [0, 1], "b": [0, 1]})
 DATA = np.array([[0, 1], [1, 1], [0, 0]])

@@ -19,7 +19,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
@@ -36,21 +36,20 @@ from quietfield.files import remove_temporary
 #: command: (module in this folder, what it does in 60 characters). A module whose app has a command of that name gives
 #: that command; otherwise the app as a whole is the command (one command, or a group such as ``ledger``).
 COMMANDS: dict[str, tuple[str, str]] = {
-    "check": ("check", "Show nulls and unknown values by column (NOT PRIVATE)."),
-    "compare": ("compare", "Compare models or methods on the same release."),
+    "compare": ("compare", "Compare models with a release, a truth or each other."),
     "demo": ("demo", "Show the way from records to a release and a learned model."),
-    "evaluate": ("evaluate", "Evaluate a model against a truth, a release or records."),
     "export": ("export", "Write tables: those of a release, or a model's for people."),
     "fit": ("models", "Learn a model from a release alone."),
+    "inspect": ("inspect", "Show nulls and unknown values by column (NOT PRIVATE)."),
     "key": ("key", "Make the keys that sign releases."),
     "ledger": ("ledger", "Make and show ledgers: what may be spent, and what is."),
-    "plan": ("plan", "Show what inference would cost, and the noise of each table."),
-    "preview": ("preview", "Rehearse a release on made-up people, before paying."),
+    "plan": ("plan", "Show cost and noise before paying; rehearse on made-up people."),
     "query": ("query", "Ask a model for a distribution, with error bars."),
     "release": ("release", "Count, pay, add noise, and write a file that may be published."),
     "report": ("report", "Write a report on a release and its model as one HTML file."),
     "sample": ("models", "Draw records from a model."),
     "schema": ("schema", "Start a schema from the names and types of columns."),
+    "score": ("score", "Score a model on records: exact (NOT PRIVATE), or noisy and paid."),
     "sign": ("sign", "Sign a release, also as the second of two persons."),
     "verify": ("verify", "Check the signature and promise of a release or a model."),
 }
@@ -133,8 +132,24 @@ def _holds(hint: Any, kind: type) -> bool:
 def _plain(command: Any) -> None:
     """Plain help: it can be copied, and the brackets in ``quietfield[curator]`` are not taken for markup."""
     command.rich_markup_mode = None
-    for part in getattr(command, "commands", {}).values():
+    parts = getattr(command, "commands", {})
+    for part in parts.values():
         _plain(part)
+    if not parts:
+        command.format_options = partial(_format_options, command)
+
+
+def _format_options(command: Any, context: Any, formatter: Any) -> None:
+    """List options under the headings of their groups, which plain help would leave out."""
+    groups: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+    for param in command.get_params(context):
+        if (record := param.get_help_record(context)) is not None:
+            usual = "Arguments" if param.param_type_name == "argument" else "Options"
+            groups.setdefault(getattr(param, "rich_help_panel", None) or usual, []).append(record)
+    for heading, records in groups.items():
+        if records:
+            with formatter.section(heading):
+                formatter.write_dl(records)
 
 
 @dataclass
@@ -303,11 +318,11 @@ EXTRAS = {"duckdb": "curator", "opendp": "curator", "ibis": "ibis", "psycopg": "
 
 
 def sentence(error: BaseException) -> str:
-    """One sentence for a person, without anything private."""
+    """One sentence for a person, without anything confidential."""
     if isinstance(error, Error):
         return str(error)
     if isinstance(error, OSError) and error.strerror:
-        about = "" if error.filename is None or _private(error) else f"{error.filename}: "
+        about = "" if error.filename is None or _passed_curator(error) else f"{error.filename}: "
         return f"{about}{error.strerror}; check the path, the space left and your rights there."
     if isinstance(error, ModuleNotFoundError) and (library := (error.name or "").split(".")[0]) in EXTRAS:
         return f"this needs {library}, which is not installed; run pip install 'quietfield[{EXTRAS[library]}]'."
@@ -326,17 +341,18 @@ def debug_text(error: BaseException) -> str:
     while step is not None and step not in chain:
         chain.append(step)
         step = step.__cause__ or (None if step.__suppress_context__ else step.__context__)
-    private = any(_private(one) for one in chain)
+    withheld = any(_passed_curator(one) for one in chain)
     shown = []
     for one in reversed(chain):
         frames = "".join(traceback.format_tb(one.__traceback__))
-        message = str(one) if isinstance(one, Error) or not private else "(message withheld: it may quote a record)"
+        message = str(one) if isinstance(one, Error) or not withheld else "(message withheld: it may quote a record)"
         told = "" if one is error and isinstance(one, Error) else f": {message}"  # the sentence follows, once
         shown.append(f"Traceback (most recent call last):\n{frames}{type(one).__name__}{told}")
     return "\n\nThen, while handling that:\n\n".join(shown)
 
 
-def _private(error: BaseException) -> bool:
+def _passed_curator(error: BaseException) -> bool:
+    """Whether an error came through curator/, and may quote a record."""
     step: TracebackType | None = error.__traceback__
     while step is not None:
         if step.tb_frame.f_globals.get("__name__", "").startswith("quietfield.curator"):

@@ -14,6 +14,7 @@ from quietfield.cli.outputs import check_named
 from quietfield.domain import Domain
 from quietfield.errors import Error, FileError
 from quietfield.files import parse_json, read_json
+from quietfield.privacy.units import Neighbours
 from quietfield.structures import Structure
 
 if TYPE_CHECKING:
@@ -46,9 +47,9 @@ AllowNoPromise = Annotated[
     bool, typer.Option("--allow-no-promise", help="With --trust: take a release that promises nothing, too.")
 ]
 
-#: The structures that have a name, as help and messages list them.
 #: The help of --for-programs, wherever CSV is written.
 FOR_PROGRAMS = "In CSV, write texts as they are; else an apostrophe stands before what a spreadsheet could run."
+#: The structures that have a name, as help and messages list them.
 STRUCTURES = "chain, chain:2, homogeneous, star, star:CENTRE, complete, complete:3, grid:4"
 
 
@@ -74,7 +75,7 @@ def unit(text: str) -> "Unit":
 
 def records(
     path: Path | str,
-    values: str = "codes",
+    values: Literal["codes", "labels"] = "codes",
     delimiter: str | None = None,
     encoding: str | None = None,
     one_line_per_record: bool = False,
@@ -88,13 +89,11 @@ def records(
     from quietfield.curator.counting.statfiles import StatFile, is_statfile
 
     check_named(path)
-    if values not in ("codes", "labels"):
-        raise Error(f"--values is codes or labels, not {values!r}.")
     if is_statfile(path):
         if delimiter is not None or one_line_per_record:
             said = "--delimiter" if delimiter is not None else "--one-line-per-record"
             raise Error(f"{said} is for CSV files, which {str(path)!r} is not.")
-        return StatFile(path, values, encoding)  # type: ignore[arg-type]  # checked above
+        return StatFile(path, values, encoding)
     if values == "labels":
         raise Error(f"--values labels is for files of SPSS and Stata, which {str(path)!r} is not.")
     if delimiter is None and encoding is None and not one_line_per_record:
@@ -108,7 +107,11 @@ def records(
 
 
 def optional_records(
-    path: str | None, values: str, delimiter: str | None, encoding: str | None, one_line_per_record: bool = False
+    path: str | None,
+    values: Literal["codes", "labels"],
+    delimiter: str | None,
+    encoding: str | None,
+    one_line_per_record: bool = False,
 ) -> Any:
     """The same where records need not be named; what says how to read them goes with them."""
     if path is not None:
@@ -241,10 +244,8 @@ def weights(path: Path | None) -> dict[tuple[str, ...], Any] | None:
         raise FileError(f'{path} is not a list of weights; write [[["a", "b"], 2], ...].') from None
 
 
-def total(text: str) -> "Literal['auto'] | bool":
+def total(text: Literal["auto", "yes", "no"]) -> "Literal['auto'] | bool":
     """Whether a noisy total is released: auto, yes or no."""
-    if text not in ("auto", "yes", "no"):
-        raise Error(f"--total is auto, yes or no, not {text!r}.")
     return "auto" if text == "auto" else text == "yes"
 
 
@@ -252,6 +253,12 @@ def check_payer(ledger: Path | None, no_ledger: bool) -> None:
     """Refuse a charge of which it is not said, or said twice, who pays."""
     if (ledger is None) == (not no_ledger):
         raise Error("say who pays: --ledger FILE, or --no-ledger to pay from none (and not both).")
+
+
+def is_given(context: typer.Context, name: str) -> bool:
+    """Whether an option was given on the command line itself, and not by a configuration file or a default."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 @contextmanager
@@ -276,3 +283,73 @@ def _whole(text: str, option: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text[:9]) < 1 or len(text) > 9:
         raise Error(f"{option}: a whole number from 1 to 999,999,999 was expected, not {text[:40]!r}.")
     return int(text)
+
+
+# What several commands take, with one meaning: declared here, used by all. Help lists each group under its heading.
+READING, PRIVACY, REHEARSAL = "How records are read", "Privacy", "With --rehearse"
+EPSILON = typer.Option(
+    "--epsilon", help="The privacy loss, such as 1 or 0.1 or 1/3; taken exactly as written.", rich_help_panel=PRIVACY
+)
+UNIT = typer.Option(
+    "--unit",
+    help="Who is protected: rows:1, person:COLUMN:3, person:COLUMN:normalise, or JSON.",
+    rich_help_panel=PRIVACY,
+)
+SCHEMA = typer.Option("--schema", help="The schema, a JSON file.")
+
+DataArgument = Annotated[
+    Path, typer.Argument(help="The records: a CSV, Parquet, SPSS, Stata or SAS file, or a pattern 'visits-*.csv'.")
+]
+SchemaOption = Annotated[Path, SCHEMA]
+StructureOption = Annotated[
+    str,
+    typer.Option("--structure", help=f"""{STRUCTURES}, or cliques as JSON: a file, or '[["a", "b"]]' itself."""),
+]
+ValuesOption = Annotated[
+    Literal["codes", "labels"],
+    typer.Option("--values", help="Of SPSS and Stata files, what is read.", rich_help_panel=READING),
+]
+DelimiterOption = Annotated[
+    str | None,
+    typer.Option("--delimiter", help="Of CSV files, what separates fields: ';', '|' or tab.", rich_help_panel=READING),
+]
+EncodingOption = Annotated[
+    str | None,
+    typer.Option("--encoding", help="Of texts that are not UTF-8, such as cp1252 or utf-16.", rich_help_panel=READING),
+]
+OneLinePerRecordOption = Annotated[
+    bool,
+    typer.Option(
+        "--one-line-per-record",
+        help="Affirm that every record of a CSV file is one line; for persons.",
+        rich_help_panel=READING,
+    ),
+]
+DeltaOption = Annotated[
+    str | None,
+    typer.Option("--delta", help="The delta of Gaussian noise, such as 1e-6.", rich_help_panel=PRIVACY),
+]
+NoiseOption = Annotated[
+    Literal["laplace", "gaussian"],
+    typer.Option("--noise", help="laplace is pure; gaussian needs --delta.", rich_help_panel=PRIVACY),
+]
+NeighboursOption = Annotated[
+    Neighbours,
+    typer.Option("--neighbours", help="Which data sets cannot be told apart.", rich_help_panel=PRIVACY),
+]
+TotalOption = Annotated[
+    Literal["auto", "yes", "no"],
+    typer.Option("--total", help="Whether a noisy total is released too.", rich_help_panel=PRIVACY),
+]
+WeightsOption = Annotated[
+    Path | None,
+    typer.Option("--weights", help='A JSON file of weights, [[["a", "b"], 2], ...].', rich_help_panel=PRIVACY),
+]
+LedgerOption = Annotated[Path | None, typer.Option("--ledger", help="The ledger that pays.", rich_help_panel=PRIVACY)]
+NoLedgerOption = Annotated[
+    bool,
+    typer.Option("--no-ledger", help="Pay from no ledger: nothing adds up what is spent.", rich_help_panel=PRIVACY),
+]
+InferenceOption = Annotated[
+    Literal["exact", "loopy", "convex"], typer.Option("--inference", help="How marginals are computed.")
+]

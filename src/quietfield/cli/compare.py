@@ -1,4 +1,4 @@
-"""``quietfield compare``: models or methods side by side on the same release."""
+"""``quietfield compare``: models or methods side by side, on a release or beside a known truth. No record is read."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from quietfield.cli.arguments import AllowNoPromise, MaxEpsilon, Trust, load_release
+from quietfield.cli.arguments import AllowNoPromise, InferenceOption, MaxEpsilon, Trust, load_release
 
 app = typer.Typer()
 
@@ -17,7 +17,10 @@ def compare(
     methods: Annotated[
         str | None, typer.Option(help="Methods to learn the release by, such as map,naive; all of `fit` will do.")
     ] = None,
-    inference: Annotated[str, typer.Option(help="exact, loopy or convex.")] = "exact",
+    inference: InferenceOption = "exact",
+    truth: Annotated[
+        Path | None, typer.Option(help="A model that is known to be true, in a simulation: how far is each from it?")
+    ] = None,
     trust: Trust = None,
     max_epsilon: MaxEpsilon = None,
     allow_no_promise: AllowNoPromise = False,
@@ -25,9 +28,10 @@ def compare(
     force: Annotated[bool, typer.Option("--force", help="Replace a picture that is at --svg already.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write the comparison as JSON.")] = False,
 ) -> None:
-    """Compare models or methods on the same release: fit to the noisy tables, divergences, largest differences, time.
+    """Compare models or methods: fit to the tables of a release, divergences, largest differences, time.
 
-    The first model is what the others are compared with.
+    The first model is what the others are compared with. A release of records that a model has not seen tells how well
+    it generalises; with --truth, each model is compared with the true one too. No record is read.
     """
     import sys
 
@@ -35,7 +39,7 @@ def compare(
     from quietfield.errors import Error
     from quietfield.files import archive_kind, write_atomically
     from quietfield.learning import check_methods
-    from quietfield.models.model import Model, load
+    from quietfield.models.model import Model
     from quietfield.study import comparison
 
     wanted = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
@@ -54,17 +58,22 @@ def compare(
             name = path.name if path.name not in models else str(path)
             if name in models:
                 raise Error(f"{path} is given twice; name each model once.")
-            models[name] = load(path)
+            models[name] = Model.load(path)
     count = len(models) + len(wanted or (comparison.DEFAULT_METHODS if release is not None and not models else ()))
-    if release is None and count == 1:
+    if release is None and truth is None and count == 1:
         raise Error(
-            f"{files[0]} is one model alone, with nothing to compare it with; add a second model, or the release that "
-            f"it was learned from: quietfield compare RELEASE {files[0]}."
+            f"{files[0]} is one model alone, with nothing to compare it with; add a second model, --truth MODEL, or "
+            f"the release that it was learned from: quietfield compare RELEASE {files[0]}."
         )
     if svg is not None and count == 1:
         raise Error("--svg draws how far models are from each other, and there is one alone; add another model.")
     found = comparison.compare(
-        release, methods=wanted, models=models, inference=inference, progress=sys.stderr.isatty()
+        release,
+        methods=wanted,
+        models=models,
+        truth=None if truth is None else Model.load(truth),
+        inference=inference,
+        progress=sys.stderr.isatty(),
     )
     if svg is not None:
         write_atomically(svg, found.svg().encode())

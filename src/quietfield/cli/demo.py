@@ -48,7 +48,7 @@ def demo(
 ) -> None:
     """Show the way from records to a release, learned models, error bars and a report."""
     from quietfield.errors import FileError
-    from quietfield.models.model import load
+    from quietfield.models.model import Model
     from quietfield.releases.release import Release
 
     if folder is None:
@@ -69,7 +69,7 @@ def demo(
     say("The analyst has the release alone, and learns models from it")
     for name, path in names.items():
         run("fit", str(out), "--method", name, "--out", str(path))
-    learned = {name: load(path) for name, path in names.items()}
+    learned = {name: Model.load(path) for name, path in names.items()}
     say("How far each is from the truth, which no analyst can know")
     judge(learned, release, truth)
     say("What the default promises about its own errors, beside its true ones")

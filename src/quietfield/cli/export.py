@@ -62,7 +62,7 @@ def export(
     negative, a data dictionary and a statement on privacy; tables that the model inferred are marked.
     """
     from quietfield.files import archive_kind
-    from quietfield.models.model import load
+    from quietfield.models.model import Model
     from quietfield.output import exports
     from quietfield.text import APOSTROPHE, has_formulas
 
@@ -84,7 +84,7 @@ def export(
         if release_file is not None:
             source_release = load_release(release_file, trust, max_epsilon, allow_no_promise, require_signatures)
         level = 0.9 if level is None else level
-        model = load(path, trust or None)
+        model = Model.load(path, trust or None)
         _for_people(model, out, format, table, level, total, source_release, force, for_programs)
         return
     if table or any(said is not None for said in (level, total, release_file)):

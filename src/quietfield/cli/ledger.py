@@ -91,8 +91,8 @@ def show(
     It also says what the figures mean, and what a ledger cannot know.
     """
     from quietfield.curator.anchors import read_anchor
-    from quietfield.curator.ledger import PLACES, Ledger, RolledBack
-    from quietfield.errors import Error
+    from quietfield.curator.ledger import PLACES, Ledger
+    from quietfield.errors import Error, RolledBack
     from quietfield.text import printable
 
     if more and not against:

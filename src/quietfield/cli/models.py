@@ -3,11 +3,19 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
-from quietfield.cli.arguments import FOR_PROGRAMS, AllowNoPromise, MaxEpsilon, RequireSignatures, Trust, load_release
+from quietfield.cli.arguments import (
+    FOR_PROGRAMS,
+    AllowNoPromise,
+    InferenceOption,
+    MaxEpsilon,
+    RequireSignatures,
+    Trust,
+    load_release,
+)
 from quietfield.cli.passphrases import PassphraseEnv, PassphraseFile
 from quietfield.text import plural, printable
 
@@ -18,8 +26,10 @@ app = typer.Typer()
 def fit(
     release: Annotated[Path, typer.Argument(help="The release to learn from.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The model file to write.")],
-    method: Annotated[str, typer.Option(help="map (nothing to tune), cgm, cgm-nlbp or naive.")] = "map",
-    inference: Annotated[str, typer.Option(help="exact, loopy or convex.")] = "exact",
+    method: Annotated[
+        Literal["map", "cgm", "cgm-nlbp", "naive"], typer.Option(help="How to learn; map has nothing to tune.")
+    ] = "map",
+    inference: InferenceOption = "exact",
     trust: Trust = None,
     require_signatures: RequireSignatures = 1,
     max_epsilon: MaxEpsilon = None,
@@ -40,7 +50,6 @@ def fit(
 
     reads = [release, *(trust or ()), *(path for path in (key, passphrase_file) if path is not None)]
     outputs.check(out, "model", force, reads)  # before the work, not after it
-    learning.check_methods([method], inference)
     signer = passphrases.load_key(key, passphrase_file, passphrase_env)
     loaded = load_release(release, trust, max_epsilon, allow_no_promise, require_signatures)
     model = learning.fit(loaded, method, inference=inference, progress=sys.stderr.isatty())
@@ -75,13 +84,13 @@ def sample(
 
     from quietfield.cli import outputs
     from quietfield.errors import FileError
-    from quietfield.models.model import load
+    from quietfield.models.model import Model
     from quietfield.text import defuse_formulas
 
     if out.suffix.lower() not in (".csv", ".parquet"):
         raise FileError(f"records are written to a file whose name ends in .csv or .parquet, not to {out}.")
     outputs.check(out, "file of records", force, [model, *(trust or ())])
-    learned = load(model, trust or None)
+    learned = Model.load(model, trust or None)
     ours = (learned.domain.attributes, tuple(map(defuse_formulas, learned.domain.attributes)))
     if force and out.exists() and outputs.columns(out) not in ours:
         raise FileError(f"{out} has other columns than this model, so it stays, --force or not; choose another path.")

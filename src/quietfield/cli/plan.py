@@ -1,70 +1,192 @@
-"""``quietfield plan``: what inference in a model would cost, before anything is computed."""
+"""``quietfield plan``: what inference and noise would cost, and a rehearsal, before anything is counted or paid."""
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from quietfield.cli.arguments import (
+    PRIVACY,
+    REHEARSAL,
+    UNIT,
+    DeltaOption,
+    NeighboursOption,
+    StructureOption,
+    TotalOption,
+    WeightsOption,
+)
+
 if TYPE_CHECKING:
     from quietfield.domain import Domain
-    from quietfield.privacy.calibration import TableNoise
     from quietfield.structures import Structure
+    from quietfield.study.rehearsal import Measure, Rehearsal
 
 app = typer.Typer()
 
+EXAMPLE = (
+    "Examples: quietfield plan schema.json --structure chain:2 --epsilon 1 --records 10000; "
+    "quietfield plan schema.json --structure chain --records 10000 --epsilon 0.1,1,10 --rehearse --error 0.02"
+)
 
-@app.command(epilog="Example: quietfield plan schema.json --structure chain:2 --epsilon 1 --records 10000")
+
+@app.command(epilog=EXAMPLE)
 def plan(
+    context: typer.Context,
     schema: Annotated[
         Path, typer.Argument(help="A schema, or a domain (also in mbi's {attribute: size} form), as JSON.")
     ],
-    structure: Annotated[
-        str,
-        typer.Option(
-            help="chain, chain:2, homogeneous, star, star:CENTRE, complete, complete:3, grid:4, or cliques as JSON: a "
-            """file, or '[["a", "b"]]' itself."""
-        ),
-    ],
+    structure: StructureOption,
     epsilon: Annotated[
-        str | None, typer.Option(help="Show the noise of each table of a release at this epsilon.")
+        str | None,
+        typer.Option(
+            help="Show the noise of each table at this epsilon; with --rehearse, candidates separated by commas "
+            "(0.1,0.3,1,3,10 unless said).",
+            rich_help_panel=PRIVACY,
+        ),
     ] = None,
     records: Annotated[
-        int | None, typer.Option(help="A guess of the number of records: errors are shown as shares too.")
+        int | None,
+        typer.Option(help="A guess of the number of records. Guess: do not count them for this."),
     ] = None,
-    unit: Annotated[str, typer.Option(help="Who is protected: rows:1, person:COLUMN:3, ...")] = "rows:1",
-    noise: Annotated[str, typer.Option(help="laplace (pure) or gaussian (needs --delta).")] = "laplace",
-    delta: Annotated[str | None, typer.Option(help="The delta of Gaussian noise, such as 1e-6.")] = None,
-    neighbours: Annotated[str, typer.Option(help="add_remove, replace or paper.")] = "add_remove",
+    unit: Annotated[str, UNIT] = "rows:1",
+    noise: Annotated[
+        Literal["laplace", "gaussian", "both"],
+        typer.Option(
+            help="laplace is pure; gaussian needs --delta; both are compared with --rehearse.", rich_help_panel=PRIVACY
+        ),
+    ] = "laplace",
+    delta: DeltaOption = None,
+    neighbours: NeighboursOption = "add_remove",
+    total: TotalOption = "auto",
+    weights: WeightsOption = None,
+    rehearse: Annotated[
+        bool,
+        typer.Option("--rehearse", help="Rehearse release and fit on made-up people; needs --records."),
+    ] = False,
+    error: Annotated[
+        str | None,
+        typer.Option(help="Which epsilon for this error? A share such as 0.02, or 2%.", rich_help_panel=REHEARSAL),
+    ] = None,
+    measure: Annotated[
+        Literal["mean", "p95", "single", "distance"],
+        typer.Option(help="The error that is plotted and asked for.", rich_help_panel=REHEARSAL),
+    ] = "mean",
+    rows_each: Annotated[
+        int,
+        typer.Option(
+            min=1, help="With person:COLUMN:normalise, a guess of the rows of a person.", rich_help_panel=REHEARSAL
+        ),
+    ] = 1,
+    repeats: Annotated[
+        int, typer.Option(min=1, help="How many models of each strength of dependence.", rich_help_panel=REHEARSAL)
+    ] = 2,
+    seconds: Annotated[
+        float, typer.Option(min=1, help="After this time no further model is begun.", rich_help_panel=REHEARSAL)
+    ] = 60.0,
+    seed: Annotated[
+        int, typer.Option(min=0, help="The same seed gives the same rehearsal.", rich_help_panel=REHEARSAL)
+    ] = 0,
+    svg: Annotated[
+        Path | None, typer.Option(help="A file for the curve as a picture.", rich_help_panel=REHEARSAL)
+    ] = None,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Replace a picture that is at --svg already.", rich_help_panel=REHEARSAL),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write the figures as JSON.")] = False,
 ) -> None:
     """Show the cost of exact inference and whether it fits; with --epsilon, also the noise of each table.
 
-    No record is read. `quietfield preview` goes on to rehearse release and fit.
+    With --rehearse, show how wrong tables and learned model would be at several epsilons: releases of made-up people
+    from plausible models are learned from. No record is read, nothing is paid.
     """
+    from quietfield.cli import arguments, outputs
+    from quietfield.errors import Error
+    from quietfield.text import join_names
+
+    wanted = None if error is None else _share(error)
+    if rehearse:
+        if records is None:
+            raise Error("--rehearse needs a guess of the number of records: --records 10000, for instance.")
+        outputs.picture(svg, force)
+    else:
+        said = [
+            param.opts[0]
+            for param in context.command.params
+            if getattr(param, "rich_help_panel", None) == REHEARSAL and arguments.is_given(context, str(param.name))
+        ]
+        if said or noise == "both" or "," in (epsilon or ""):
+            what = join_names(said) or ("--noise both" if noise == "both" else "several epsilons")
+            raise Error(f"{what} is for a rehearsal: add --rehearse.")
+    domain = arguments.domain(schema)
+    cliques = arguments.structure(structure, domain)
+    asked: dict[str, Any] = {
+        "unit": arguments.unit(unit),
+        "neighbours": neighbours,
+        "total": arguments.total(total),
+        "weights": arguments.weights(weights),
+        "noise": noise,
+        "delta": delta,
+    }
+    if not rehearse:
+        _show_plan(domain, cliques, epsilon, records, asked, as_json)
+        return
+    from quietfield.study import rehearsal
+
+    epsilons: list[str] | tuple[float, ...] = rehearsal.EPSILONS
+    if epsilon is not None:
+        epsilons = [text for text in epsilon.split(",") if text.strip()]
+        if not epsilons:
+            raise Error("--epsilon names one candidate or several, separated by commas, such as 0.1,1,10; it is empty.")
+    assert records is not None
+    found = rehearsal.rehearse(
+        domain, cliques, records=records, epsilons=epsilons, rows_each=rows_each, repeats=repeats, seconds=seconds,
+        seed=seed, **asked,
+    )  # fmt: skip
+    _show_rehearsal(found, measure, wanted, svg, as_json)
+
+
+def _show_plan(
+    domain: "Domain",
+    structure: "Structure",
+    epsilon: str | None,
+    records: int | None,
+    asked: dict[str, Any],
+    as_json: bool,
+) -> None:
     from quietfield.cli import arguments
     from quietfield.errors import TooLarge
     from quietfield.inference.plan import plan_elimination
     from quietfield.memory import available_memory, readable_bytes
-    from quietfield.privacy import calibration as planning
+    from quietfield.privacy import calibration
+    from quietfield.privacy.calibration import TableNoise
+    from quietfield.privacy.units import choose_statistics
     from quietfield.text import plural
 
-    domain = arguments.domain(schema)
-    wanted = arguments.structure(structure, domain)
     arguments.warn(
-        planning.warn_of_uncovered(domain, wanted),
-        planning.warn_of_budget(epsilon, delta) if epsilon is not None else None,
+        calibration.warn_of_uncovered(domain, structure),
+        calibration.warn_of_budget(epsilon, asked["delta"]) if epsilon is not None else None,
     )
-    figures = plan_elimination(domain, wanted)
-    parameters = sum(domain.cells(group[0]) for group in wanted.groups)  # tied cliques share theirs
+    figures = plan_elimination(domain, structure)
+    parameters = sum(domain.cells(group[0]) for group in structure.groups)  # tied cliques share theirs
     free = available_memory()
     advice = ""
     try:
         figures.check_memory(free)
     except TooLarge as refusal:
         advice = str(refusal)
-    guess = None if records is None else planning.check_guess(records)
-    tables, reason = _noise(domain, wanted, epsilon, delta, unit, noise, neighbours, guess)
+    guess = None if records is None else calibration.check_guess(records)
+    tables: tuple[TableNoise, ...] = ()
+    reason = ""
+    if epsilon is not None:
+        whom, noise = asked["unit"], asked["noise"]
+        counted, reason = choose_statistics(structure, domain, whom, asked["neighbours"], asked["total"], noise)
+        planned = calibration.calibrate_noise(
+            counted, epsilon=epsilon, delta=asked["delta"], noise=noise, weights=asked["weights"]
+        )
+        normalised = getattr(whom, "normalise", False)  # each record then adds 1/K, which needs a guess of its own
+        tables = calibration.table_noises(counted, planned, None if normalised else guess)
     if as_json:
         content: dict[str, Any] = {
             **figures.to_json(),
@@ -91,35 +213,50 @@ def plan(
         typer.echo(f"{name:>18}  {value}")
     typer.echo(f"\n{'Exact inference fits.' if not advice else 'Does not fit: ' + advice}")
     if tables:
-        typer.echo(f"\nWith epsilon {epsilon}, {noise} noise; a total of its own: {reason}.")
+        typer.echo(f"\nWith epsilon {epsilon}, {asked['noise']} noise; a total of its own: {reason}.")
         typer.echo(f"{'cells':>9}  {'std':>8}  {'19 of 20 below':>14}  {'std of a share':>14}  distance  table")
         for table in tables:
             share, distance = (
-                "-" if v is None else planning.format_points(v) for v in (table.share_std, table.distance)
+                "-" if v is None else calibration.format_points(v) for v in (table.share_std, table.distance)
             )
             name = " = ".join(" × ".join(clique) for clique in table.cliques[:3]) + " = ..." * (len(table.cliques) > 3)
             numbers = f"{table.cells:>9,}  {table.std:>8.3g}  {table.margin:>14.3g}  {share:>14}  {distance:>8}"
             typer.echo(f"{numbers}  {name}")
 
 
-def _noise(
-    domain: "Domain",
-    structure: "Structure",
-    epsilon: str | None,
-    delta: str | None,
-    unit: str,
-    noise: str,
-    neighbours: str,
-    records: int | None,
-) -> "tuple[tuple[TableNoise, ...], str]":
-    from quietfield.cli import arguments
-    from quietfield.privacy import calibration as planning
-    from quietfield.privacy.units import choose_statistics
+def _show_rehearsal(
+    found: "Rehearsal", measure: "Measure", wanted: float | None, svg: Path | None, as_json: bool
+) -> None:
+    from quietfield.files import write_atomically
 
-    if epsilon is None:
-        return (), ""
-    whom = arguments.unit(unit)
-    counted, reason = choose_statistics(structure, domain, whom, neighbours, "auto", noise)  # type: ignore[arg-type]
-    planned = planning.calibrate_noise(counted, epsilon=epsilon, delta=delta, noise=noise)
-    normalised = getattr(whom, "normalise", False)  # each record then adds 1/K, which needs a guess of its own
-    return planning.table_noises(counted, planned, None if normalised else records), reason
+    needed = {} if wanted is None else {kind: found.epsilon_for(wanted, measure, kind) for kind in found.noise}
+    if svg is not None:
+        write_atomically(svg, found.svg(measure, wanted).encode())
+    if as_json:
+        answers = {kind: answer.to_dict() for kind, answer in needed.items()}
+        typer.echo(json.dumps({**found.to_dict(), "needed": answers or None}, indent=2, ensure_ascii=False))
+        return
+    for line in found.lines():
+        typer.echo(line)
+    if found.trials:
+        typer.echo(f"\n{found.plot(measure)}")
+    typer.echo("")
+    for kind, answer in needed.items():
+        typer.echo(f"{kind:<12} {answer.note}")
+    for note in found.notes:
+        typer.echo(f"note         {note}")
+    if svg is not None:
+        typer.echo(f"written      {svg}")
+
+
+def _share(text: str) -> float:
+    from quietfield.errors import Error
+
+    percent = text.strip().endswith("%")
+    try:
+        value = float(text.strip().rstrip("%")) / (100 if percent else 1)
+    except ValueError:
+        value = -1.0
+    if not 0 < value < 1:
+        raise Error(f"--error is a share such as 0.02, or a percentage such as 2%, not {text!r}.")
+    return value

@@ -47,12 +47,12 @@ def query(
     from quietfield.cli import questions
     from quietfield.drawing.graph import bars
     from quietfield.errors import Error
-    from quietfield.models.model import load
+    from quietfield.models.model import Model
     from quietfield.text import format_level, printable, quote_label
 
     if not 0 < level < 1:
         raise Error(f"--level lies between 0 and 1, for instance 0.9; it is not {level!r}.")
-    learned = load(model, trust or None)
+    learned = Model.load(model, trust or None)
     wanted = questions.attributes(attributes, learned.domain)
     known = questions.evidence(given or [], learned.domain)
     both = [name for name in known if name in wanted]

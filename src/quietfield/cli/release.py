@@ -10,6 +10,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from quietfield.cli import config as configuration
+from quietfield.cli.arguments import (
+    EPSILON,
+    UNIT,
+    DataArgument,
+    DelimiterOption,
+    DeltaOption,
+    EncodingOption,
+    LedgerOption,
+    NeighboursOption,
+    NoiseOption,
+    NoLedgerOption,
+    OneLinePerRecordOption,
+    SchemaOption,
+    StructureOption,
+    TotalOption,
+    ValuesOption,
+    WeightsOption,
+)
 from quietfield.cli.passphrases import PassphraseEnv, PassphraseFile
 
 if TYPE_CHECKING:
@@ -30,40 +48,27 @@ EXAMPLE = (
 @app.command(epilog=EXAMPLE)
 def release(
     context: typer.Context,
-    data: Annotated[Path, typer.Argument(help="The records: a CSV, Parquet, SPSS, Stata or SAS file, or a pattern.")],
-    schema: Annotated[Path, typer.Option(help="The schema, a JSON file.")],
-    structure: Annotated[
-        str,
-        typer.Option(
-            help="chain, chain:2, homogeneous, star, star:CENTRE, complete, complete:3, grid:4, or cliques as JSON: a "
-            """file, or '[["a", "b"]]' itself."""
-        ),
-    ],
-    epsilon: Annotated[str, typer.Option(help="The privacy loss, such as 1 or 0.1 or 1/3; taken exactly as written.")],
-    unit: Annotated[
-        str, typer.Option(help="Who is protected: rows:1, person:COLUMN:3, person:COLUMN:normalise, or JSON.")
-    ],
+    data: DataArgument,
+    schema: SchemaOption,
+    structure: StructureOption,
+    epsilon: Annotated[str, EPSILON],
+    unit: Annotated[str, UNIT],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The release file to write.")] = None,
-    ledger: Annotated[Path | None, typer.Option(help="The ledger that pays.")] = None,
+    ledger: LedgerOption = None,
     against: Annotated[
         list[Path] | None,
         typer.Option(help="An anchor or release whose line the ledger must still have. May be repeated."),
     ] = None,
-    no_ledger: Annotated[
-        bool, typer.Option("--no-ledger", help="Release without a ledger: nothing adds up what is spent.")
-    ] = False,
-    delta: Annotated[str | None, typer.Option(help="The delta of Gaussian noise, such as 1e-6.")] = None,
-    noise: Annotated[str, typer.Option(help="laplace (pure) or gaussian (needs --delta).")] = "laplace",
-    neighbours: Annotated[str, typer.Option(help="add_remove, replace or paper.")] = "add_remove",
-    total: Annotated[str, typer.Option(help="Release a noisy total: auto, yes or no.")] = "auto",
-    weights: Annotated[Path | None, typer.Option(help='A JSON file of weights, [[["a", "b"], 2], ...].')] = None,
-    values: Annotated[str, typer.Option(help="Of SPSS and Stata files, read codes or labels.")] = "codes",
-    delimiter: Annotated[str | None, typer.Option(help="Of CSV files, what separates fields: ';', '|' or tab.")] = None,
-    encoding: Annotated[str | None, typer.Option(help="Of texts that are not UTF-8, such as cp1252 or utf-16.")] = None,
-    one_line_per_record: Annotated[
-        bool,
-        typer.Option("--one-line-per-record", help="Affirm that every record of a CSV file is one line; for persons."),
-    ] = False,
+    no_ledger: NoLedgerOption = False,
+    delta: DeltaOption = None,
+    noise: NoiseOption = "laplace",
+    neighbours: NeighboursOption = "add_remove",
+    total: TotalOption = "auto",
+    weights: WeightsOption = None,
+    values: ValuesOption = "codes",
+    delimiter: DelimiterOption = None,
+    encoding: EncodingOption = None,
+    one_line_per_record: OneLinePerRecordOption = False,
     key: Annotated[Path | None, typer.Option(help="A private key (PEM) that signs the release.")] = None,
     passphrase_file: PassphraseFile = None,
     passphrase_env: PassphraseEnv = None,
@@ -97,9 +102,9 @@ def release(
     from quietfield.errors import Error
     from quietfield.schema import Schema
 
-    if _said(context, "ledger"):
-        no_ledger = _said(context, "no_ledger")
-    elif _said(context, "no_ledger"):
+    if arguments.is_given(context, "ledger"):
+        no_ledger = arguments.is_given(context, "no_ledger")
+    elif arguments.is_given(context, "no_ledger"):
         ledger = None
     arguments.check_payer(ledger, no_ledger)
     known = Schema.load(schema)
@@ -162,12 +167,6 @@ def release(
     except OSError as error:  # a reader that went away, a full disk: no reason to think that the release failed
         silence()
         typer.echo(f"{out} is written; the standard output is not: {error.strerror}.", err=True)
-
-
-def _said(context: typer.Context, name: str) -> bool:
-    """Whether an option was given on the command line itself, and not by a configuration file."""
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
 
 
 def _check_disk(out: Path, prepared: "ReleasePlan") -> None:
@@ -240,7 +239,7 @@ def _planned(prepared: "ReleasePlan", book: "Ledger | None", neighbours: str, pr
         paid = {"ledger": book.describe(), "afterwards": book.describe_after(cost)}
     return {
         "dry run": "nothing was paid; the data are there and were not looked at, not even their columns",
-        "look first": "`quietfield check` shows you, and nobody else, which lines and values would not be counted",
+        "look first": "`quietfield inspect` shows you, and nobody else, which lines and values would not be counted",
         "tables": f"{len(counted.tables)}, {plural(sum(prod(table.shape) for table in counted.tables), 'cell')}",
         "noise": f"{plan.kind}, scales {', '.join(dict.fromkeys(f'{n.scale:.6g}' for n in plan.noises))}",
         "total": prepared.total_reason,

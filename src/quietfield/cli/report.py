@@ -1,11 +1,20 @@
-"""``quietfield report``: one HTML file on a release and a model, and the curator's private comparison."""
+"""``quietfield report``: one HTML file on a release and a model, and the curator's confidential comparison."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from quietfield.cli.arguments import AllowNoPromise, MaxEpsilon, RequireSignatures, Trust, load_release
+from quietfield.cli.arguments import (
+    AllowNoPromise,
+    DelimiterOption,
+    EncodingOption,
+    MaxEpsilon,
+    RequireSignatures,
+    Trust,
+    ValuesOption,
+    load_release,
+)
 
 app = typer.Typer()
 
@@ -15,7 +24,7 @@ def report(
     release: Annotated[Path, typer.Argument(help="The release to report on.")],
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="The HTML file to write; report.html, or private-report.html, unless said."),
+        typer.Option("--out", "-o", help="The HTML file: report.html, or confidential-report.html, unless said."),
     ] = None,
     model: Annotated[
         Path | None, typer.Option(help="The model that was learned from it; without one, one is learned now.")
@@ -26,43 +35,43 @@ def report(
     require_signatures: RequireSignatures = 1,
     max_epsilon: MaxEpsilon = None,
     allow_no_promise: AllowNoPromise = False,
-    private: Annotated[
-        bool, typer.Option("--private", help="Compare the model with the true records instead: NOT PRIVATE.")
+    confidential: Annotated[
+        bool, typer.Option("--confidential", help="Compare the model with the true records instead: NOT PRIVATE.")
     ] = False,
-    records: Annotated[str | None, typer.Option(help="With --private: the records that were released.")] = None,
-    schema: Annotated[Path | None, typer.Option(help="With --private: the schema, a JSON file.")] = None,
-    values: Annotated[str, typer.Option(help="Of SPSS and Stata files, read codes or labels.")] = "codes",
-    delimiter: Annotated[str | None, typer.Option(help="Of CSV files, what separates fields: ';', '|' or tab.")] = None,
-    encoding: Annotated[str | None, typer.Option(help="Of texts that are not UTF-8, such as cp1252 or utf-16.")] = None,
+    records: Annotated[str | None, typer.Option(help="With --confidential: the records that were released.")] = None,
+    schema: Annotated[Path | None, typer.Option(help="With --confidential: the schema, a JSON file.")] = None,
+    values: ValuesOption = "codes",
+    delimiter: DelimiterOption = None,
+    encoding: EncodingOption = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a report that is at --out already.")] = False,
 ) -> None:
     """Write a report as one HTML file that may be published: it needs no network, and nobody's record is in it.
 
-    With --private, write the curator's comparison of model and true records instead. NOT PRIVATE: do not pass it on.
+    With --confidential, write the curator's comparison of model and true records. NOT PRIVATE: do not pass it on.
     """
     from quietfield import learning
     from quietfield.cli import arguments, outputs
     from quietfield.errors import Error
-    from quietfield.models.model import load
+    from quietfield.models.model import Model
     from quietfield.output.report import write_report
 
-    if private != (records is not None) or private != (schema is not None):
+    if confidential != (records is not None) or confidential != (schema is not None):
         raise Error(
-            "--private, --records FILE and --schema FILE go together: they compare the model with the true records."
+            "--confidential, --records FILE and --schema FILE go together: they compare the model with true records."
         )
     source = arguments.optional_records(records, values, delimiter, encoding)
-    out = out or Path("private-report.html" if private else "report.html")
+    out = out or Path("confidential-report.html" if confidential else "report.html")
     reads = [path for path in (release, model, schema, *(trust or ())) if path is not None]
     outputs.check(out, "report", force, reads)
     loaded = load_release(release, trust, max_epsilon, allow_no_promise, require_signatures)
-    known = None if model is None else load(model, trust or None)
+    known = None if model is None else Model.load(model, trust or None)
     if source is not None and schema is not None:
         from quietfield.curator import WARNING
-        from quietfield.curator.confidential_report import write_private_report
+        from quietfield.curator.confidential_report import write_confidential_report
         from quietfield.schema import Schema
 
         compared = learning.fit(loaded) if known is None else known
-        write_private_report(out, source, Schema.load(schema), loaded, compared, title=title, level=level)
+        write_confidential_report(out, source, Schema.load(schema), loaded, compared, title=title, level=level)
         typer.echo(f"written     {out}\n{WARNING}")
         return
     names = (release.name, "model.qfm" if model is None else model.name)

@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
+from quietfield.cli.arguments import DataArgument, DelimiterOption, EncodingOption, ValuesOption
+
 app = typer.Typer()
 
 
 @app.command(epilog="Example: quietfield schema visits.csv --header --out schema.json")
 def schema(
-    data: Annotated[
-        str, typer.Argument(help="The records: a CSV, Parquet, SPSS, Stata or SAS file, or a pattern 'visits-*.csv'.")
-    ],
+    data: DataArgument,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The schema file to write; without it, it is shown.")
     ] = None,
@@ -22,9 +22,9 @@ def schema(
         bool, typer.Option("--header", help="Affirm that the first line of a CSV file holds names, and is no record.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
-    values: Annotated[str, typer.Option(help="Of SPSS and Stata files, read codes or labels.")] = "codes",
-    delimiter: Annotated[str | None, typer.Option(help="Of CSV files, what separates fields: ';', '|' or tab.")] = None,
-    encoding: Annotated[str | None, typer.Option(help="Of texts that are not UTF-8, such as cp1252 or utf-16.")] = None,
+    values: ValuesOption = "codes",
+    delimiter: DelimiterOption = None,
+    encoding: EncodingOption = None,
 ) -> None:
     """Start a schema from the names and types of columns. No value is looked at: the labels are for you to fill in.
 
@@ -43,7 +43,7 @@ def schema(
     if is_lines:
         lines.check_header(records, header)
     elif header:
-        raise Error(f"--header is for CSV files, which {data!r} is not.")
+        raise Error(f"--header is for CSV files, which {str(data)!r} is not.")
     origin = (
         "the first line of the file, which holds names by the curator's word" if is_lines else "the file's own types"
     )
@@ -54,7 +54,7 @@ def schema(
     if out is None:
         typer.echo(text, nl=False)
         return
-    if any(same_file(out, Path(path)) for path in [data, *glob(data, recursive=True)]):
+    if any(same_file(out, path) for path in [data, *map(Path, glob(str(data), recursive=True))]):
         raise FileError(f"--out {out} is the data that this schema is for, which is not overwritten; choose another.")
     if out.exists() and not force:
         raise FileError(f"{out} is there already; choose another name, or say --force to overwrite it.")

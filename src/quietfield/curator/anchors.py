@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from quietfield.curator.ledger import PLACES, Ledger, RolledBack
+from quietfield.curator.ledger import PLACES, Ledger
 from quietfield.curator.ledger_file import now
-from quietfield.errors import FileError
+from quietfield.errors import FileError, RolledBack
 from quietfield.files import archive_kind, canonical_json, check_writable, hold_lock, read_json, write_atomically
 from quietfield.releases.parts import Payment
 from quietfield.releases.release import Release
@@ -63,7 +63,7 @@ def read_anchor(path: str | Path) -> Anchor:
     """The line of a ledger that a file names.
 
     Args:
-        path: An anchor, a release, or a score as ``quietfield evaluate --json`` writes it.
+        path: An anchor, a release, or a score as ``quietfield score --json`` writes it.
 
     Returns:
         The line; its ``ledger`` is None if no ledger paid for the release or the score.

@@ -52,7 +52,7 @@ class Line:
     bar: str
 
 
-def write_private_report(
+def write_confidential_report(
     path: str | Path,
     records: Any,
     schema: "Schema",
@@ -70,14 +70,14 @@ def write_private_report(
     >>> schema = qf.Schema({"sex": ["f", "m"], "smokes": ["no", "yes"]})
     >>> people = {"sex": ["f", "m"] * 500, "smokes": ["no", "no", "yes", "no"] * 250}
     >>> release = qf.release(people, schema, [("sex", "smokes")], epsilon=1, unit=qf.Rows(1), ledger=None)
-    >>> qf.write_private_report("private.html", people, schema, release, qf.fit(release))
+    >>> qf.write_confidential_report("confidential.html", people, schema, release, qf.fit(release))
     """
     from quietfield.output.report.pages import render
 
     check_inputs(release, model, level)
     check_writable(path)
     page = compare(records, schema, release, model, level)
-    html = render("private.html", {**page, "title": title or "Model and records compared"})
+    html = render("confidential.html", {**page, "title": title or "Model and records compared"})
     write_atomically(path, html.encode(), confidential=True)
 
 

@@ -12,7 +12,7 @@ from quietfield.schema import Schema
 
 
 @dataclass(frozen=True)
-class Look:
+class ColumnFindings:
     """What was found in one column: NOT PRIVATE."""
 
     attribute: str
@@ -34,25 +34,25 @@ class Look:
         return self.unknown / self.records if self.records else 0.0
 
 
-def look(source: Any, schema: Schema, most: int = 5) -> list[Look]:
+def inspect_records(source: Any, schema: Schema, most: int = 5) -> list[ColumnFindings]:
     """For each attribute: nulls, unknown values and the most common of those. NOT PRIVATE: for the curator's eyes.
 
-    >>> found = look({"sex": ["f", "M", None, "M"]}, Schema({"sex": ["f", "m"]}))[0]
+    >>> found = inspect_records({"sex": ["f", "M", None, "M"]}, Schema({"sex": ["f", "m"]}))[0]
     >>> found.nulls, found.unknown, found.common
     (1, 2, (('M', 2),))
     """
     engine = DuckEngine(source)
     if engine.source.once or engine.log is not None:
-        raise Error("a check reads the records several times; give it a file or a frame.")
+        raise Error("an inspection reads the records several times; give it a file or a frame.")
 
-    def work() -> list[Look]:
+    def work() -> list[ColumnFindings]:
         with connected() as con:
-            return [_look(con, engine, schema, name, most) for name in schema]
+            return [_inspect_column(con, engine, schema, name, most) for name in schema]
 
     return cleaned(work, UNREADABLE)
 
 
-def _look(con: Any, engine: DuckEngine, schema: Schema, name: str, most: int) -> Look:
+def _inspect_column(con: Any, engine: DuckEngine, schema: Schema, name: str, most: int) -> ColumnFindings:
     parameters, column = Parameters(), schema.column(name)
     table, columns = engine.attach(con, [column])
     found = columns[column]
@@ -66,4 +66,4 @@ def _look(con: Any, engine: DuckEngine, schema: Schema, name: str, most: int) ->
         f"GROUP BY 1 ORDER BY many DESC, 1 LIMIT {int(most)}"
     )
     common = tuple((str(text), int(many)) for text, many in con.execute(ranked, parameters.values).fetchall())
-    return Look(name, column, found.kind, int(row[0]), int(row[1]), int(row[2]), common)
+    return ColumnFindings(name, column, found.kind, int(row[0]), int(row[1]), int(row[2]), common)

@@ -31,7 +31,7 @@ from quietfield.curator.ledger_file import (
     now,
     open_connection,
 )
-from quietfield.errors import Error, FileError
+from quietfield.errors import BudgetExceeded, Error, FileError, RolledBack
 from quietfield.files import TIME_FORMAT, canonical_json
 from quietfield.privacy import accounting, promises
 from quietfield.privacy.units import Person, Rows, Unit, unit_from_json
@@ -56,18 +56,6 @@ MOST_DENOMINATOR = 1000
 #: The most characters of a name or a description in a ledger.
 MOST_CHARACTERS = 1000
 TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z", re.ASCII)
-
-
-class BudgetExceeded(Error):
-    """A charge that would spend more than the ledger's total. Nothing was charged."""
-
-    exit_code = 3
-
-
-class RolledBack(Error):
-    """A ledger without a line that was published or anchored: lines were taken off, or an old copy was put back."""
-
-    exit_code = 6
 
 
 @dataclass(frozen=True)

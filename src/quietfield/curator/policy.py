@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from quietfield.curator import anchors
 from quietfield.curator.ledger import Ledger
-from quietfield.errors import Error
+from quietfield.errors import Error, PolicyRefused
 from quietfield.files import check_writable, read_bytes
 from quietfield.privacy import promises
 from quietfield.privacy.accounting import format_number, to_probability, to_rational
@@ -32,12 +32,6 @@ if TYPE_CHECKING:
 VARIABLE = "QUIETFIELD_POLICY"
 LIMIT = 2**16
 NOISES = ("laplace", "gaussian", "psgd")
-
-
-class PolicyRefused(Error):
-    """What the policy in force does not allow, or a policy that cannot be read. Nothing was charged."""
-
-    exit_code = 5
 
 
 @dataclass(frozen=True)

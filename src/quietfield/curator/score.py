@@ -2,7 +2,7 @@
 
 The mean log-likelihood of records needs no more than their tables:  sum over cliques of theta_C . n_C / n  -  A(theta).
 
-The private score is a sum over records of their log-probability, clipped to a public interval [low, high] and set on
+The noisy score is a sum over records of their log-probability, clipped to a public interval [low, high] and set on
 a grid of :data:`~quietfield.privacy.units.GRID` steps; one row adds at most GRID steps to it, and one to the number of
 rows, which is released beside it; k rows of one person add k times as much. Both get exact noise through the same
 mechanism as tables do.
@@ -52,7 +52,7 @@ class TableError:
 
 
 @dataclass(frozen=True, repr=False)
-class Evaluation:
+class ConfidentialScore:
     """A model against records. NOT PRIVATE.
 
     ``mean_log_likelihood`` is in nats a record, minus infinity if records have a combination that the model rules out
@@ -108,7 +108,7 @@ class Evaluation:
         return "\n".join(self.lines())
 
 
-def evaluate(model: Model, source: Any, schema: Schema) -> Evaluation:
+def confidential_score(model: Model, source: Any, schema: Schema) -> ConfidentialScore:
     """Compare a model with records, held out or those that it was learned from. NOT PRIVATE: no noise is added.
 
     ``source`` is whatever :func:`quietfield.release` takes. Records that the schema drops are not counted.
@@ -116,7 +116,7 @@ def evaluate(model: Model, source: Any, schema: Schema) -> Evaluation:
     >>> import quietfield as qf
     >>> schema = qf.Schema({"a": [0, 1], "b": [0, 1]})
     >>> model = qf.Model(schema.domain, {("a", "b"): [[0.0, 0.0], [0.0, 0.0]]})
-    >>> found = evaluate(model, {"a": [0, 1, 1, 0], "b": [0, 1, 1, 1]}, schema)
+    >>> found = confidential_score(model, {"a": [0, 1, 1, 0], "b": [0, 1, 1, 1]}, schema)
     >>> found.records, round(found.mean_log_likelihood, 3)
     (4, -1.386)
     """
@@ -126,7 +126,7 @@ def evaluate(model: Model, source: Any, schema: Schema) -> Evaluation:
     counts = count(source, schema, wanted, Rows(1))
     n = int(counts.total or 0)
     if n == 0:
-        raise Error("no record is left to evaluate on: the schema drops all of them, or there are none.")
+        raise Error("no record is left to score: the schema drops all of them, or there are none.")
     tables = dict(zip(cliques, counts.tables, strict=True))
     gaps, found = [], []
     for clique, table in tables.items():
@@ -144,7 +144,7 @@ def evaluate(model: Model, source: Any, schema: Schema) -> Evaluation:
         impossible = max(impossible, int(table[~mask].sum()))
     score = sum(float((theta * tables[clique]).sum()) for clique, theta in model.potentials.items()) / n
     cells = np.concatenate(gaps)
-    return Evaluation(
+    return ConfidentialScore(
         records=n,
         mean_log_likelihood=-inf if impossible else score - model.log_partition(),
         impossible=impossible,
@@ -155,7 +155,7 @@ def evaluate(model: Model, source: Any, schema: Schema) -> Evaluation:
 
 
 @dataclass(frozen=True)
-class PrivateScore:
+class DPScore:
     """A noisy mean log-likelihood, which may be published: what it cost, and how far noise moves it.
 
     ``mean_log_likelihood`` is of log-probabilities clipped to [``low``, ``high``]; ``std`` is the standard deviation
@@ -188,8 +188,20 @@ class PrivateScore:
             "ledger": None if self.ledger is None else asdict(self.ledger),
         }
 
+    def lines(self) -> list[str]:
+        """In words, for a terminal."""
+        chance = "" if self.delta is None else f", delta {float(self.delta):g}"
+        return [
+            f"log-likelihood  {self.mean_log_likelihood:.4f} nats a record, give or take {self.std:.2g} (the noise's "
+            "standard deviation)",
+            f"records         about {self.records:.0f}",
+            f"clipped to      {self.low:.4g} .. {self.high:.4g}",
+            f"promise         epsilon {float(self.epsilon):g}{chance}",
+            f"protects        {self.protects}",
+        ]
 
-def private_score(
+
+def dp_score(
     model: Model,
     source: Any,
     schema: Schema,
@@ -200,7 +212,7 @@ def private_score(
     ledger: "Ledger | str | Path | None",
     noise: mechanism.NoiseKind = "laplace",
     clip: tuple[float, float] | None = None,
-) -> PrivateScore:
+) -> DPScore:
     """The mean log-likelihood of records under a model, with differential privacy, paid from a ledger.
 
     ``clip`` is the interval that log-probabilities are cut to; it must be chosen without a look at the records. By
@@ -215,7 +227,7 @@ def private_score(
     >>> schema = qf.Schema({"a": [0, 1]})
     >>> model = qf.Model(schema.domain, {("a",): [0.0, 1.0]})
     >>> people = {"a": [0, 1, 1] * 2000}
-    >>> found = private_score(model, people, schema, epsilon=1, unit=qf.Rows(1), ledger=None)
+    >>> found = dp_score(model, people, schema, epsilon=1, unit=qf.Rows(1), ledger=None)
     >>> abs(found.mean_log_likelihood + 0.646) < 0.1
     True
     """
@@ -228,7 +240,7 @@ def private_score(
     model.log_partition()  # now: a model that is too large for inference is refused before anything is paid
     price = Price(plan.epsilon, plan.delta, plan.rho, unit, "add_remove", plan.kind)
 
-    def work(receipt: Receipt) -> PrivateScore:
+    def work(receipt: Receipt) -> DPScore:
         codes = read()[:, [schema.domain.position(name) for name in model.domain]]
         clipped = np.clip(model.log_prob(codes), low, high)
         steps = np.clip(np.floor((clipped - low) / (high - low) * GRID), 0, GRID).astype(np.int64)
@@ -238,7 +250,7 @@ def private_score(
             raise Error("the noise is larger than the number of records, so there is no mean; pay a larger epsilon.")
         share = float(summed[0]) / total
         spread = [one.std for one in plan.noises]
-        return PrivateScore(
+        return DPScore(
             mean_log_likelihood=low + (high - low) * min(max(share, 0.0), 1.0),
             std=(high - low) * sqrt(spread[0] ** 2 + (share * spread[1]) ** 2) / (total / GRID),
             records=total / GRID,
@@ -286,7 +298,7 @@ def _clip(model: Model, clip: tuple[float, float] | None) -> tuple[float, float]
 
 def _check(model: Model, schema: Schema) -> None:
     if not isinstance(model, Model):
-        raise Error(f"what is evaluated is a Model, not a {type(model).__name__}.")
+        raise Error(f"what is scored is a Model, not a {type(model).__name__}.")
     if not isinstance(schema, Schema):
         raise Error(f"records are read by a Schema, not by a {type(schema).__name__}.")
     check_same(model.domain, schema.domain, "the schema and the model", more=True)
@@ -305,7 +317,7 @@ def _rows(unit: Unit) -> int:
 
 
 def _reader(source: Any, schema: Schema, unit: Unit) -> Callable[[], np.ndarray]:
-    """What reads the records that are scored, as codes. Private. What can be refused without a look is refused here.
+    """What reads the records that are scored, as codes: confidential. What needs no look to be refused is refused here.
 
     Frames, lists and streams cannot be opened without a look at their values, so that waits until it is paid for.
     """

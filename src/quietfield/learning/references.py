@@ -69,7 +69,7 @@ def fit_true_tables(
 
     >>> import quietfield as qf
     >>> domain = qf.Domain({"a": 2, "b": 2})
-    >>> qf.fit_true_tables(domain, {("a", "b"): [[50, 10], [10, 30]]}).marginal("a").round(3).tolist()
+    >>> qf.references.fit_true_tables(domain, {("a", "b"): [[50, 10], [10, 30]]}).marginal("a").round(3).tolist()
     [0.6, 0.4]
     """
     for what, value in (("regularisation", regularisation), ("pseudocount", pseudocount)):
@@ -109,7 +109,7 @@ def fit_random_tables(
 
     >>> import quietfield as qf
     >>> domain = qf.Domain({"a": 2, "b": 3, "c": 2})
-    >>> qf.fit_random_tables(domain, [("a", "b"), ("b", "c")], seed=0).marginal("b").sum().round(6).item()
+    >>> qf.references.fit_random_tables(domain, [("a", "b"), ("b", "c")], seed=0).marginal("b").sum().round(6).item()
     1.0
     """
     structure = Structure.of(cliques, domain)

@@ -433,8 +433,3 @@ class Model:
 
     def _repr_html_(self) -> str:
         return model_html(self)
-
-
-def load(path: str | Path, trust: "str | Path | Iterable[str | Path] | None" = None) -> Model:
-    """Read a model file; with ``trust`` (public key files), only one that is signed by one of these keys."""
-    return Model.load(path, trust)

@@ -1,7 +1,7 @@
 """Plans of noise, from what is public alone: budgets, weights, and how noisy each table would be; nothing is searched.
 
-Nothing here sees a record, so it serves the curator before paying (``quietfield plan``, ``quietfield preview``) as well
-as the mechanism, which shares the checks of a budget and of weights. The scales are those of the real mechanism up to
+Nothing here sees a record, so it serves the curator before paying (``quietfield plan``) as well as the
+mechanism, which shares the checks of a budget and of weights. The scales are those of the real mechanism up to
 the last digits of a float: the mechanism looks for the smallest one whose promise OpenDP confirms.
 """
 

@@ -9,7 +9,7 @@ method that follows the noise looks better than it is, and residuals below 1 are
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from html import escape
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -54,12 +54,28 @@ class Difference:
 
 
 @dataclass(frozen=True)
+class TruthErrors:
+    """How far a model is from one that is known to be true, over the tables of that one.
+
+    ``kl`` is KL(truth || model) in nats, None where inference is approximate; the rest is as in a rehearsal: the mean
+    and the 95th percentile of the absolute error of a share, the mean for single attributes, the mean total variation.
+    """
+
+    kl: float | None
+    mean: float
+    p95: float
+    single: float
+    distance: float
+
+
+@dataclass(frozen=True)
 class ComparisonRow:
     """One model: how it was learned, how well it explains the release, how far it is from the first model.
 
     ``log_score`` is in nats a cell, ``residual`` the root mean square of residuals in standard deviations (below 1
     is usual), ``missed`` the number of tables that noise does not explain. None without a release.
-    ``kl`` is KL(first || this) in nats, None where inference is approximate.
+    ``kl`` is KL(first || this) in nats, None where inference is approximate. ``truth`` tells how far it is from a model
+    that is known to be true, None without one.
     """
 
     name: str
@@ -72,11 +88,13 @@ class ComparisonRow:
     kl: float | None
     distance: float
     largest: Difference | None
+    truth: "TruthErrors | None" = None
 
     def to_dict(self) -> dict[str, Any]:
         """A plain dictionary for JSON."""
-        found = {key: getattr(self, key) for key in self.__dataclass_fields__ if key != "largest"}
+        found = {key: getattr(self, key) for key in self.__dataclass_fields__ if key not in ("largest", "truth")}
         found["kl"] = _finite(self.kl)
+        found["truth"] = None if self.truth is None else {**asdict(self.truth), "kl": _finite(self.truth.kl)}
         if self.largest is None:
             return {**found, "largest_difference": None}
         cell = self.largest
@@ -144,6 +162,13 @@ class Comparison:
         if len(rows) > 1:
             found["KL from first"] = [_number(row.kl, ".4g") for row in rows]
             found["distance"] = [format_points(row.distance) for row in rows]
+        if rows[0].truth is not None:
+            errors = [row.truth for row in rows if row.truth is not None]
+            found["KL from truth"] = [_number(error.kl, ".4g") for error in errors]
+            found["mean error"] = [format_points(error.mean) for error in errors]
+            found["19 of 20 below"] = [format_points(error.p95) for error in errors]
+            found["one attribute"] = [format_points(error.single) for error in errors]
+            found["distance from truth"] = [format_points(error.distance) for error in errors]
         found["converged"] = [None if row.converged is None else "yes" if row.converged else "no" for row in rows]
         return [
             (head, ["-" if text is None else text for text in texts])
@@ -175,13 +200,15 @@ def compare(
     *,
     methods: str | Sequence[str] | None = None,
     models: Mapping[str, Model] | None = None,
+    truth: Model | None = None,
     inference: str = "exact",
     progress: bool = False,
 ) -> Comparison:
-    """Compare methods on one release, models with it, or models with each other.
+    """Compare methods on one release, models with it, with a known truth, or with each other.
 
     Models that are given come first, then one is learned from the release by each of ``methods``, one name or several
-    ("map" and "naive" where neither is said). The first of all is what the others are compared with.
+    ("map" and "naive" where neither is said). The first of all is what the others are compared with. ``truth`` is a
+    model that is known to be true, as in a simulation: every row then tells how far it is from that.
 
     >>> import quietfield as qf
     >>> domain = qf.Domain({"a": 2, "b": 2})
@@ -190,12 +217,16 @@ def compare(
     >>> found = qf.compare(release, methods=["map", "naive"])
     >>> [row.name for row in found.rows], found.rows[1].kl < 0.01
     (['map', 'naive'], True)
+    >>> qf.compare(models={"naive": found.models["naive"]}, truth=found.models["map"]).rows[0].truth.mean < 0.01
+    True
     """
     methods = [methods] if isinstance(methods, str) else methods
     given = dict(models or {})
     strange = next((name for name, model in given.items() if not isinstance(model, Model)), None)
     if strange is not None:
         raise Error(f"models map names to Models; {strange!r} is {type_name(given[strange])}.")
+    if truth is not None and not isinstance(truth, Model):
+        raise Error(f"the truth is a Model, not {type_name(truth)}.")
     if release is None and methods:
         raise Error("methods learn from a release; give one, or give models alone.")
     wanted = tuple(methods) if methods is not None else () if given or release is None else DEFAULT_METHODS
@@ -205,10 +236,10 @@ def compare(
         raise Error(f"{join_names(dict.fromkeys(double))} would stand for two models; give each a name of its own.")
     if not given and release is None:
         raise Error("there is nothing to compare; give a release, or models by name.")
-    if release is None and len(given) == 1:
+    if release is None and truth is None and len(given) == 1:
         raise Error(
-            f"{next(iter(given))!r} is one model alone, with nothing to compare it with; give a second model, or the "
-            "release that it was learned from."
+            f"{next(iter(given))!r} is one model alone, with nothing to compare it with; give a second model, a truth, "
+            "or the release that it was learned from."
         )
     if release is not None:
         for method in wanted:
@@ -219,8 +250,10 @@ def compare(
     if release is not None:
         release.check_complete()
         check_same(release.domain, first.domain, "the release and the models")
+    if truth is not None:
+        check_same(truth.domain, first.domain, "the truth and the models")
     cliques = tuple(dict.fromkeys(_tables_of(release, given)))
-    rows = tuple(_row(name, model, first, cliques, release) for name, model in given.items())
+    rows = tuple(_row(name, model, first, cliques, release, truth) for name, model in given.items())
     kl = {a: {b: _kl(one, other) for b, other in given.items()} for a, one in given.items()}
     return Comparison(rows, given, kl, tuple(_notes(release, given, cliques)))
 
@@ -269,7 +302,14 @@ def _tables_of(release: "Release | None", models: Mapping[str, Model]) -> list[C
     return list(found.values())
 
 
-def _row(name: str, model: Model, first: Model, cliques: Sequence[Clique], release: "Release | None") -> ComparisonRow:
+def _row(
+    name: str,
+    model: Model,
+    first: Model,
+    cliques: Sequence[Clique],
+    release: "Release | None",
+    truth: Model | None,
+) -> ComparisonRow:
     import numpy as np
 
     largest, distances = None, []
@@ -294,7 +334,14 @@ def _row(name: str, model: Model, first: Model, cliques: Sequence[Clique], relea
         kl=_kl(first, model),
         distance=float(np.mean(distances)) if distances else 0.0,
         largest=None if model is first else largest,
+        truth=None if truth is None else _errors(truth, model),
     )
+
+
+def _errors(truth: Model, model: Model) -> TruthErrors:
+    from quietfield.study.trials import measure_errors
+
+    return TruthErrors(kl=_kl(truth, model), **asdict(measure_errors(model, truth)))  # over the truth's tables
 
 
 def explain_columns(release: "Release", model: Model) -> tuple[float, float, int]:

@@ -1,261 +1,358 @@
-"""Rehearsals: a release and a fit of made-up people, as a real release would be, to see how wrong it ends.
+"""What a release and the model learned from it would be like, before anything is paid and without any record.
 
-A rehearsal draws a plausible model, a population from it, counts it as the unit says, adds simulated noise of the
-planned scales and learns a model from that alone. The noise comes from a seed: nothing is protected here, and nobody is
-in it.
-
-Glossary: N records, n tables in steps of 1/denominator, y = n + noise, mu true shares.
+From the schema, the structure and a *guessed* number of records, releases of made-up people are drawn and models are
+learned from them, at several epsilons. The people come from plausible models: random ones, from mild to strong
+dependence. How wrong the learned models are is measured, not derived.
 """
 
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from html import escape
+from math import inf, isfinite
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import numpy as np
-
-from quietfield.domain import Clique, Domain
-from quietfield.learning import fit
-from quietfield.learning.observation import can_be_learned, count_codes, draw_steps, grow_counts
-from quietfield.models.model import Model
-from quietfield.privacy.noise import Noise
-from quietfield.privacy.units import GRID, Person, Statistics, Unit
-from quietfield.releases.parts import Table, Total
-from quietfield.releases.release import Release
+from quietfield.domain import Domain
+from quietfield.drawing.charts import Series, crossing, curves_svg, curves_text
+from quietfield.errors import Error, TooLarge
+from quietfield.inference.plan import EliminationPlan, plan_elimination
+from quietfield.memory import readable_bytes
+from quietfield.privacy import accounting
+from quietfield.privacy import calibration as planning
+from quietfield.privacy.calibration import TableNoise, format_points
+from quietfield.privacy.units import Neighbours, Person, Rows, Statistics, Unit, choose_statistics
+from quietfield.schema import Schema
 from quietfield.structures import Structure
-from quietfield.study.simulation import NOTE
-from quietfield.text import plural
+from quietfield.text import join_names, plural, type_name
 
 if TYPE_CHECKING:
-    from numpy.random import Generator
+    from quietfield.study.trials import RehearsalErrors, Trial
 
-#: Above this many records, the sampling error of so many is scaled to that of all: its covariance stays exact.
-MOST_RECORDS = 300_000
-
-
-@dataclass(frozen=True)
-class RehearsalErrors:
-    """How far a model's marginals are from the true ones, over all cells of the released tables.
-
-    ``mean`` and ``p95`` are the mean and the 95th percentile of the absolute error of a share, ``single`` the mean for
-    single attributes, ``distance`` the mean total variation of a table.
-    """
-
-    mean: float
-    p95: float
-    single: float
-    distance: float
+Measure = Literal["mean", "p95", "single", "distance"]
+#: The measures of error and what they are in words.
+MEASURES: dict[Measure, str] = {
+    "mean": "mean absolute error of a cell's share",
+    "p95": "error that 19 of 20 cells stay below",
+    "single": "mean absolute error of a share of one attribute",
+    "distance": "mean total variation of a table",
+}
+EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
+#: The standard deviation of the log-potentials of plausible models: mild, middling and strong dependence.
+STRENGTHS = (0.5, 1.0, 2.0)
 
 
-def draw_plausible_model(domain: Domain, structure: Structure, strength: float, random: "Generator") -> Model:
-    """A model with log-potentials of a standard deviation; tied cliques share theirs."""
-    tables = {}
-    for group in structure.groups:
-        table = random.normal(0.0, strength, domain.table_shape(group[0]))
-        tables.update(dict.fromkeys(group, table))
-    return Model(domain, {clique: tables[clique] for clique in structure.cliques})
+class NeededEpsilon(NamedTuple):
+    """The smallest epsilon for an error, on average over the plausible models, and the least and most that one of them
+    needs. Infinite where the largest epsilon tried was too small; a number below the smallest tried is that one."""
 
-
-@dataclass(frozen=True, eq=False)
-class Population:
-    """Made-up people as they would be counted: tables and total in steps, and their own error (no noise)."""
-
-    model: Model
-    statistics: Statistics
-    structure: Structure
-    tables: list[np.ndarray]
-    total: int
-    sampling: RehearsalErrors
-
-
-def populate(
-    model: Model,
-    structure: Structure,
-    statistics: Statistics,
-    unit: Unit,
-    records: int,
-    rows_each: int,
-    random: "Generator",
-) -> Population:
-    """Draw people from a model and count them as a release would."""
-    domain = model.domain
-    drawn = min(records, MOST_RECORDS)
-    codes = model.sample(drawn, seed=int(random.integers(2**62))).codes
-    weights, codes = _weights(codes, domain, statistics, unit, rows_each)
-    growth = records / drawn
-    whole = int(weights.sum())
-    shares = {}
-    for clique in structure.cliques:
-        counted = count_codes(domain, clique, codes.T, weights)
-        if growth > 1:
-            counted = np.maximum(grow_counts(counted, model.marginal(clique), whole, growth * whole), 0.0)
-        shares[clique] = counted
-    total = round(whole * growth)
-    tables = []
-    for table in statistics.tables:
-        summed = np.rint(sum(shares[clique] for clique in table.cliques)).astype(np.int64)
-        if table.excluded is not None:
-            summed[table.excluded] = 0
-        tables.append(summed)
-    own = {clique: counted / counted.sum() for clique, counted in shares.items()}
-    return Population(model, statistics, structure, tables, total, measure_errors(model, own))
-
-
-def _weights(
-    codes: np.ndarray, domain: Domain, statistics: Statistics, unit: Unit, rows_each: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """What each row adds, in steps: 1, or floor(GRID / K) with K over the edges of its person that are not null."""
-    if not (isinstance(unit, Person) and unit.normalise):
-        return np.ones(len(codes)), codes
-    edges = np.zeros(len(codes), dtype=np.int64)
-    for clique, cell in statistics.edges:
-        empty = np.zeros(len(codes), dtype=bool)
-        if cell is not None:
-            empty = np.all([codes[:, domain.position(a)] == code for a, code in zip(clique, cell, strict=True)], axis=0)
-        edges += ~empty
-    person = np.arange(len(codes)) // rows_each
-    each = np.bincount(person, edges).astype(np.int64)[person]
-    kept = edges > 0
-    return (GRID // np.maximum(each, 1))[kept].astype(float), codes[kept]
-
-
-def add_simulated_noise(population: Population, planned: Sequence[Noise], random: "Generator") -> Release:
-    """A release of a population, with simulated noise."""
-    statistics = population.statistics
-    parts = tuple(
-        Table(table.cliques, n + draw_steps(noise, n.shape, random), noise, excluded=table.excluded)
-        for table, n, noise in zip(statistics.tables, population.tables, planned, strict=False)
-    )
-    total = None
-    if statistics.total:
-        added = int(draw_steps(planned[-1], (1,), random)[0])
-        total = Total(population.total + added, planned[-1])
-    elif statistics.known_total:
-        total = Total(population.total, None)
-    return Release(
-        population.model.domain, population.structure, parts, total, denominator=statistics.denominator, notes=(NOTE,)
-    )
-
-
-def measure_errors(truth: Model, found: "dict[Clique, np.ndarray] | Model") -> RehearsalErrors:
-    """How far shares by clique (or a model's) are from a true model's."""
-    shares = found.marginals() if isinstance(found, Model) else found
-    gaps = [np.abs(shares[clique] - truth.marginal(clique)) for clique in shares]
-    single = []
-    for name in dict.fromkeys(name for clique in shares for name in clique):
-        clique = min((c for c in shares if name in c), key=len)
-        axes = tuple(i for i, other in enumerate(clique) if other != name)
-        single.append(np.abs(shares[clique].sum(axis=axes) - truth.marginal(name)))
-    cells = np.concatenate([gap.ravel() for gap in gaps])
-    return RehearsalErrors(
-        float(cells.mean()),
-        float(np.quantile(cells, 0.95)),
-        float(np.concatenate(single).mean()),
-        float(np.mean([0.5 * gap.sum() for gap in gaps])),
-    )
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One rehearsed release and fit: the errors of the learned model and, beside them, of the people without noise.
-
-    ``learned`` is False where the noise left no positive number of records: then the errors are those of a model that
-    knows nothing.
-    """
-
-    noise: str
     epsilon: float
-    strength: float
-    repeat: int
-    errors: RehearsalErrors
-    sampling: RehearsalErrors
-    learned: bool
+    low: float
+    high: float
+    note: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """A plain dictionary for JSON; None where no epsilon that was tried will do."""
+        return {name: None if value == inf else value for name, value in self._asdict().items()}
 
 
-class TimeUp(Exception):  # it ends a fit and is no error of anyone
-    """The time for rehearsals is over."""
+@dataclass(frozen=True)
+class Rehearsal:
+    """What :func:`rehearse` found. Nothing in it comes from a record.
+
+    ``table`` has a row for each kind of noise and epsilon; ``tables(epsilon)`` the noise of each released table;
+    ``figures`` the cost of exact inference; ``trials`` every rehearsal; ``notes`` what to know about it all.
+    """
+
+    domain: Domain
+    structure: Structure
+    unit: Unit
+    records: int
+    epsilons: tuple[float, ...]
+    delta: float | None
+    noise: tuple[str, ...]
+    figures: EliminationPlan
+    seconds: float
+    seconds_a_fit: float | None
+    total_reason: str
+    notes: tuple[str, ...]
+    trials: "tuple[Trial, ...]" = field(repr=False)
+    planned: Mapping[tuple[str, float], tuple[TableNoise, ...]] = field(repr=False)
+
+    def tables(self, epsilon: float, noise: str | None = None) -> tuple[TableNoise, ...]:
+        """The size, noise and expected error of each released table at one of the epsilons."""
+        key = (self._kind(noise), float(epsilon))
+        if key not in self.planned:
+            raise Error(f"epsilon {epsilon!r} was not rehearsed; expected one of {join_names(self.epsilons)}.")
+        return self.planned[key]
+
+    @property
+    def table(self) -> list[dict[str, Any]]:
+        """One row for each kind of noise and epsilon: noise of a cell, and the errors of the learned model."""
+        rows = []
+        for kind in self.noise:
+            for epsilon in self.epsilons:
+                tables = self.planned[kind, epsilon]
+                row: dict[str, Any] = {"noise": kind, "epsilon": epsilon, "cell_std": max(t.std for t in tables)}
+                found = self._errors(kind, epsilon)
+                for measure in MEASURES:
+                    values = [getattr(errors, measure) for errors in found]
+                    row[measure] = sum(values) / len(values) if values else None
+                    row[f"{measure}_low"] = min(values, default=None)
+                    row[f"{measure}_high"] = max(values, default=None)
+                row["rehearsals"] = len(found)
+                row["not_learned"] = sum(not t.learned for t in self.trials if (t.noise, t.epsilon) == (kind, epsilon))
+                rows.append(row)
+        return rows
+
+    @property
+    def sampling(self) -> "dict[str, float] | None":
+        """The errors that so many records have without any noise: no epsilon gets below."""
+        if not self.trials:
+            return None
+        return {m: sum(getattr(t.sampling, m) for t in self.trials) / len(self.trials) for m in MEASURES}
+
+    def epsilon_for(self, error: float, measure: Measure = "mean", noise: str | None = None) -> NeededEpsilon:
+        """Which epsilon for this error? By interpolation (on logarithmic scales) between the rehearsed ones."""
+        if measure not in MEASURES:
+            raise Error(f"{measure!r} is not a measure of error; expected one of {join_names(MEASURES)}.")
+        if isinstance(error, bool) or not isinstance(error, int | float) or not 0 < error < 1:
+            raise Error(f"an error is a share between 0 and 1, such as 0.02 for two percentage points, not {error!r}.")
+        kind = self._kind(noise)
+        if not self.trials:
+            raise Error(f"no epsilon can be named: {self._missing}.")
+        curves: dict[tuple[float, int], list[float]] = {}
+        for trial in self.trials:
+            if trial.noise == kind:
+                curves.setdefault((trial.strength, trial.repeat), []).append(getattr(trial.errors, measure))
+        mean = [sum(values) / len(values) for values in zip(*curves.values(), strict=True)]
+        each = [crossing(self.epsilons, curve, error) for curve in curves.values()]
+        found = NeededEpsilon(crossing(self.epsilons, mean, error), min(each), max(each), "")
+        return found._replace(note=self._needed(found, error, measure, len(each)))
+
+    def _needed(self, found: NeededEpsilon, error: float, measure: Measure, models: int) -> str:
+        asked = f"{MEASURES[measure]} of {format_points(error)}"
+        if not isfinite(found.epsilon):
+            least = (self.sampling or {}).get(measure, 0.0)
+            floor = (
+                f"{plural(self.records, 'record')} are off by {format_points(least)} even without noise: only more "
+                "would do"
+                if least >= error
+                else "try larger ones, fewer or smaller tables, or hope for more records"
+            )
+            return f"no epsilon up to {self.epsilons[-1]:g} gives a {asked}: {floor}."
+        if found.epsilon <= self.epsilons[0]:
+            return f"epsilon {self.epsilons[0]:g}, the smallest tried, already gives a {asked}; a smaller one may do."
+        span = f"{found.low:.2g} to " + (f"{found.high:.2g}" if isfinite(found.high) else "more than was tried")
+        return f"about epsilon {found.epsilon:.2g} for a {asked} ({span} over {plural(models, 'plausible model')})."
+
+    def _errors(self, kind: str, epsilon: float) -> "list[RehearsalErrors]":
+        return [trial.errors for trial in self.trials if (trial.noise, trial.epsilon) == (kind, epsilon)]
+
+    @property
+    def _missing(self) -> str:
+        """Why nothing was rehearsed."""
+        return next(note.rstrip(".") for note in self.notes if "nothing was rehearsed" in note)
+
+    def _kind(self, noise: str | None) -> str:
+        if noise is not None and noise not in self.noise:
+            raise Error(f"{noise!r} noise was not rehearsed; expected one of {join_names(self.noise)}.")
+        return self.noise[0] if noise is None else noise
+
+    def series(self, measure: Measure = "mean") -> list[Series]:
+        """Error against epsilon as curves in percentage points, one for each kind of noise."""
+        found = []
+        for kind in self.noise:
+            rows = [row for row in self.table if row["noise"] == kind and row[measure] is not None]
+            points = [tuple(100 * row[name] for row in rows) for name in (measure, f"{measure}_low", f"{measure}_high")]
+            if rows:
+                found.append(Series(f"{kind} noise", tuple(row["epsilon"] for row in rows), *points))
+        return found
+
+    def svg(self, measure: Measure = "mean", error: float | None = None) -> str:
+        """The curve as a picture, with its spread over plausible models; ``error`` marks what it needs."""
+        needed = None if error is None else self.epsilon_for(error, measure).epsilon
+        marked = (needed, 100 * error) if needed is not None and error is not None and isfinite(needed) else None
+        series = self.series(measure)
+        if not series:
+            raise Error(f"there is no curve: {self._missing}.")
+        title = f"Error of the learned model, {plural(self.records, 'record')} (guessed)"
+        return curves_svg(series, title=title, x="epsilon", y=f"{measure} error, percentage points", marked=marked)
+
+    def plot(self, measure: Measure = "mean") -> str:
+        """The curve as text."""
+        series = self.series(measure)
+        return curves_text(series, x="epsilon", y=f"{MEASURES[measure]}, percentage points") if series else ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain data for JSON."""
+        return {
+            "records": self.records,
+            "unit": self.unit.to_json(),
+            "delta": self.delta,
+            "inference": self.figures.to_json(),
+            "total": self.total_reason,
+            "epsilons": self.table,
+            "tables": [
+                {"noise": kind, "epsilon": epsilon, "tables": [table.to_dict() for table in tables]}
+                for (kind, epsilon), tables in self.planned.items()
+            ],
+            "sampling": self.sampling,
+            "trials": [asdict(trial) for trial in self.trials],
+            "seconds": self.seconds,
+            "seconds_a_fit": self.seconds_a_fit,
+            "notes": list(self.notes),
+        }
+
+    def lines(self) -> list[str]:
+        """The rehearsal in words, for a terminal."""
+        cells = sum(table.cells for table in next(iter(self.planned.values())))
+        total = self.total_reason.split(": ")[-1]
+        said = [
+            f"records      {self.records:,} (guessed), {self.unit.describe()} is protected",
+            f"tables       {len(self.structure.groups)}, {plural(cells, 'cell')}; noisy total: {total}",
+            f"inference    treewidth at most {self.figures.treewidth}, {readable_bytes(self.figures.bytes)}"
+            + (f", about {self.seconds_a_fit:.2g} s a fit here" if self.seconds_a_fit is not None else ""),
+            "",
+            "                      a cell's noise        error of a share in the learned model",
+            "noise     epsilon     std    of records     mean     19 of 20 below   one attribute   distance",
+        ]
+        for row in self.table:
+            shares = [t.share_std for t in self.planned[row["noise"], row["epsilon"]] if t.share_std is not None]
+            errors = [row[measure] for measure in ("mean", "p95", "single", "distance")]
+            shown = [format_points(value) if value is not None else "-" for value in errors]
+            said.append(
+                f"{row['noise']:<9} {row['epsilon']:>7g} {row['cell_std']:>7.3g} {format_points(max(shares)):>13} "
+                f"{shown[0]:>8} {shown[1]:>18} {shown[2]:>15} {shown[3]:>10}"
+            )
+        if self.sampling is not None:
+            shown = [format_points(self.sampling[measure]) for measure in ("mean", "p95", "single", "distance")]
+            said.append(f"{'without noise':<39} {shown[0]:>8} {shown[1]:>18} {shown[2]:>15} {shown[3]:>10}")
+        return said
+
+    def __repr__(self) -> str:
+        return "\n".join(["Rehearsal", *self.lines(), *(f"note: {note}" for note in self.notes)])
+
+    def _repr_html_(self) -> str:
+        heads = ["noise", "epsilon", "std of a cell", "mean error", "19 of 20 below", "one attribute", "distance"]
+        rows = ""
+        for row in self.table:
+            values = [
+                format_points(row[m]) if row[m] is not None else "–" for m in ("mean", "p95", "single", "distance")
+            ]
+            cells = [row["noise"], f"{row['epsilon']:g}", f"{row['cell_std']:.3g}", *values]
+            rows += f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+        head = "".join(f"<th>{escape(text)}</th>" for text in heads)
+        notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
+        picture = self.svg() if self.trials else ""
+        return (
+            f"<div>{picture}<table><caption>Rehearsal for {plural(self.records, 'record')} (guessed)</caption>"
+            f"<tr>{head}</tr>{rows}</table><ul>{notes}</ul></div>"
+        )
 
 
 def rehearse(
-    domain: Domain,
-    structure: Structure,
-    unit: Unit,
-    counted: Mapping[str, Statistics],
-    planned: Mapping[tuple[str, float], Sequence[Noise]],
+    schema: Schema | Domain,
+    cliques: "Structure | Iterable[str | Iterable[str]]",
     *,
     records: int,
-    rows_each: int,
-    strengths: Sequence[float],
-    repeats: int,
-    seconds: float,
-    seed: int,
-) -> tuple[list[Trial], float | None, list[str]]:
-    """Trials for every plausible model that there was time for, at all epsilons; seconds a fit; and notes.
+    epsilons: Sequence[accounting.Number] = EPSILONS,
+    unit: Unit = Rows(1),  # noqa: B008  # a frozen record
+    neighbours: Neighbours = "add_remove",
+    total: Literal["auto"] | bool = "auto",
+    weights: Mapping[Any, accounting.Number] | None = None,
+    noise: Literal["laplace", "gaussian", "both"] = "laplace",
+    delta: accounting.Number | None = None,
+    rows_each: int = 1,
+    strengths: Sequence[float] = STRENGTHS,
+    repeats: int = 2,
+    seconds: float = 60.0,
+    seed: int = 0,
+) -> Rehearsal:
+    """Rehearse a release at several epsilons, from what is public alone: no record is read, nothing is paid.
 
-    The models of one population are learned side by side. A model is tried at all epsilons and kinds of noise or at
-    none, so that the curves stay comparable.
+    ``records`` is a *guess* of the number of records: never count them for this. ``epsilons`` are the candidates; the
+    other arguments are those of :func:`quietfield.release`, and the noise is what they give there. ``noise="both"``
+    compares Laplace noise with Gaussian noise of ``delta``. With ``Person(..., normalise=True)``, ``rows_each`` is a
+    guess of how many rows a person has. ``strengths`` are standard deviations of the log-potentials of the plausible
+    models, ``repeats`` how many models of each are tried. After ``seconds`` no further model is begun,
+    and one under way is given up; for the first they begin when its code is compiled.
+
+    >>> import quietfield as qf
+    >>> domain = qf.Domain({"smokes": 2, "coughs": 2, "age": 3})
+    >>> chain = qf.structures.chain(domain)
+    >>> seen = qf.rehearse(domain, chain, records=5000, epsilons=[0.1, 1, 10], strengths=[1.0], repeats=1)
+    >>> seen.table[0]["mean"] > seen.table[2]["mean"]
+    True
+    >>> 0.1 <= seen.epsilon_for(0.01).epsilon <= 10
+    True
     """
-    deadline = time.perf_counter() + seconds
+    from quietfield.models.sampling import check_whole
+
+    started = time.perf_counter()
+    if not isinstance(schema, Schema | Domain):
+        raise Error(f"a rehearsal needs a Schema or a Domain, not {type_name(schema)}.")
+    domain = schema.domain if isinstance(schema, Schema) else schema
+    structure = Structure.of(cliques, domain)
+    records, repeats = planning.check_guess(records), check_whole("repeats", repeats, 1)
+    rows_each, seed = check_whole("the guessed rows of a person", rows_each, 1), check_whole("a seed", seed, 0)
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds < inf:
+        raise Error(f"seconds is how long rehearsals may take, a positive number, not {seconds!r}.")
+    kinds = ("laplace", "gaussian") if noise == "both" else (noise,)
+    exact = sorted({accounting.to_rational(epsilon, "epsilon") for epsilon in epsilons})
+    if not exact:
+        raise Error("name at least one epsilon to rehearse, for instance epsilons=[0.1, 1, 10].")
+    if not strengths or not all(isinstance(s, int | float) and 0 < s < 100 for s in strengths):
+        raise Error(f"strengths are numbers between 0 and 100, not {list(strengths)!r}.")
+    counted: dict[str, Statistics] = {}
+    reason = ""
+    planned: dict[tuple[str, float], tuple[TableNoise, ...]] = {}
+    noises: dict[tuple[str, float], Any] = {}
+    behind = records / _share(structure, unit, rows_each)
+    for kind in kinds:
+        counted[kind], reason = choose_statistics(structure, domain, unit, neighbours, total, kind)
+        for epsilon in exact:
+            key = (kind, float(epsilon))
+            chance = delta if kind == "gaussian" or noise != "both" else None
+            noises[key] = planning.calibrate_noise(
+                counted[kind], epsilon=epsilon, delta=chance, noise=kind, weights=weights
+            )
+            planned[key] = planning.table_noises(counted[kind], noises[key], behind)
+    figures = plan_elimination(domain, structure)
+    notes = [said for epsilon in exact[-1:] if (said := planning.warn_of_budget(epsilon, delta)) is not None]
+    if (left := planning.warn_of_uncovered(domain, structure)) is not None:
+        notes.append(left)
+    notes.append(
+        "made-up people from plausible models, not your data: read the errors as a range, and keep your guess of the "
+        "number of records a guess"
+    )
     trials: list[Trial] = []
-    wanted = [(strength, repeat) for repeat in range(repeats) for strength in strengths]
-    spent: list[float] = []
-    for i, (strength, repeat) in enumerate(wanted):
-        begun = time.perf_counter()
-        if begun > deadline or (len(spent) > 1 and begun + spent[-1] > deadline):
-            break
-        truth = draw_plausible_model(domain, structure, strength, np.random.default_rng([seed, i, 0]))
-        found: list[Trial] = []
-        try:
-            for kind, statistics in counted.items():
-                people = np.random.default_rng([seed, i, 1])  # the same people whatever the noise
-                population = populate(truth, structure, statistics, unit, records, rows_each, people)
-                keys = [key for key in planned if key[0] == kind]
-                releases = [
-                    add_simulated_noise(population, planned[key], np.random.default_rng([seed, i, 2])) for key in keys
-                ]
-                models = _learned(releases, deadline if spent else None, seconds)
-                for (_, epsilon), model in zip(keys, models, strict=True):
-                    wrong = measure_errors(
-                        truth, Model(domain, _nothing(domain, structure)) if model is None else model
-                    )
-                    found.append(Trial(kind, epsilon, strength, repeat, wrong, population.sampling, model is not None))
-        except TimeUp:
-            break
-        trials += found
-        spent.append(time.perf_counter() - begun)
-    notes = []
-    done = len(spent)
-    if done < len(wanted):
-        what = f"{done} of {len(wanted)} plausible models were rehearsed" if done else "nothing was rehearsed"
-        notes.append(f"{what} in the {seconds:g} s allowed; allow more with seconds=... (--seconds)")
-    lost = sum(not trial.learned for trial in trials)
-    if lost:
-        notes.append(
-            f"in {lost} of {plural(len(trials), 'rehearsal')} the noise left no positive number of records and nothing "
-            "could be learned: they count as a model that knows nothing"
-        )
-    # The first one compiles; the others tell what a fit takes.
-    return trials, (min(spent[1:]) / len(planned) if len(spent) > 1 else None), notes
+    a_fit = None
+    try:
+        figures.check_memory(rows=len(exact))
+    except TooLarge as refusal:
+        notes.append(f"nothing was rehearsed: {refusal}")
+    else:
+        from quietfield.study.trials import run_trials
+
+        trials, a_fit, remarks = run_trials(
+            domain, structure, unit, counted, noises, records=records, rows_each=rows_each, strengths=strengths,
+            repeats=repeats, seconds=seconds, seed=seed,
+        )  # fmt: skip
+        notes += remarks
+    return Rehearsal(
+        domain=domain, structure=structure, unit=unit, records=records, noise=kinds, figures=figures, planned=planned,
+        epsilons=tuple(float(epsilon) for epsilon in exact),
+        delta=None if delta is None else float(accounting.to_probability(delta)),
+        seconds=time.perf_counter() - started,
+        seconds_a_fit=a_fit,
+        total_reason=reason,
+        notes=tuple(notes),
+        trials=tuple(trials),
+    )  # fmt: skip
 
 
-def _learned(releases: Sequence[Release], deadline: float | None, seconds: float) -> list[Model | None]:
-    """Models, or None for each release that none can be learned from. Without a deadline, the time begins after the
-    first round, which compiles."""
-
-    def look(_: object) -> None:
-        nonlocal deadline
-        if deadline is None:
-            deadline = time.perf_counter() + seconds
-        elif time.perf_counter() > deadline:
-            raise TimeUp
-
-    usable = [i for i, release in enumerate(releases) if can_be_learned(release)]
-    if not usable:
-        return [None] * len(releases)
-    # Another one stands in for what cannot be used: a batch of another size would be compiled anew.
-    models = fit([releases[i if i in usable else usable[0]] for i in range(len(releases))], callback=look)
-    return [model if i in usable else None for i, model in enumerate(models)]
-
-
-def _nothing(domain: Domain, structure: Structure) -> dict[Clique, np.ndarray]:
-    return {clique: np.zeros(domain.table_shape(clique)) for clique in structure.cliques}
+def _share(structure: Structure, unit: Unit, rows_each: int) -> int:
+    """By how much a record's weight is divided: K, if no edge is null."""
+    if not (isinstance(unit, Person) and unit.normalise):
+        return 1
+    return rows_each * max(1, sum(len(clique) > 1 for clique in structure.cliques))

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from quietfield.curator.counting import count
-from quietfield.curator.inspection import look
+from quietfield.curator.inspection import inspect_records
 from quietfield.privacy.units import Rows, statistics
 from quietfield.schema import Attribute, Cuts, Dates, Labels, Schema
 from quietfield.structures import Structure
@@ -62,7 +62,7 @@ def test_nan_is_a_null_and_infinity_unknown(rule: Attribute, expected: list[int]
 
 
 def test_a_check_counts_nan_as_a_null() -> None:
-    seen = look({"a": SPELLED}, Schema({"a": Cuts((18,))}))[0]
+    seen = inspect_records({"a": SPELLED}, Schema({"a": Cuts((18,))}))[0]
     assert (seen.nulls, seen.unknown) == (3, 2)
 
 

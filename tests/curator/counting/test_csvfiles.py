@@ -289,11 +289,11 @@ def test_the_command_line_takes_both(folder: Path, capsys: pytest.CaptureFixture
 
 def test_check_counts_lines_of_another_encoding(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("plain.csv").write_bytes(b"\xc3\xa2ge,b\njeune,0\n\xe2g\xe9,1\n")
-    assert main(["check", "plain.csv", "schema.json"]) == 0
+    assert main(["inspect", "plain.csv", "--schema", "schema.json"]) == 0
     said = capsys.readouterr().out
     assert "1 of 2 lines is broken" in said
     assert "1 of them is not UTF-8: name the encoding" in said
-    assert main(["check", "rows.csv", "schema.json", *SAID]) == 0
+    assert main(["inspect", "rows.csv", "--schema", "schema.json", *SAID]) == 0
     assert "broken" not in capsys.readouterr().out
 
 
@@ -309,7 +309,7 @@ def test_lines_with_nuls_are_broken_and_their_encoding_is_not_blamed(
     for more, blamed in ((b"", 0), (b"" if foreign is None else foreign + b",0\n", 0 if foreign is None else 1)):
         with open("nuls.csv", "ab") as file:
             file.write(more)
-        assert main(["check", "nuls.csv", "a.json", "--encoding", encoding, "--json"]) == 0
+        assert main(["inspect", "nuls.csv", "--schema", "a.json", "--encoding", encoding, "--json"]) == 0
         found = json.loads(capsys.readouterr().out)
         assert (found["broken_lines"], found["not_in_encoding"]) == (3 + blamed, blamed)
 
@@ -353,9 +353,9 @@ def test_whatever_reads_records_is_told_how(folder: Path, capsys: pytest.Capture
     qf.Model(SCHEMA.domain, {}).save("m.qfm")
     named = ["--records", "rows.csv", "--schema", "schema.json"]
     for asked in (
-        ["evaluate", "m.qfm", *named, "--not-private"],
-        ["report", "r.qfr", "--model", "m.qfm", *named, "--private"],
-        ["evaluate", "m.qfm", *named, "--epsilon", "1", "--ledger", "budget.db"],
+        ["score", "m.qfm", *named[1:], "--confidential"],
+        ["report", "r.qfr", "--model", "m.qfm", *named, "--confidential"],
+        ["score", "m.qfm", *named[1:], "--epsilon", "1", "--ledger", "budget.db"],
     ):
         assert main(asked) == 1
         assert "--encoding cp1252" in capsys.readouterr().err
@@ -364,8 +364,7 @@ def test_whatever_reads_records_is_told_how(folder: Path, capsys: pytest.Capture
         before = qf.Ledger("budget.db").spent
         assert main([*asked, *SAID]) == 0, capsys.readouterr().err
         assert (before, qf.Ledger("budget.db").spent) == (0, 1 if "--epsilon" in asked else 0)
-    for asked in (["evaluate", "m.qfm", "--truth", "m.qfm"], ["report", "r.qfr", "--model", "m.qfm"]):
-        for alone in (SAID[:2], SAID[2:], ["--values", "labels"]):
-            capsys.readouterr()
-            assert main([*asked, *alone]) == 1
-            assert "they go with --records" in capsys.readouterr().err
+    for alone in (SAID[:2], SAID[2:], ["--values", "labels"]):
+        capsys.readouterr()
+        assert main(["report", "r.qfr", "--model", "m.qfm", *alone]) == 1
+        assert "they go with --records" in capsys.readouterr().err

@@ -15,7 +15,7 @@ import quietfield as qf
 from experiments.psgd import psgd
 from quietfield.cli import main
 from quietfield.curator.counting import count, lines
-from quietfield.curator.score import private_score
+from quietfield.curator.score import dp_score
 from quietfield.output.report import write_report
 from quietfield.output.tables import people_tables
 from quietfield.privacy.units import statistics
@@ -53,7 +53,7 @@ def test_persons_need_the_curators_word(survey: Path) -> None:
         lambda: made(str(survey), qf.Person("user", rows=5), ledger),
         lambda: made(qf.CsvFile(survey, encoding="latin-1"), PERSON, ledger),
         lambda: made(survey.with_name("surv*.csv"), qf.Person("user", rows=1, kind="integer"), None),
-        lambda: private_score(model, survey, SCHEMA, epsilon=1, unit=PERSON, ledger=ledger),
+        lambda: dp_score(model, survey, SCHEMA, epsilon=1, unit=PERSON, ledger=ledger),
         lambda: qf.release(
             visits.log(survey), visits.schema, visits.structure, epsilon=1, unit=visits.unit, ledger=None
         ),
@@ -66,9 +66,7 @@ def test_persons_need_the_curators_word(survey: Path) -> None:
     assert lines.AFFIRMED in found.notes
     assert found.promise is not None
     assert found.promise.protects == f"any one 'user', of whom at most 1 row is counted, {AFFIRMS}"
-    scored = private_score(
-        model, qf.CsvFile(survey, one_line_per_record=True), SCHEMA, epsilon=1, unit=PERSON, ledger=None
-    )
+    scored = dp_score(model, qf.CsvFile(survey, one_line_per_record=True), SCHEMA, epsilon=1, unit=PERSON, ledger=None)
     assert scored.protects == found.promise.protects
 
 
@@ -148,7 +146,7 @@ def test_the_command_line_asks_for_it(survey: Path, capsys: pytest.CaptureFixtur
 
 
 def test_a_check_tells_of_line_breaks(survey: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["check", str(survey), str(survey.with_name("schema.json"))]
+    asked = ["inspect", str(survey), "--schema", str(survey.with_name("schema.json"))]
     assert main(asked) == 0
     shown = capsys.readouterr().out
     assert "2 of 1,402 lines hold an odd number of quotes: a text with line breaks in it" in shown

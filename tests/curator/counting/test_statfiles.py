@@ -19,7 +19,7 @@ import quietfield as qf
 from quietfield.cli import main
 from quietfield.curator.counting import columns, count, statfiles
 from quietfield.curator.counting.statfiles import StatFile
-from quietfield.curator.inspection import look
+from quietfield.curator.inspection import inspect_records
 from quietfield.errors import FileError
 from quietfield.privacy.units import Person, Rows, Unit, statistics
 from quietfield.structures import Structure
@@ -231,7 +231,7 @@ def test_words_are_not_looked_for_among_codes(tmp_path: Path) -> None:
 
 def test_a_look_and_an_old_encoding(tmp_path: Path) -> None:
     file = write(PEOPLE, tmp_path / "people.sav", missing_ranges={"sex": [9.0]})
-    found = look(file, qf.Schema({"sex": [1, 2]}))[0]
+    found = inspect_records(file, qf.Schema({"sex": [1, 2]}))[0]
     assert (found.nulls, found.unknown, found.common) == (2, 1, (("3", 1),))
     spoken = StatFile(write(pd.DataFrame({"s": ["x"]}), tmp_path / "s.sav"), encoding="latin1")
     assert counted(spoken, qf.Schema({"s": ["x"]})) == [1, 1]
@@ -246,7 +246,7 @@ def test_no_text_makes_a_count_fail(ending: str, tmp_path: Path) -> None:
     assert file.read_bytes().count(b"QQQQ") == 1
     file.write_bytes(file.read_bytes().replace(b"QQQQ", b"\xff\xfe\xc3("))
     assert counted(file, schema) == whole
-    assert look(file, schema)[0].unknown == 1
+    assert inspect_records(file, schema)[0].unknown == 1
 
 
 @pytest.mark.parametrize("ending", [".sav", ".dta"])
@@ -418,7 +418,7 @@ def test_the_command_line_reads_them(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert '"column": "sex"' in capsys.readouterr().out
     path = tmp_path / "schema.json"
     qf.Schema({"sex": qf.Labels(["female", "male"], unknown="other", null="none"), "age": qf.Cuts([40])}).save(path)
-    assert main(["check", file, str(path), "--values", "labels"]) == 0
+    assert main(["inspect", file, "--schema", str(path), "--values", "labels"]) == 0
     assert "'refused' x 1" in capsys.readouterr().out
     out = str(tmp_path / "people.qfr")
     said = ["--structure", "chain", "--epsilon", "1000", "--unit", "rows:1", "--no-ledger", "--values", "labels"]

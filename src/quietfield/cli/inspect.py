@@ -1,24 +1,24 @@
-"""``quietfield check``: the curator's private look at how schema and data agree."""
+"""``quietfield inspect``: the curator's confidential look at how schema and records agree."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from quietfield.cli.arguments import DataArgument, DelimiterOption, EncodingOption, SchemaOption, ValuesOption
 from quietfield.curator import WARNING
 from quietfield.text import plural
 
 app = typer.Typer()
 
 
-@app.command(epilog="Example: quietfield check visits.parquet schema.json")
-def check(
-    data: Annotated[str, typer.Argument(help="The records: a CSV, Parquet, SPSS, Stata or SAS file, or a pattern.")],
-    schema: Annotated[Path, typer.Argument(help="The schema, a JSON file.")],
+@app.command(epilog="Example: quietfield inspect visits.parquet --schema schema.json")
+def inspect(
+    data: DataArgument,
+    schema: SchemaOption,
     common: Annotated[int, typer.Option(min=0, max=100, help="How many unknown values to show for each column.")] = 5,
-    values: Annotated[str, typer.Option(help="Of SPSS and Stata files, read codes or labels.")] = "codes",
-    delimiter: Annotated[str | None, typer.Option(help="Of CSV files, what separates fields: ';', '|' or tab.")] = None,
-    encoding: Annotated[str | None, typer.Option(help="Of texts that are not UTF-8, such as cp1252 or utf-16.")] = None,
+    values: ValuesOption = "codes",
+    delimiter: DelimiterOption = None,
+    encoding: EncodingOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write what was found as JSON.")] = False,
 ) -> None:
     """Show nulls and unknown values by column, and broken lines. NOT PRIVATE: for the curator's eyes only. No file."""
@@ -26,12 +26,12 @@ def check(
 
     from quietfield.cli import arguments
     from quietfield.curator.counting import lines
-    from quietfield.curator.inspection import look
+    from quietfield.curator.inspection import inspect_records
     from quietfield.schema import Schema
 
     known = Schema.load(schema)
     records = arguments.records(data, values, delimiter, encoding)
-    found = look(records, known, common)
+    found = inspect_records(records, known, common)
     broken, foreign, odd, every = lines.count_lines(records) if lines.is_lines(records) else (0, 0, 0, 0)
     if as_json:
         rows = [
@@ -73,9 +73,8 @@ def check(
     if odd:
         typer.echo(
             f"{odd:,} of {plural(every, 'line')} {'holds' if odd == 1 else 'hold'} an odd number of quotes: a text "
-            "with "
-            "line breaks in it, whose lines may be rows under other ids, or a stray quote. If texts have line breaks, "
-            f"do not say --one-line-per-record; convert the file to Parquet: {lines.to_parquet(records)}"
+            "with line breaks in it, whose lines may be rows under other ids, or a stray quote. If texts have line "
+            f"breaks, do not say --one-line-per-record; convert the file to Parquet: {lines.to_parquet(records)}"
         )
     width = max(len(item.attribute) for item in found)
     for item in found:

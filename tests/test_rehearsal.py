@@ -14,7 +14,7 @@ from quietfield.cli import main
 from quietfield.drawing import charts
 from quietfield.privacy import calibration as planning
 from quietfield.privacy.units import GRID, choose_statistics
-from quietfield.study import rehearsal
+from quietfield.study import trials
 
 DOMAIN = qf.Domain({"age": 3, "smokes": ["no", "yes"], "visits": 3})
 CHAIN = qf.structures.chain(DOMAIN)
@@ -22,7 +22,7 @@ CHAIN = qf.structures.chain(DOMAIN)
 
 @pytest.fixture(scope="module")
 def seen():
-    return qf.preview(DOMAIN, CHAIN, records=4000, epsilons=[10, 0.05, 0.5], repeats=2, seconds=600)
+    return qf.rehearse(DOMAIN, CHAIN, records=4000, epsilons=[10, 0.05, 0.5], repeats=2, seconds=600)
 
 
 def test_the_error_falls_with_epsilon_to_that_of_the_sample(seen):
@@ -50,8 +50,8 @@ def test_which_epsilon_for_this_error_inverts_the_curve(seen):
     assert seen.epsilon_for(middle["p95"], "p95").epsilon == pytest.approx(0.5)
 
 
-def test_the_same_seed_gives_the_same_preview(seen):
-    again = qf.preview(DOMAIN, CHAIN, records=4000, epsilons=[0.05, 0.5, 10], repeats=1, seconds=600)
+def test_the_same_seed_gives_the_same_rehearsal(seen):
+    again = qf.rehearse(DOMAIN, CHAIN, records=4000, epsilons=[0.05, 0.5, 10], repeats=1, seconds=600)
     assert again.trials == tuple(t for t in seen.trials if t.repeat == 0)
 
 
@@ -68,7 +68,7 @@ def test_pictures_and_data(seen):
 
 
 def test_too_little_time_is_said():
-    short = qf.preview(DOMAIN, CHAIN, records=4000, epsilons=[1], seconds=1e-9)
+    short = qf.rehearse(DOMAIN, CHAIN, records=4000, epsilons=[1], seconds=1e-9)
     assert short.trials == ()
     assert any("nothing was rehearsed in the 1e-09 s" in note for note in short.notes)
     assert short.tables(1)[0].cells == 6
@@ -79,7 +79,7 @@ def test_too_little_time_is_said():
 
 def test_a_model_that_does_not_fit_still_shows_its_tables():
     domain = qf.Domain({f"x{i}": 10 for i in range(24)})
-    large = qf.preview(domain, qf.structures.complete(domain), records=1000, epsilons=[1])
+    large = qf.rehearse(domain, qf.structures.complete(domain), records=1000, epsilons=[1])
     assert any("exact inference would need" in note for note in large.notes)
     assert len(large.tables(1)) == 276
 
@@ -98,7 +98,7 @@ def test_a_model_that_does_not_fit_still_shows_its_tables():
 )
 def test_mistakes(asked, message):
     with pytest.raises(qf.Error, match=message):
-        qf.preview(DOMAIN, CHAIN, **{"records": 10, "epsilons": [1], **asked})
+        qf.rehearse(DOMAIN, CHAIN, **{"records": 10, "epsilons": [1], **asked})
 
 
 @pytest.mark.parametrize("unit", [qf.Rows(1), qf.Person("who", rows=2), qf.Person("who", normalise=True, null=0)])
@@ -109,9 +109,9 @@ def test_made_up_people_are_counted_as_a_release_counts_them(unit):
     schema = qf.Schema({name: [0, 1, 2] for name in domain})
     structure = qf.structures.chain(domain)
     statistics, _ = choose_statistics(structure, domain, unit, "add_remove", True, "laplace")
-    truth = rehearsal.draw_plausible_model(domain, structure, 1.0, np.random.default_rng(1))
+    truth = trials.draw_plausible_model(domain, structure, 1.0, np.random.default_rng(1))
     random = np.random.default_rng(2)
-    found = rehearsal.populate(truth, structure, statistics, unit, 3000, 2, random)
+    found = trials.populate(truth, structure, statistics, unit, 3000, 2, random)
     codes = truth.sample(3000, seed=int(np.random.default_rng(2).integers(2**62))).codes
     rows = {name: codes[:, i] for i, name in enumerate(domain)}
     rows["who"] = np.arange(3000) // 2
@@ -126,12 +126,12 @@ def test_made_up_people_are_counted_as_a_release_counts_them(unit):
 
 def test_many_records_keep_their_sampling_error(monkeypatch):
     """Above the limit fewer are drawn, and their error is scaled: its variance is that of all of them."""
-    monkeypatch.setattr(rehearsal, "MOST_RECORDS", 500)
+    monkeypatch.setattr(trials, "MOST_RECORDS", 500)
     statistics, _ = choose_statistics(CHAIN, DOMAIN, qf.Rows(1), "add_remove", True, "laplace")
-    truth = rehearsal.draw_plausible_model(DOMAIN, CHAIN, 0.5, np.random.default_rng(1))
+    truth = trials.draw_plausible_model(DOMAIN, CHAIN, 0.5, np.random.default_rng(1))
     tables = []
     for i in range(400):
-        found = rehearsal.populate(truth, CHAIN, statistics, qf.Rows(1), 5000, 1, np.random.default_rng(i))
+        found = trials.populate(truth, CHAIN, statistics, qf.Rows(1), 5000, 1, np.random.default_rng(i))
         assert found.total == 5000
         tables.append(found.tables[0])
     share = truth.marginal(CHAIN.cliques[0])
@@ -140,7 +140,7 @@ def test_many_records_keep_their_sampling_error(monkeypatch):
 
 
 def test_noise_that_drowns_the_people_counts_as_knowing_nothing():
-    drowned = qf.preview(
+    drowned = qf.rehearse(
         DOMAIN, CHAIN, records=2, epsilons=[0.001, 0.002, 0.003], strengths=[1.0], repeats=3, seconds=600
     )
     assert drowned.table[0]["not_learned"] >= 1
@@ -155,7 +155,7 @@ def test_ticks_lie_in_range():
 
 def test_the_command(tmp_path, capsys):
     (tmp_path / "s.json").write_text(json.dumps(DOMAIN.to_json()))
-    asked = ["preview", str(tmp_path / "s.json"), "--structure", "chain", "--records", "4000"]
+    asked = ["plan", str(tmp_path / "s.json"), "--rehearse", "--structure", "chain", "--records", "4000"]
     asked += ["--epsilon", "0.05,0.5,10"]
     picture = tmp_path / "curve.svg"
     assert main([*asked, "--error", "2%", "--svg", str(picture), "--seconds", "600"]) == 0
@@ -169,16 +169,16 @@ def test_the_command(tmp_path, capsys):
     assert [row["epsilon"] for row in found["epsilons"]] == [0.05, 0.5, 10]
     for wrong, message in (
         (["--error", "two"], "--error is a share"),
-        (["--measure", "size"], "--measure is one of"),
+        (["--measure", "size"], "'--measure'"),
         (["--svg", str(tmp_path / "no" / "curve.svg")], "cannot write"),
-        (["--total", "maybe"], "--total is auto"),
+        (["--total", "maybe"], "'--total'"),
     ):
-        assert main([*asked, *wrong]) == 1
+        assert main([*asked, *wrong]) in (1, 2)
         assert message in capsys.readouterr().err
 
 
 def test_planning_is_light(root):
-    modules = "quietfield.privacy.calibration, quietfield.study.preview"
+    modules = "quietfield.privacy.calibration, quietfield.study.rehearsal"
     code = f"import sys, {modules}; sys.exit(bool({{'jax', 'opendp'}} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False, cwd=root).returncode == 0
     assert planning.HUGE_EPSILON == 20
@@ -187,14 +187,14 @@ def test_planning_is_light(root):
 def test_both_kinds_of_noise_and_units_are_planned_as_released():
     """Without rehearsals: the noise that each kind and unit would get."""
     asked = {"records": 1000, "epsilons": [1], "seconds": 1e-9}
-    both = qf.preview(DOMAIN, CHAIN, noise="both", delta=1e-6, **asked)
+    both = qf.rehearse(DOMAIN, CHAIN, noise="both", delta=1e-6, **asked)
     assert [row["noise"] for row in both.table] == ["laplace", "gaussian"]
     assert {type(both.tables(1, kind)[0].noise) for kind in both.noise} == {qf.Laplace, qf.Gaussian}
-    one, three = (qf.preview(DOMAIN, CHAIN, unit=qf.Rows(k), **asked).tables(1)[0] for k in (1, 3))
+    one, three = (qf.rehearse(DOMAIN, CHAIN, unit=qf.Rows(k), **asked).tables(1)[0] for k in (1, 3))
     assert three.noise.scale == pytest.approx(3 * one.noise.scale)
-    shared = qf.preview(DOMAIN, CHAIN, unit=qf.Person("id", normalise=True), rows_each=5, **asked).tables(1)[0]
+    shared = qf.rehearse(DOMAIN, CHAIN, unit=qf.Person("id", normalise=True), rows_each=5, **asked).tables(1)[0]
     assert shared.share_std == pytest.approx(shared.std / (1000 / (2 * 5)))
-    with pytest.raises(qf.Error, match="'pink' noise was not previewed"):
+    with pytest.raises(qf.Error, match="'pink' noise was not rehearsed"):
         both.epsilon_for(0.1, noise="pink")
-    with pytest.raises(qf.Error, match="was not previewed"):
+    with pytest.raises(qf.Error, match="was not rehearsed"):
         both.tables(2)

@@ -37,8 +37,8 @@ def test_true_tables_are_those_of_the_records(made):
 
 def test_it_says_how_far_the_model_is_and_is_marked_everywhere(made, tmp_path):
     folder, schema, release, model = made
-    out = tmp_path / "private.html"
-    qf.write_private_report(out, folder / "people.csv", schema, release, model)
+    out = tmp_path / "confidential.html"
+    qf.write_confidential_report(out, folder / "people.csv", schema, release, model)
     page = read(out.read_text())
     row = page.classed("list")[0].all("tbody")[0].all("tr")[0]
     assert row.all("td")[1].text == "10.0%"  # half of |0.2 - 0.1| + |0.2 - 0.3|
@@ -58,15 +58,15 @@ def test_it_says_how_far_the_model_is_and_is_marked_everywhere(made, tmp_path):
 def test_no_records_are_no_error(made, tmp_path):
     _, schema, release, model = made
     nobody = np.zeros((0, 2), dtype=np.int64)
-    qf.write_private_report(tmp_path / "private.html", nobody, schema, release, model)
-    assert "0 records were counted" in read((tmp_path / "private.html").read_text()).text
+    qf.write_confidential_report(tmp_path / "confidential.html", nobody, schema, release, model)
+    assert "0 records were counted" in read((tmp_path / "confidential.html").read_text()).text
 
 
 def test_another_schema_is_refused(made, tmp_path):
     folder, _, release, model = made
     other = qf.Schema({"sex": ["f", "m"], "smokes": ["no", "yes", "unknown"]})
     with pytest.raises(qf.Error, match="the schema and the release differ in 'smokes'"):
-        qf.write_private_report(tmp_path / "private.html", folder / "people.csv", other, release, model)
+        qf.write_confidential_report(tmp_path / "confidential.html", folder / "people.csv", other, release, model)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -77,12 +77,12 @@ def words(folder, out, *more: str) -> list[str]:
 
 def test_the_command_writes_either(made, tmp_path, capsys):
     folder, *_ = made
-    public, private = tmp_path / "public.html", tmp_path / "private.html"
+    public, private = tmp_path / "public.html", tmp_path / "confidential.html"
     assert main(words(folder, public, "--title", "People & more")) == 0
     assert "written" in capsys.readouterr().out
     assert "NOT PRIVATE" not in read(public.read_text()).all("main")[0].text
     assert read(public.read_text()).all("h1")[0].text == "People & more"
-    given = ["--private", "--records", str(folder / "people.csv"), "--schema", str(folder / "schema.json")]
+    given = ["--confidential", "--records", str(folder / "people.csv"), "--schema", str(folder / "schema.json")]
     assert main(words(folder, private, *given)) == 0
     assert WARNING in capsys.readouterr().out
     assert WARNING in read(private.read_text()).text
@@ -91,11 +91,11 @@ def test_the_command_writes_either(made, tmp_path, capsys):
 def test_a_private_report_has_a_name_of_its_own(made, tmp_path, monkeypatch):
     folder, *_ = made
     monkeypatch.chdir(tmp_path)
-    given = ["--private", "--records", str(folder / "people.csv"), "--schema", str(folder / "schema.json")]
+    given = ["--confidential", "--records", str(folder / "people.csv"), "--schema", str(folder / "schema.json")]
     command = ["report", str(folder / "people.qfr"), "--model", str(folder / "people.qfm")]
     assert main([*command, *given]) == 0
     assert main(command) == 0
-    assert {path.name for path in tmp_path.iterdir()} == {"report.html", "private-report.html"}
+    assert {path.name for path in tmp_path.iterdir()} == {"report.html", "confidential-report.html"}
 
 
 def test_mistakes_get_one_sentence_and_write_nothing(made, tmp_path, capsys):
@@ -104,7 +104,7 @@ def test_mistakes_get_one_sentence_and_write_nothing(made, tmp_path, capsys):
     mine.write_text("<html>mine</html>")
     (tmp_path / "bad.json").write_text(json.dumps({"a": 2}))
     mistakes = [
-        (words(folder, out, "--private"), "go together"),
+        (words(folder, out, "--confidential"), "go together"),
         (words(folder, out, "--records", str(folder / "people.csv")), "go together"),
         (words(folder, out, "--level", "95"), "between 0 and 1"),
         (words(folder, mine), "is there already"),

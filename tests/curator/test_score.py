@@ -8,7 +8,7 @@ import pytest
 
 import quietfield as qf
 from quietfield.cli import main
-from quietfield.curator import score as evaluation
+from quietfield.curator import score as scoring
 from quietfield.privacy.units import GRID
 from quietfield.releases.parts import Payment
 
@@ -36,14 +36,14 @@ def files(tmp_path, people):
 
 def test_the_log_likelihood_is_the_mean_over_records(people):
     for source in (people.codes, {name: people[name] for name in people.columns}):
-        found = evaluation.evaluate(MODEL, source, SCHEMA)
+        found = scoring.confidential_score(MODEL, source, SCHEMA)
         assert found.records == 3000
         assert found.mean_log_likelihood == pytest.approx(MODEL.log_prob(people.codes).mean(), abs=1e-9)
 
 
 def test_a_right_model_is_off_by_chance_alone_and_a_wrong_one_by_more(people):
-    right = evaluation.evaluate(MODEL, people.codes, SCHEMA)
-    wrong = evaluation.evaluate(qf.Model(SCHEMA.domain, {("a", "b"): np.zeros((2, 3))}), people.codes, SCHEMA)
+    right = scoring.confidential_score(MODEL, people.codes, SCHEMA)
+    wrong = scoring.confidential_score(qf.Model(SCHEMA.domain, {("a", "b"): np.zeros((2, 3))}), people.codes, SCHEMA)
     for table in right.tables:
         assert table.distance < 3 * table.expected
     assert {table.attributes for table in wrong.tables} == {("a", "b"), ("c",)}
@@ -53,7 +53,7 @@ def test_a_right_model_is_off_by_chance_alone_and_a_wrong_one_by_more(people):
 
 
 def test_it_is_marked_wherever_it_is_shown(people):
-    found = evaluation.evaluate(MODEL, people.codes, SCHEMA)
+    found = scoring.confidential_score(MODEL, people.codes, SCHEMA)
     assert repr(found).count("NOT PRIVATE") == 2
     assert "NOT PRIVATE" in found.to_dict()["warning"]
 
@@ -62,15 +62,15 @@ def test_impossible_combinations_are_counted():
     domain = qf.Domain({"a": ["x", "y"], "b": [0, 1, 2], "c": [0, 1]}, impossible=[{"c": 1, "a": "y"}])
     strict = qf.Model(domain, {("a", "b"): np.zeros((2, 3))})
     codes = np.array([[0, 1, 0], [1, 2, 1], [1, 0, 1]])
-    found = evaluation.evaluate(strict, codes, SCHEMA)
+    found = scoring.confidential_score(strict, codes, SCHEMA)
     assert found.impossible == 2
     assert found.mean_log_likelihood == -np.inf
     assert json.loads(json.dumps(found.to_dict()))["mean_log_likelihood"] is None
 
 
-def test_a_private_score_is_right_on_average_and_as_spread_as_it_says(people):
+def test_a_noisy_score_is_right_on_average_and_as_spread_as_it_says(people):
     scores = [
-        evaluation.private_score(MODEL, people.codes, SCHEMA, epsilon=0.5, unit=qf.Rows(2), ledger=None, clip=(-6, 0))
+        scoring.dp_score(MODEL, people.codes, SCHEMA, epsilon=0.5, unit=qf.Rows(2), ledger=None, clip=(-6, 0))
         for _ in range(300)
     ]
     truth = np.clip(MODEL.log_prob(people.codes), -6, 0).mean()
@@ -92,15 +92,15 @@ def test_one_row_changes_the_sum_by_no_more_than_is_planned_for(monkeypatch, peo
         seen.append((int(tables[0][0]), total))
         return [tables[0]], total
 
-    monkeypatch.setattr(evaluation.mechanism, "draw_noise", look)
+    monkeypatch.setattr(scoring.mechanism, "draw_noise", look)
     few = people.codes[:20]
     rows = [np.array([[a, b, c]]) for a in range(2) for b in range(3) for c in range(2)]
     for data in [few, *(np.concatenate([few, row]) for row in rows)]:
-        evaluation.private_score(MODEL, data, SCHEMA, epsilon=1, unit=qf.Rows(1), ledger=None, clip=(-2, -1.5))
+        scoring.dp_score(MODEL, data, SCHEMA, epsilon=1, unit=qf.Rows(1), ledger=None, clip=(-2, -1.5))
     for summed, total in seen[1:]:
         assert 0 <= summed - seen[0][0] <= GRID
         assert total - seen[0][1] == GRID
-    planned = evaluation._summed(3)
+    planned = scoring._summed(3)
     assert (planned.l1, planned.l2_squared, planned.denominator) == (6, 18, GRID)
 
 
@@ -112,23 +112,23 @@ def test_one_person_changes_the_sum_by_no_more_than_is_planned_for(monkeypatch, 
         seen.append((int(tables[0][0]), total, plan))
         return [tables[0]], max(total, 1)
 
-    monkeypatch.setattr(evaluation.mechanism, "draw_noise", look)
+    monkeypatch.setattr(scoring.mechanism, "draw_noise", look)
     unit = qf.Person("who", rows=2)
     others = {name: people[name][:60].tolist() for name in "abc"} | {"who": [i // 4 for i in range(60)]}
     asked = {"epsilon": 1, "unit": unit, "ledger": None, "clip": (-2, -1.5)}
     random = np.random.default_rng(0)
-    evaluation.private_score(MODEL, others, SCHEMA, **asked)
+    scoring.dp_score(MODEL, others, SCHEMA, **asked)
     for rows in (1, 2, 3, 9):
         extra = MODEL.sample(rows, seed=rows)
         both = {name: others[name] + extra[name].tolist() for name in "abc"} | {"who": others["who"] + [99] * rows}
         order = random.permutation(len(both["who"]))
         for data in (both, {name: [values[i] for i in order] for name, values in both.items()}):
-            evaluation.private_score(MODEL, data, SCHEMA, **asked)
+            scoring.dp_score(MODEL, data, SCHEMA, **asked)
         assert seen[-1][:2] == seen[-2][:2]
         assert 0 <= seen[-1][0] - seen[0][0] <= 2 * GRID
         assert seen[-1][1] - seen[0][1] == min(rows, 2) * GRID
     assert seen[0][1] == 30 * GRID
-    assert seen[0][2].scales == evaluation.mechanism.plan_noise(evaluation._summed(2), epsilon=1).scales
+    assert seen[0][2].scales == scoring.mechanism.plan_noise(scoring._summed(2), epsilon=1).scales
     released = qf.release(others, SCHEMA, [("a",)], epsilon=10**6, unit=unit, ledger=None, total=True)
     assert released.total == 30
 
@@ -140,7 +140,7 @@ def test_scores_of_persons_are_charged_to_their_ledger(files, people, capsys):
     )
     ledger = qf.Ledger.create(files / "p.db", epsilon=1, unit=qf.Person("who", rows=1))
     model, schema, data, book = (str(files / name) for name in ("model.qfm", "schema.json", "persons.csv", "p.db"))
-    asked = ["evaluate", model, "--records", data, "--schema", schema, "--epsilon", "0.5", "--ledger", book]
+    asked = ["score", model, data, "--schema", schema, "--epsilon", "0.5", "--ledger", book]
     assert main([*asked, "--unit", "person:who:2"]) == 1
     assert "--one-line-per-record" in capsys.readouterr().err
     assert ledger.spent == 0
@@ -158,13 +158,13 @@ def test_unknown_codes_are_scored_as_they_are_counted():
     schema = qf.Schema({"a": qf.Labels([0, 1], unknown=1), "b": [0, 1]})
     model = qf.Model(schema.domain, {("a", "b"): np.zeros((2, 2))})
     codes = np.array([[0, 1], [7, 1], [1, 5], [-1, 0]])
-    assert evaluation._array_codes(codes, schema).tolist() == [[0, 1], [1, 1], [1, 0]]
-    assert evaluation.evaluate(model, codes, schema).records == 3
+    assert scoring._array_codes(codes, schema).tolist() == [[0, 1], [1, 1], [1, 0]]
+    assert scoring.confidential_score(model, codes, schema).records == 3
 
 
 def test_the_default_clip_knows_nothing_of_the_records(people):
-    first = evaluation.private_score(MODEL, people.codes, SCHEMA, epsilon=5, unit=qf.Rows(1), ledger=None)
-    second = evaluation.private_score(MODEL, people.codes[:100], SCHEMA, epsilon=5, unit=qf.Rows(1), ledger=None)
+    first = scoring.dp_score(MODEL, people.codes, SCHEMA, epsilon=5, unit=qf.Rows(1), ledger=None)
+    second = scoring.dp_score(MODEL, people.codes[:100], SCHEMA, epsilon=5, unit=qf.Rows(1), ledger=None)
     assert (first.low, first.high) == (second.low, second.high)
     assert first.low < first.mean_log_likelihood < first.high
 
@@ -189,18 +189,18 @@ def test_the_ledger_pays_first_and_mistakes_cost_nothing(files, people):
         (people.codes, {"noise": "gaussian"}, "needs a delta"),
     ):
         with pytest.raises(qf.Error, match=message):
-            evaluation.private_score(MODEL, source, SCHEMA, **{**asked, **more})
+            scoring.dp_score(MODEL, source, SCHEMA, **{**asked, **more})
     assert ledger.spent == 0
-    found = evaluation.private_score(MODEL, files / "people.csv", SCHEMA, **asked)
+    found = scoring.dp_score(MODEL, files / "people.csv", SCHEMA, **asked)
     (charge,) = ledger.charges
     assert (found.id, found.ledger) == (charge.release, Payment(ledger.id, 1, charge.digest))
     assert found.to_dict()["ledger"] == {"id": ledger.id, "number": 1, "digest": charge.digest}
     assert ledger.missing([found]) == ()
     assert ledger.missing([replace(found, id="another")])
     assert float(ledger.spent) == pytest.approx(0.4)
-    evaluation.private_score(MODEL, files / "people.csv", SCHEMA, **asked)
+    scoring.dp_score(MODEL, files / "people.csv", SCHEMA, **asked)
     with pytest.raises(qf.Error, match=r"[Bb]udget|remain|left"):
-        evaluation.private_score(MODEL, files / "people.csv", SCHEMA, **asked)
+        scoring.dp_score(MODEL, files / "people.csv", SCHEMA, **asked)
     assert len(ledger.charges) == 2
 
 
@@ -216,7 +216,7 @@ def test_no_value_is_looked_at_before_the_ledger_has_paid(files):
 
     columns = {"a": Column(["x", "y"]), "b": Column([0, 1, 2]), "c": Column([0, 1])}
     with pytest.raises(qf.Error, match="differ in length"):
-        evaluation.private_score(MODEL, columns, SCHEMA, epsilon="0.4", unit=qf.Rows(1), ledger=ledger)
+        scoring.dp_score(MODEL, columns, SCHEMA, epsilon="0.4", unit=qf.Rows(1), ledger=ledger)
     assert spent
     assert set(spent) == {0.4}
 
@@ -227,7 +227,7 @@ def test_a_model_that_is_too_large_is_refused_before_the_charge(tmp_path):
     model = qf.Model(schema.domain, {pair: np.zeros((4, 4)) for pair in qf.structures.complete(schema.domain)})
     codes = np.zeros((9, 45), int)
     with pytest.raises(qf.Error, match="exact inference"):
-        evaluation.private_score(model, codes, schema, epsilon=1, unit=qf.Rows(1), ledger=ledger, clip=(-9, 0))
+        scoring.dp_score(model, codes, schema, epsilon=1, unit=qf.Rows(1), ledger=ledger, clip=(-9, 0))
     assert ledger.spent == 0
 
 
@@ -237,15 +237,15 @@ def test_a_score_that_fails_says_that_it_was_charged(people, tmp_path, monkeypat
     def fails(*_):
         raise qf.Error("the noise failed.")
 
-    monkeypatch.setattr(evaluation.mechanism, "draw_noise", fails)
+    monkeypatch.setattr(scoring.mechanism, "draw_noise", fails)
     with pytest.raises(qf.Error, match=r"the noise failed\. .*the charge stands"):
-        evaluation.private_score(MODEL, people.codes, SCHEMA, epsilon="0.4", unit=qf.Rows(1), ledger=ledger)
+        scoring.dp_score(MODEL, people.codes, SCHEMA, epsilon="0.4", unit=qf.Rows(1), ledger=ledger)
     assert len(ledger.charges) == 1
 
 
 def test_gaussian_scores_are_charged_by_rho(people, tmp_path):
     ledger = qf.Ledger.create(tmp_path / "b.db", epsilon=2, delta=1e-6, unit=qf.Rows(1), accounting_by="zcdp")
-    found = evaluation.private_score(
+    found = scoring.dp_score(
         MODEL, people.codes, SCHEMA, epsilon=1, delta=1e-6, noise="gaussian", unit=qf.Rows(1), ledger=ledger
     )
     assert found.delta is not None
@@ -254,37 +254,30 @@ def test_gaussian_scores_are_charged_by_rho(people, tmp_path):
 
 def test_a_schema_of_other_labels_is_refused(people):
     with pytest.raises(qf.Error, match="differ in 'a'"):
-        evaluation.evaluate(MODEL, people.codes, qf.Schema({"a": ["y", "x"], "b": [0, 1, 2], "c": [0, 1]}))
+        scoring.confidential_score(MODEL, people.codes, qf.Schema({"a": ["y", "x"], "b": [0, 1, 2], "c": [0, 1]}))
 
 
 def test_the_command(files, capsys):
     model, schema, data = (str(files / name) for name in ("model.qfm", "schema.json", "people.csv"))
     before = sorted(path.name for path in files.iterdir())
-    assert main(["evaluate", model, "--records", data, "--schema", schema, "--not-private"]) == 0
+    assert main(["score", model, data, "--schema", schema, "--confidential"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("NOT PRIVATE")
     assert shown.rstrip().endswith("do not pass it on.")
     assert sorted(path.name for path in files.iterdir()) == before
-    assert main(["evaluate", model, "--records", data, "--schema", schema, "--not-private", "--json"]) == 0
+    assert main(["score", model, data, "--schema", schema, "--confidential", "--json"]) == 0
     assert "NOT PRIVATE" in json.loads(capsys.readouterr().out)["warning"]
-    paid = ["evaluate", model, "--records", data, "--schema", schema, "--epsilon", "1", "--no-ledger"]
+    paid = ["score", model, data, "--schema", schema, "--epsilon", "1", "--no-ledger"]
     assert main(paid) == 0
     assert "NOT PRIVATE" not in capsys.readouterr().out
     assert main([*paid, "--clip=-6,0", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["clipped_to"] == [-6, 0]
-    assert main(["evaluate", model, "--truth", model]) == 0
-    assert "0 nats" in capsys.readouterr().out
-    tables = {c: 500 * MODEL.marginal(c) for c in MODEL.cliques}
-    qf.Release.from_tables(MODEL.domain, tables, noise=qf.Laplace(2.0), total=500).save(files / "r.qfr")
-    assert main(["evaluate", model, "--release", str(files / "r.qfr"), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["missed_tables"] == 0
     for words, message in (
-        ([], "exactly one of --truth"),
-        (["--records", data], "records need --schema"),
-        (["--records", data, "--schema", schema], "say how"),
-        (["--records", data, "--schema", schema, "--not-private", "--epsilon", "1"], "say how"),
-        (["--records", data, "--schema", schema, "--epsilon", "1"], "say who pays"),
-        (["--truth", model, "--epsilon", "1"], "go with --records"),
+        ([], "say how"),
+        (["--confidential", "--epsilon", "1"], "say how"),
+        (["--confidential", "--no-ledger"], "go with --epsilon"),
+        (["--confidential", "--clip=-6,0"], "go with --epsilon"),
+        (["--epsilon", "1"], "say who pays"),
     ):
-        assert main(["evaluate", model, *words]) == 1
+        assert main(["score", model, data, "--schema", schema, *words]) == 1
         assert message in capsys.readouterr().err

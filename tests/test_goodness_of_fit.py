@@ -12,7 +12,7 @@ import quietfield as qf
 from quietfield import structures
 from quietfield.errors import Error
 from quietfield.learning.observation import can_be_learned, table_moments
-from quietfield.study import goodness_of_fit as evaluation
+from quietfield.study import goodness_of_fit as module
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def test_exact_tables_agree_and_the_number_of_redundancies_is_that_of_linear_alg
     )
     release = qf.Release.from_tables(domain, kept, noise=qf.Laplace(3.0), **number)
     rows = [np.asarray(part.values)[None] for part in release.parts]
-    squares, count = evaluation._squares(release, rows, np.array([population.sum()]), total == "public")
+    squares, count = module._squares(release, rows, np.array([population.sum()]), total == "public")
     assert squares[0] == pytest.approx(0, abs=1e-9)
     cells = int(np.prod(sizes))
     columns = []
@@ -81,7 +81,7 @@ def test_exact_tables_agree_and_the_number_of_redundancies_is_that_of_linear_alg
 def test_the_agreement_rings_as_often_as_it_says():
     """400 releases: at a true rate of 0.1 the share of alarms has a standard deviation of 0.015."""
     simulation = qf.simulate(attributes=4, states=3, records=3000, epsilon=1)
-    p = np.array([evaluation._agreement(release, 0)[0] for release in simulation.releases(400)])
+    p = np.array([module._agreement(release, 0)[0] for release in simulation.releases(400)])
     assert 0.04 < (p <= 0.1).mean() < 0.16
     assert 0.42 < (p <= 0.5).mean() < 0.58
     # The check must notice a scale that is wrong by a fifth, either way, in most of as many releases.
@@ -90,7 +90,7 @@ def test_the_agreement_rings_as_often_as_it_says():
         wrong = [
             replace(r, parts=tuple(replace(part, noise=noise) for part in r.parts)) for r in simulation.releases(100)
         ]
-        assert np.mean([evaluation._agreement(release, 0)[0] <= 0.1 for release in wrong]) > 0.16
+        assert np.mean([module._agreement(release, 0)[0] <= 0.1 for release in wrong]) > 0.16
 
 
 @pytest.mark.parametrize("noise", [qf.Gaussian(0.5, 1), qf.Gaussian(2.0, 1), qf.Laplace(0.5, 1)], ids=repr)
@@ -103,7 +103,7 @@ def test_the_agreement_is_exact_for_discrete_noise(noise):
     found = []
     for _ in range(200):
         tables = {c: n + random.choice(steps, n.shape, p=p / p.sum()) for c, n in simulation.tables.items()}
-        found.append(evaluation._agreement(again(simulation, tables=tables, noise=noise), 0)[0])
+        found.append(module._agreement(again(simulation, tables=tables, noise=noise), 0)[0])
     assert np.mean(np.array(found) <= 0.1) < 0.1 + 4 * 0.021
     assert 0.36 < np.mean(np.array(found) <= 0.5) < 0.64
 
@@ -197,7 +197,7 @@ def test_bad_calls_are_refused(study):
 def test_the_structure_of_a_release_may_be_given_in_any_order():
     domain = qf.Domain({"a": 2, "b": 3})
     assert structures.Structure.of([("b", "a")], domain).cliques == (("b", "a"),)
-    swapped = evaluation._ordered(np.arange(6.0).reshape(1, 2, 3), ["b", "a"])
+    swapped = module._ordered(np.arange(6.0).reshape(1, 2, 3), ["b", "a"])
     assert swapped.tolist() == [[0, 3, 1, 4, 2, 5]]
 
 
@@ -208,7 +208,7 @@ def test_tables_without_noise_agree_but_for_rounding():
     for noise in (qf.Laplace(1e-4, step=1), qf.Gaussian(1e-12)):
         for more, rare in ((0, False), (1, True)):
             tables = {("a", "b"): counts, ("a",): counts.sum(1) + more * np.eye(3)[0]}
-            check = evaluation.goodness_of_fit(qf.Release.from_tables(domain, tables, noise), model)
+            check = module.goodness_of_fit(qf.Release.from_tables(domain, tables, noise), model)
             assert (check.agreement < 0.01) == rare
 
 
@@ -222,10 +222,10 @@ def test_a_release_of_noise_alone_can_be_checked():
     unknown = [replace(release, total_part=None) for release in simulation.releases(45)]
     releases = [release for release in unknown if can_be_learned(release)]
     assert 15 < len(releases) < 30  # about half have fewer than no records
-    model, draws = qf.fit_random_tables(simulation.model.domain, releases[0].structure, seed=0), 49
+    model, draws = qf.references.fit_random_tables(simulation.model.domain, releases[0].structure, seed=0), 49
     fits, left_out = [], 0
     for seed, release in enumerate(releases):
-        simulated = evaluation._simulated(release, model, table_moments(release, model), draws, seed)
+        simulated = module._simulated(release, model, table_moments(release, model), draws, seed)
         used = sum(map(can_be_learned, simulated))
         found = qf.goodness_of_fit(release, model, draws=draws, seed=seed)
         left_out += draws - used
