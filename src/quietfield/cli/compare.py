@@ -58,7 +58,7 @@ def compare(
             name = path.name if path.name not in models else str(path)
             if name in models:
                 raise Error(f"{path} is given twice; name each model once.")
-            models[name] = Model.load(path)
+            models[name] = Model.load(path, trust or None)
     count = len(models) + len(wanted or (comparison.DEFAULT_METHODS if release is not None and not models else ()))
     if release is None and truth is None and count == 1:
         raise Error(
