@@ -147,3 +147,24 @@ def test_without_encryption_rows_would_lie_in_the_clear(temporary: Path, monkeyp
     size, marks = spilled(monkeypatch, temporary)
     assert size > 2**20
     assert marks > 1000
+
+
+def test_a_count_works_where_duckdb_refuses_to_change_its_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in Jupyter without ipywidgets, where no bar can be shown either."""
+    real = embedded.duckdb.connect
+
+    class Connection:
+        def __init__(self, inner: Any) -> None:
+            self.inner = inner
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.inner, name)
+
+        def execute(self, text: str, *arguments: Any) -> Any:
+            if "enable_progress_bar" in text:
+                raise embedded.duckdb.InvalidInputException("required package 'ipywidgets' is missing")
+            return self.inner.execute(text, *arguments)
+
+    monkeypatch.setattr(embedded.duckdb, "connect", lambda **settings: Connection(real(**settings)))
+    with embedded.connected() as con:
+        assert con.execute("SELECT 1").fetchone() == (1,)

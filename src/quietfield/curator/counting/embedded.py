@@ -178,8 +178,11 @@ def connected() -> Iterator[Any]:
             # It would keep every person's best rows in memory, where a plain window goes to disk.
             known = {name for (name,) in con.execute("SELECT name FROM duckdb_optimizers()").fetchall()}
             unwanted = ",".join(known & {"top_n_window_elimination"})
-            # At Python's prompt, a bar would show how far a count has come.
-            con.execute(f"SET disabled_optimizers = '{unwanted}'; SET enable_progress_bar = false")
+            con.execute(f"SET disabled_optimizers = '{unwanted}'")
+            # At a prompt, a bar would show how far a count has come. In Jupyter without ipywidgets there can be none,
+            # and DuckDB refuses to change the setting.
+            with suppress(duckdb.InvalidInputException):
+                con.execute("SET enable_progress_bar = false")
             yield con
         finally:
             con.close()
