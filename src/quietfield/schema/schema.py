@@ -21,6 +21,7 @@ class Schema:
 
     A list stands for :class:`Labels`, a number n for the labels ``0 .. n-1``.
 
+    >>> from quietfield.schema import Cuts
     >>> schema = Schema({"age": Cuts([18, 40, 65]), "sex": ["f", "m"], "code": [0, 1, 2]})
     >>> schema.domain.shape
     (4, 2, 3)

@@ -34,7 +34,7 @@ def mark_up_name(text: object, most: int = MOST_LETTERS) -> Markup:
 def format_percent(share: float) -> str:
     """A share as a percentage, to a tenth.
 
-    >>> percent(0.1234), percent(0.0002)
+    >>> format_percent(0.1234), format_percent(0.0002)
     ('12.3%', '<0.1%')
     """
     return "<0.1%" if 0 < share < 0.0005 else f"{max(share, 0.0):.1%}"
