@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from quietfield.curator.counting.csvfiles import CsvFile as CsvFile
     from quietfield.curator.counting.statfiles import StatFile as StatFile
     from quietfield.curator.ledger import Ledger as Ledger
+    from quietfield.curator.loading import load as load
     from quietfield.curator.release import release as release
     from quietfield.curator.score import confidential_score as confidential_score
     from quietfield.curator.score import dp_score as dp_score
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from quietfield.errors import WeakPromise as WeakPromise
     from quietfield.learning import fit as fit
     from quietfield.learning import references as references
-    from quietfield.loading import load as load
     from quietfield.models.frames import Frame as Frame
     from quietfield.models.model import Model as Model
     from quietfield.models.verification import verify as verify
@@ -84,7 +84,7 @@ _NAMES = {
     "Labels": "schema",
     "Laplace": "privacy.noise",
     "Ledger": "curator.ledger",
-    "load": "loading",
+    "load": "curator.loading",
     "Model": "models.model",
     "NoLedger": "errors",
     "NoPromise": "errors",

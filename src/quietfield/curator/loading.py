@@ -1,4 +1,7 @@
-"""Read whatever quietfield has written: the file says what it is."""
+"""Read whatever quietfield has written: the file says what it is.
+
+It stands here because a ledger may be in the file, and only the curator's code may know of ledgers. It reads no record.
+"""
 
 from collections.abc import Iterable
 from pathlib import Path
