@@ -77,3 +77,16 @@ def test_the_architecture_page_lists_what_exists(root: Path) -> None:
     there = {path.name for path in package.glob("*.py")} - {"__init__.py", "__main__.py"}
     there |= {f"{path.name}/" for path in package.iterdir() if (path / "__init__.py").exists()}
     assert listed == there, "the table of layers in docs/architecture.md does not match src/quietfield/"
+
+
+@pytest.mark.parametrize("name", ["security.md", "results/security.md"])
+def test_the_tests_that_a_page_names_exist(root: Path, name: str) -> None:
+    """Each sentence about security names the test that shows it; a test that was renamed or deleted shows nothing."""
+    file = ""
+    named = re.findall(r"`([\w/]*test_\w+\.py)?(?:::(test_\w+))?`", (root / "docs" / name).read_text())
+    assert sum(bool(path or test) for path, test in named) > 10
+    for path, test in named:
+        file = path or file
+        if path or test:
+            text = (root / "tests" / file).read_text()
+            assert not test or f"def {test}(" in text, f"{name} names {file}::{test}"
