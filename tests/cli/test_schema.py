@@ -1,4 +1,4 @@
-"""``quietfield schema`` and ``quietfield check``."""
+"""``quietfield schema`` and ``quietfield inspect``."""
 
 import gzip
 import json

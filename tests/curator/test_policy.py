@@ -261,7 +261,7 @@ def test_python_takes_no_release_that_waits_for_a_signature(office, tmp_path):
             lambda: qf.people_tables(model, release=one),  # noqa: B023
             lambda: qf.goodness_of_fit(one, model),  # noqa: B023
             lambda: qf.compare(release=one, models={"by hand": model}),  # noqa: B023
-            lambda: qf.write_private_report("p.html", CODES, SCHEMA, one, model),  # noqa: B023
+            lambda: qf.write_confidential_report("p.html", CODES, SCHEMA, one, model),  # noqa: B023
         ):
             with pytest.raises(Incomplete, match=waits):
                 use()
