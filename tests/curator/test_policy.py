@@ -269,9 +269,9 @@ def test_python_takes_no_release_that_waits_for_a_signature(office, tmp_path):
 
 
 def test_the_estimator_refuses_before_the_charge_what_it_could_not_learn_from(office):
-    from quietfield.sklearn import PrivateMarkovRandomField
+    from quietfield.sklearn import DPMarkovRandomField
 
-    estimator = PrivateMarkovRandomField(schema=SCHEMA, structure=["a"], epsilon=1, unit=qf.Rows(1), ledger="b.db")
+    estimator = DPMarkovRandomField(schema=SCHEMA, structure=["a"], epsilon=1, unit=qf.Rows(1), ledger="b.db")
     with pytest.raises(PolicyRefused, match="two persons sign"):
         estimator.fit(CODES)
     assert qf.Ledger("b.db").spent == 0
