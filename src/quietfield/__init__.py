@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from quietfield.errors import OtherSigner as OtherSigner
     from quietfield.errors import PolicyRefused as PolicyRefused
     from quietfield.errors import RolledBack as RolledBack
+    from quietfield.errors import TooFewSignatures as TooFewSignatures
     from quietfield.errors import TooLarge as TooLarge
     from quietfield.errors import Unreadable as Unreadable
     from quietfield.errors import WeakPromise as WeakPromise
@@ -106,6 +107,7 @@ _NAMES = {
     "StatFile": "curator.counting.statfiles",
     "Structure": "structures",
     "structures": "structures",
+    "TooFewSignatures": "errors",
     "TooLarge": "errors",
     "Unreadable": "errors",
     "verify": "models.verification",

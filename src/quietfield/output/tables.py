@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error
 from quietfield.files import write_atomically
-from quietfield.models.intervals import MOST_CELLS as MOST_TOGETHER
-from quietfield.models.intervals import intervals
+from quietfield.models import intervals
 from quietfield.models.verification import check_learned_from
 from quietfield.output import exports
 from quietfield.output.workbooks import Sheet, workbook
@@ -218,12 +217,14 @@ def _margins(
         attributes
         for attributes in rest
         if any(set(attributes) <= set(clique) for clique in model.cliques)
-        and model.domain.cells(attributes) <= MOST_TOGETHER
+        and model.domain.cells(attributes) <= intervals.MOST_CELLS
     ]
     # What cliques hold is worked out in one go; any other table by itself, since its inference may not fit.
     for group in [joined, *([attributes] for attributes in rest if attributes not in joined)]:
         try:
-            found |= {one: (ends, "") for one, ends in zip(group, intervals(model, group, level), strict=True)}
+            found |= {
+                one: (ends, "") for one, ends in zip(group, intervals.intervals(model, group, level), strict=True)
+            }
         except Error as error:
             why = UNSURE if model.uncertainty is None else str(error)
             found |= dict.fromkeys(group, (None, why))
