@@ -26,12 +26,13 @@ def check(
 
     from quietfield.cli import arguments
     from quietfield.curator.counting import lines
-    from quietfield.curator.inspection import look
+    from quietfield.curator.inspection import look, suggest_labels
     from quietfield.schema import Schema
 
     known = Schema.load(schema)
     records = arguments.records(data, values, delimiter, encoding)
     found = look(records, known, common)
+    suggestion = suggest_labels(records, known)
     broken, foreign, odd, every = lines.count_lines(records) if lines.is_lines(records) else (0, 0, 0, 0)
     if as_json:
         rows = [
@@ -53,6 +54,7 @@ def check(
                     "broken_lines": broken,
                     "not_in_encoding": foreign,
                     "odd_quotes": odd,
+                    "suggestion": suggestion or None,
                 },
                 indent=2,
                 ensure_ascii=False,
@@ -87,6 +89,8 @@ def check(
         if item.common:
             shown = ", ".join(f"{text!r} x {many}" for text, many in item.common)
             typer.echo(f"{'':<{width}}  unknown values: {shown}")
+    if suggestion:
+        typer.echo(suggestion)
     typer.echo(WARNING)
 
 

@@ -15,7 +15,8 @@ app = typer.Typer()
 def compare(
     files: Annotated[list[Path], typer.Argument(help="A release, models, or a release and models of it.")],
     methods: Annotated[
-        str | None, typer.Option(help="Methods to learn the release by, such as map,naive; all of `fit` will do.")
+        str | None,
+        typer.Option(help="Methods of `fit` to learn the release by; map,naive unless said or models are given."),
     ] = None,
     inference: Annotated[str, typer.Option(help="exact, loopy or convex.")] = "exact",
     trust: Trust = None,
@@ -29,13 +30,12 @@ def compare(
 
     The first model is what the others are compared with.
     """
-    import sys
-
     from quietfield.cli import outputs
     from quietfield.errors import Error
     from quietfield.files import archive_kind, write_atomically
     from quietfield.learning import check_methods
     from quietfield.models.model import Model, load
+    from quietfield.status import is_terminal
     from quietfield.study import comparison
 
     wanted = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
@@ -63,9 +63,7 @@ def compare(
         )
     if svg is not None and count == 1:
         raise Error("--svg draws how far models are from each other, and there is one alone; add another model.")
-    found = comparison.compare(
-        release, methods=wanted, models=models, inference=inference, progress=sys.stderr.isatty()
-    )
+    found = comparison.compare(release, methods=wanted, models=models, inference=inference, progress=is_terminal())
     if svg is not None:
         write_atomically(svg, found.svg().encode())
     if as_json:

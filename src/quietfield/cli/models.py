@@ -27,25 +27,25 @@ def fit(
     as_json: Annotated[bool, typer.Option("--json", help="Write the report as JSON.")] = False,
 ) -> None:
     """Learn a model from a release alone."""
-    import sys
-
     from quietfield import learning
-    from quietfield.cli import outputs
+    from quietfield.cli import arguments, outputs
     from quietfield.files import set_time
     from quietfield.releases.description import summarize_promise
     from quietfield.releases.keys import load_private
+    from quietfield.status import is_terminal
 
     reads = [release, *(trust or ()), *([] if key is None else [key])]
     outputs.check(out, "model", force, reads)  # before the work, not after it
     learning.check_methods([method], inference)
     signer = None if key is None else load_private(key)
     loaded = load_release(release, trust, max_epsilon, allow_no_promise)
-    model = learning.fit(loaded, method, inference=inference, progress=sys.stderr.isatty())
+    model = learning.fit(loaded, method, inference=inference, progress=is_terminal())
     model.save(out, signer)
     set_time(out, loaded.created)  # else a script that counts and then learns would tell how long the count took
     report = model.report
     if report is None:
         return
+    arguments.warn(report.advice or None)
     if as_json:
         told = {"release_signer": loaded.signer, "signed": signer is not None, "written": str(out)}
         typer.echo(json.dumps({**asdict(report), **told}, indent=2))
@@ -55,7 +55,7 @@ def fit(
     typer.echo(f"written     {out}\nmodel       {model!r}")
     steps = plural(report.steps, "step")
     typer.echo(f"fit         {report.method}, {steps}, {report.seconds:.1f} s, N about {report.total:.0f}")
-    typer.echo(f"converged   {'yes' if report.converged else 'no: ' + report.advice}")
+    typer.echo(f"converged   {'yes' if report.converged else 'no'}")
 
 
 @app.command(epilog="Example: quietfield sample visits.qfm --rows 10000 --out people.csv")

@@ -54,15 +54,16 @@ def preview(
     from quietfield.cli import arguments, outputs
     from quietfield.errors import Error
     from quietfield.files import write_atomically
+    from quietfield.status import is_terminal
     from quietfield.study import preview as previews
     from quietfield.text import join_names
 
     if measure not in previews.MEASURES:
         raise Error(f"--measure is one of {join_names(previews.MEASURES)}, not {measure!r}.")
     wanted = None if error is None else _share(error)
-    epsilons = [text for text in epsilon.split(",") if text.strip()]
-    if not epsilons:
-        raise Error("--epsilon names one candidate or several, separated by commas, such as 0.1,1,10; it is empty.")
+    epsilons = epsilon.split(",")
+    if not all(text.strip() for text in epsilons):
+        raise Error(f"--epsilon names candidates separated by commas, such as 0.1,1,10; {epsilon!r} leaves one empty.")
     outputs.picture(svg, force)
     domain = arguments.domain(schema)
     found = previews.preview(
@@ -80,6 +81,7 @@ def preview(
         repeats=repeats,
         seconds=seconds,
         seed=seed,
+        progress=is_terminal(),
     )
     needed = {
         kind: found.epsilon_for(wanted, measure, kind)  # type: ignore[arg-type]  # checked above

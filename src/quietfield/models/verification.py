@@ -70,7 +70,11 @@ def verify(
     signed = "NOT SIGNED: anyone could have made or changed it"
     if file.signed:
         who = " and ".join(file.signers)
-        signed = f"signed by {who}" + (", which is trusted" if trust else "; name a key to trust to check who")
+        signed = f"signed by {who}" + (
+            f", which {'is' if len(file.signers) == 1 else 'are'} trusted"
+            if trust
+            else "; name a key to trust to check who"
+        )
     if isinstance(file, Release):
         if release is not None:
             raise Error("a release is given beside a release; it goes with a model that was learned from it.")

@@ -236,8 +236,8 @@ class Release:
             raise FileError(f"{path} is damaged: its manifest lacks or misplaces something ({error!r:.100}).") from None
         if complete and not release.complete:
             raise Incomplete(
-                f"{path} waits for a second signature, which the policy asks for under which it was made; have another "
-                f"of its signers add it with: quietfield sign {path} --key SECOND.pem."
+                f"{path} waits for its second signature, which the policy under which it was made demands; have "
+                f"another of its signers add it with: quietfield sign {path} --key SECOND.pem."
             )
         return release
 
@@ -294,14 +294,14 @@ class Release:
             ),
             (
                 "noise",
-                ", ".join(dict.fromkeys(repr(part.noise) for part in self.parts[:20]))
+                ", ".join(dict.fromkeys(part.noise.describe() for part in self.parts[:20]))
                 + (" ..." if len(self.parts) > 20 else ""),
             ),
         ]
         if self.total_part is None:
             facts.append(("total", "not released"))
         else:
-            how = "public" if self.total_is_public else f"noisy, {self.total_noise!r}"
+            how = "public" if self.total_noise is None else f"noisy, {self.total_noise.describe()}"
             value = float(self.total_part.value)
             facts.append(("total", f"{value:{',.0f' if abs(value) >= 100 else '.4g'}} ({how})"))
         if self.promise is not None:

@@ -21,6 +21,7 @@ from quietfield.models.model import Model
 from quietfield.models.verification import learned_elsewhere
 from quietfield.privacy.calibration import format_points
 from quietfield.releases.checks import check_same
+from quietfield.status import show_status
 from quietfield.text import join_names, pad_left, printable, quote_label, text_width, type_name
 
 if TYPE_CHECKING:
@@ -218,8 +219,9 @@ def compare(
     if release is not None:
         check_same(release.domain, first.domain, "the release and the models")
     cliques = tuple(dict.fromkeys(_tables_of(release, given)))
-    rows = tuple(_row(name, model, first, cliques, release) for name, model in given.items())
-    kl = {a: {b: _kl(one, other) for b, other in given.items()} for a, one in given.items()}
+    with show_status("comparison: scores, distances and differences ...", progress):
+        rows = tuple(_row(name, model, first, cliques, release) for name, model in given.items())
+        kl = {a: {b: _kl(one, other) for b, other in given.items()} for a, one in given.items()}
     return Comparison(rows, given, kl, tuple(_notes(release, given, cliques)))
 
 

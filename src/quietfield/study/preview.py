@@ -206,10 +206,9 @@ class Preview:
     def lines(self) -> list[str]:
         """The preview in words, for a terminal."""
         cells = sum(table.cells for table in next(iter(self.planned.values())))
-        total = self.total_reason.split(": ")[-1]
         said = [
-            f"records      {self.records:,} (guessed), {self.unit.describe()} is protected",
-            f"tables       {len(self.structure.groups)}, {plural(cells, 'cell')}; noisy total: {total}",
+            f"records      {self.records:,} (guessed); the unit is {self.unit.describe()}",
+            f"tables       {len(self.structure.groups)}, {plural(cells, 'cell')}; the total is {self.total_reason}",
             f"inference    treewidth at most {self.figures.treewidth}, {readable_bytes(self.figures.bytes)}"
             + (f", about {self.seconds_a_fit:.2g} s a fit here" if self.seconds_a_fit is not None else ""),
             "",
@@ -267,6 +266,7 @@ def preview(
     repeats: int = 2,
     seconds: float = 60.0,
     seed: int = 0,
+    progress: bool = False,
 ) -> Preview:
     """Rehearse a release at several epsilons, from what is public alone: no record is read, nothing is paid.
 
@@ -336,7 +336,7 @@ def preview(
 
         trials, a_fit, remarks = rehearse(
             domain, structure, unit, counted, noises, records=records, rows_each=rows_each, strengths=strengths,
-            repeats=repeats, seconds=seconds, seed=seed,
+            repeats=repeats, seconds=seconds, seed=seed, progress=progress,
         )  # fmt: skip
         notes += remarks
     return Preview(

@@ -7,6 +7,8 @@ release and model give the same bytes.
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from quietfield.status import show_status
+
 if TYPE_CHECKING:
     from quietfield.models.model import Model
     from quietfield.releases.release import Release
@@ -20,6 +22,7 @@ def write_report(
     title: str = "",
     level: float = 0.9,
     names: tuple[str, str] = ("release.qfr", "model.qfm"),
+    progress: bool = False,
 ) -> None:
     """Write a report as one HTML file: what was protected and at what cost, and what the model says and how surely.
 
@@ -35,7 +38,7 @@ def write_report(
     from quietfield.files import check_writable, write_atomically
 
     check_writable(path)
-    html = report_html(release, model, title=title, level=level, names=names)
+    html = report_html(release, model, title=title, level=level, names=names, progress=progress)
     write_atomically(path, html.encode(), time=release.created)
 
 
@@ -46,6 +49,7 @@ def report_html(
     title: str = "",
     level: float = 0.9,
     names: tuple[str, str] = ("release.qfr", "model.qfm"),
+    progress: bool = False,
 ) -> str:
     """The report as text; see :func:`write_report`."""
     from quietfield.output.report.contents import gather
@@ -54,5 +58,6 @@ def report_html(
     if model is None:
         from quietfield.learning import fit
 
-        model = fit(release)
-    return render("report.html", gather(release, model, title, level, names))
+        model = fit(release, progress=progress)
+    with show_status("report: intervals, associations and goodness of fit ...", progress):
+        return render("report.html", gather(release, model, title, level, names))
