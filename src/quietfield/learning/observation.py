@@ -235,7 +235,7 @@ def warn_of_noise(release: Release) -> str:
     more = "Use a larger epsilon, fewer tables or more records."
     if records.value < 3 * error:
         return (
-            f"the number of records is estimated as {records.value:,.3g}, with a standard error of {error:,.3g}: it "
+            f"the number of records is estimated as {records.value:,.0f}, with a standard error of {error:,.0f}: it "
             f"could as well be 0, and this model is mostly noise. {more}"
         )
     if not any(_stands_out(release, part) for part in release.parts):

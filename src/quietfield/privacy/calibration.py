@@ -77,7 +77,7 @@ def warn_of_budget(epsilon: accounting.Number, delta: accounting.Number | None =
     if value < SMALL_EPSILON:
         found.append(
             f"epsilon {accounting.format_number(value)} takes much noise: its standard deviation is at least "
-            f"{sqrt(2) / float(value):,.3g} in every cell, and only counts far beyond that tell anything. Usual "
+            f"{sqrt(2) / float(value):,.0f} in every cell, and only counts far beyond that tell anything. Usual "
             "choices lie between 0.1 and 10."
         )
     chance = None if delta is None else accounting.to_probability(delta)
