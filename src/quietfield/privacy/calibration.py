@@ -74,7 +74,7 @@ def warn_of_budget(epsilon: accounting.Number, delta: accounting.Number | None =
             f"epsilon {said} promises next to nothing: what is published may be e^{said} times as likely for one data "
             "set as for a neighbouring one. Usual choices lie between 0.1 and 10."
         )
-    if value < SMALL_EPSILON:
+    if 1 / LARGEST_SCALE < value < SMALL_EPSILON:  # what is smaller is refused
         found.append(
             f"epsilon {accounting.format_number(value)} takes much noise: its standard deviation is at least "
             f"{sqrt(2) / float(value):,.0f} in every cell, and only counts far beyond that tell anything. Usual "
