@@ -44,7 +44,8 @@ def test_a_release(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     expected = {"kind": "laplace", "scale": noise.scale, "std": noise.std}
     assert content["tables"] == [{"cliques": [["age", "sex"]], "cells": 6, "noise": expected}]
     assert (content["signed"], content["signers"]) == (False, [])
-    assert content["ledger"] == {"id": qf.Ledger("pure.db").id, "number": 1}
+    paid = {"id": qf.Ledger("pure.db").id, "number": 1, "cost": "1/3", "remaining": "2/3"}
+    assert content["ledger"] == paid
     assert content["notes"] == list(release.notes)
     assert len(content["warnings"]) == 1
     assert "no clique holds 'spare'" in content["warnings"][0]

@@ -255,12 +255,12 @@ def test_auto_releases_a_total_only_where_no_table_tells_it():
     )
     assert (whole[0].total, whole[1]) == (
         False,
-        "left out: the tables' sums tell it, and one of its own would raise every table's noise by 4.2%",
+        "left out, since the tables' sums tell it and one of its own would raise every table's noise by 4.2%",
     )
     walks = Domain({f"slot {i}": ["home", "work", "away"] for i in range(4)})
     person = Person("who", null="away", normalise=True)
     edges = choose_statistics(Structure(chain(walks).cliques), walks, person, "add_remove", "auto", "laplace")
-    assert (edges[0].total, edges[1]) == (True, "released: no table's sum tells it")
+    assert (edges[0].total, edges[1]) == (True, "released, since no table's sum tells it")
     first = choose_statistics(
         Structure([("slot 0",), *chain(walks).cliques]), walks, person, "add_remove", "auto", "laplace"
     )

@@ -165,7 +165,7 @@ def test_replace_has_a_public_total_and_twice_the_noise(codes):
 def test_auto_total_says_why(codes):
     release = qf.release(codes, SCHEMA, PAIRS, epsilon=1, unit=qf.Rows(1), ledger=None)
     assert release.notes[0].startswith(
-        "total: left out: the tables' sums tell it, and one of its own would raise every"
+        "the total is left out, since the tables' sums tell it and one of its own would raise every"
     )
     assert release.total is None
 

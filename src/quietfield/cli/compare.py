@@ -15,7 +15,8 @@ app = typer.Typer()
 def compare(
     files: Annotated[list[Path], typer.Argument(help="A release, models, or a release and models of it.")],
     methods: Annotated[
-        str | None, typer.Option(help="Methods to learn the release by, such as map,naive; all of `fit` will do.")
+        str | None,
+        typer.Option(help="Methods of `fit` to learn the release by; map,naive unless said or models are given."),
     ] = None,
     inference: InferenceOption = "exact",
     truth: Annotated[
@@ -33,13 +34,12 @@ def compare(
     The first model is what the others are compared with. A release of records that a model has not seen tells how well
     it generalises; with --truth, each model is compared with the true one too. No record is read.
     """
-    import sys
-
     from quietfield.cli import outputs
     from quietfield.errors import Error
     from quietfield.files import archive_kind, write_atomically
     from quietfield.learning import check_methods
     from quietfield.models.model import Model
+    from quietfield.status import is_terminal
     from quietfield.study import comparison
 
     wanted = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
@@ -73,7 +73,7 @@ def compare(
         models=models,
         truth=None if truth is None else Model.load(truth),
         inference=inference,
-        progress=sys.stderr.isatty(),
+        progress=is_terminal(),
     )
     if svg is not None:
         write_atomically(svg, found.svg().encode())

@@ -129,11 +129,12 @@ def _for_people(
 ) -> None:
     from quietfield.cli import questions
     from quietfield.output.tables import people_tables
+    from quietfield.status import is_terminal
 
     wanted = None
     if tables is not None:  # each once, however often it is said
         wanted = list(dict.fromkeys(tuple(questions.attributes([text], model.domain)) for text in tables))
-    made = people_tables(model, wanted, level=level, total=total, release=release)
+    made = people_tables(model, wanted, level=level, total=total, release=release, progress=is_terminal())
     made.save(out, format, force=force, for_programs=for_programs)
     inferred = sum(one.inferred for one in made.tables)
     typer.echo(f"{plural(len(made.tables), 'table')} for people written to {out}")

@@ -26,12 +26,13 @@ def inspect(
 
     from quietfield.cli import arguments
     from quietfield.curator.counting import lines
-    from quietfield.curator.inspection import inspect_records
+    from quietfield.curator.inspection import inspect_records, suggest_labels
     from quietfield.schema import Schema
 
     known = Schema.load(schema)
     records = arguments.records(data, values, delimiter, encoding)
     found = inspect_records(records, known, common)
+    suggestion = suggest_labels(records, known)
     broken, foreign, odd, every = lines.count_lines(records) if lines.is_lines(records) else (0, 0, 0, 0)
     if as_json:
         rows = [
@@ -53,6 +54,7 @@ def inspect(
                     "broken_lines": broken,
                     "not_in_encoding": foreign,
                     "odd_quotes": odd,
+                    "suggestion": suggestion or None,
                 },
                 indent=2,
                 ensure_ascii=False,
@@ -86,6 +88,8 @@ def inspect(
         if item.common:
             shown = ", ".join(f"{text!r} x {many}" for text, many in item.common)
             typer.echo(f"{'':<{width}}  unknown values: {shown}")
+    if suggestion:
+        typer.echo(suggestion)
     typer.echo(WARNING)
 
 

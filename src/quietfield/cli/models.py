@@ -41,23 +41,23 @@ def fit(
     as_json: Annotated[bool, typer.Option("--json", help="Write the report as JSON.")] = False,
 ) -> None:
     """Learn a model from a release alone."""
-    import sys
-
     from quietfield import learning
-    from quietfield.cli import outputs, passphrases
+    from quietfield.cli import arguments, outputs, passphrases
     from quietfield.files import set_time
     from quietfield.releases.description import describe_signers, summarize_promise
+    from quietfield.status import is_terminal
 
     reads = [release, *(trust or ()), *(path for path in (key, passphrase_file) if path is not None)]
     outputs.check(out, "model", force, reads)  # before the work, not after it
     signer = passphrases.load_key(key, passphrase_file, passphrase_env)
     loaded = load_release(release, trust, max_epsilon, allow_no_promise, require_signatures)
-    model = learning.fit(loaded, method, inference=inference, progress=sys.stderr.isatty())
+    model = learning.fit(loaded, method, inference=inference, progress=is_terminal())
     model.save(out, signer)
     set_time(out, loaded.created)  # else a script that counts and then learns would tell how long the count took
     report = model.report
     if report is None:
         return
+    arguments.warn(report.advice or None)
     if as_json:
         told = {"release_signers": list(loaded.signers), "signed": signer is not None, "written": str(out)}
         typer.echo(json.dumps({**asdict(report), **told}, indent=2))
@@ -66,7 +66,7 @@ def fit(
     typer.echo(f"written     {out}\nmodel       {model!r}")
     steps = plural(report.steps, "step")
     typer.echo(f"fit         {report.method}, {steps}, {report.seconds:.1f} s, N about {report.total:.0f}")
-    typer.echo(f"converged   {'yes' if report.converged else 'no: ' + report.advice}")
+    typer.echo(f"converged   {'yes' if report.converged else 'no'}")
 
 
 @app.command(epilog="Example: quietfield sample visits.qfm --rows 10000 --out people.csv")

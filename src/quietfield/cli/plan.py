@@ -132,17 +132,20 @@ def plan(
     if not rehearse:
         _show_plan(domain, cliques, epsilon, records, asked, as_json)
         return
+    from quietfield.status import is_terminal
     from quietfield.study import rehearsal
 
     epsilons: list[str] | tuple[float, ...] = rehearsal.EPSILONS
     if epsilon is not None:
-        epsilons = [text for text in epsilon.split(",") if text.strip()]
-        if not epsilons:
-            raise Error("--epsilon names one candidate or several, separated by commas, such as 0.1,1,10; it is empty.")
+        epsilons = epsilon.split(",")
+        if not all(text.strip() for text in epsilons):
+            raise Error(
+                f"--epsilon names candidates separated by commas, such as 0.1,1,10; {epsilon!r} leaves one empty."
+            )
     assert records is not None
     found = rehearsal.rehearse(
         domain, cliques, records=records, epsilons=epsilons, rows_each=rows_each, repeats=repeats, seconds=seconds,
-        seed=seed, **asked,
+        seed=seed, progress=is_terminal(), **asked,
     )  # fmt: skip
     _show_rehearsal(found, measure, wanted, svg, as_json)
 

@@ -1,7 +1,6 @@
 """``quietfield query``: what a model says about some attributes, with error bars where it knows its errors."""
 
 import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -99,6 +98,7 @@ def _error_bars(
 ) -> "tuple[tuple[np.ndarray, np.ndarray] | None, str]":
     """The ends of the error bars of each cell; or None, and why there are none."""
     from quietfield.errors import Error
+    from quietfield.status import is_terminal, show_status
     from quietfield.text import join_names
 
     held = {name for clique in model.cliques for name in clique}
@@ -114,10 +114,9 @@ def _error_bars(
         return None, f"no published table holds {join_names(unknown)}, so its values are taken as equally likely"
     if asked is None and (model.parameters > QUICK_MODEL or model.domain.cells(wanted) > QUICK_ANSWER):
         return None, "for a model or a table of this size they take a while; say --error-bars to have them"
-    if sys.stderr.isatty():  # whoever waits is told what for
-        typer.echo("working out error bars; --no-error-bars leaves them out ...", err=True)
     try:
-        low, high = model.interval(wanted, level, given=known or None)
+        with show_status("error bars; --no-error-bars leaves them out ...", is_terminal()):
+            low, high = model.interval(wanted, level, given=known or None)
     except Error as error:
         if asked:
             raise

@@ -157,16 +157,19 @@ def release(
         found = publish.charge_and_count(open_records(records, prepared), prepared, book, progress=progress)
     loaded = _kept(found, out, signer, force, paid=book is not None)
     facts = [(name, text) for name, text in loaded._facts() if name != "note"]
-    told = {"written": str(out), **dict(facts), "notes": "; ".join(loaded.notes)}
     if not loaded.complete:
         arguments.warn(f"{out} waits for its second signature: quietfield sign {out} --key SECOND.pem.")
     try:
-        _show(summaries.of_release(loaded, out, prepared.warnings) if as_json else told, as_json)
+        paid = summaries.of_payment(loaded, book)
+        told = {"written": str(out), **dict(facts), "notes": "; ".join(loaded.notes), **_paid(paid, book)}
+        _show(summaries.of_release(loaded, out, prepared.warnings, paid) if as_json else told, as_json)
         if sys.stdout is not None:  # it may be closed
             sys.stdout.flush()
     except OSError as error:  # a reader that went away, a full disk: no reason to think that the release failed
         silence()
         typer.echo(f"{out} is written; the standard output is not: {error.strerror}.", err=True)
+    except Error as error:  # the ledger was taken away meanwhile
+        typer.echo(f"{out} is written and paid for; the ledger cannot be read any more: {error}", err=True)
 
 
 def _check_disk(out: Path, prepared: "ReleasePlan") -> None:
@@ -252,9 +255,23 @@ def _planned(prepared: "ReleasePlan", book: "Ledger | None", neighbours: str, pr
     }
 
 
+def _paid(paid: dict[str, Any] | None, book: "Ledger | None") -> dict[str, str]:
+    """What was paid and what is left, in words; nothing without a ledger."""
+    from fractions import Fraction
+
+    from quietfield.privacy.accounting import format_number
+
+    if paid is None or book is None:
+        return {}
+    cost, left, all_of_it = map(format_number, (Fraction(paid["cost"]), Fraction(paid["remaining"]), book.total))
+    what = "epsilon" if book.accounting == "pure" else "rho"
+    said = f"line {paid['number']} of {book.path}: {what} {cost} was charged, {left} of {all_of_it} remains"
+    return {"ledger": said}
+
+
 def _show(content: dict[str, Any], as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
         return
     for name, text in content.items():
-        typer.echo(f"{name:<11} {text}")
+        typer.echo(f"{name:<11} {text}".replace("\n", "\n" + " " * 12))

@@ -54,6 +54,7 @@ def report(
     from quietfield.errors import Error
     from quietfield.models.model import Model
     from quietfield.output.report import write_report
+    from quietfield.status import is_terminal, show_status
 
     if confidential != (records is not None) or confidential != (schema is not None):
         raise Error(
@@ -70,12 +71,13 @@ def report(
         from quietfield.curator.confidential_report import write_confidential_report
         from quietfield.schema import Schema
 
-        compared = learning.fit(loaded) if known is None else known
-        write_confidential_report(out, source, Schema.load(schema), loaded, compared, title=title, level=level)
+        compared = learning.fit(loaded, progress=is_terminal()) if known is None else known
+        with show_status("report: counting and comparing ...", is_terminal()):
+            write_confidential_report(out, source, Schema.load(schema), loaded, compared, title=title, level=level)
         typer.echo(f"written     {out}\n{WARNING}")
         return
     names = (release.name, "model.qfm" if model is None else model.name)
-    write_report(out, loaded, known, title=title, level=level, names=names)
+    write_report(out, loaded, known, title=title, level=level, names=names, progress=is_terminal())
     typer.echo(f"written     {out}")
     if model is None:
         typer.echo("model       learned now, by the default method; `quietfield fit` keeps it in a file")

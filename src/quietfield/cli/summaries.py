@@ -20,9 +20,17 @@ if TYPE_CHECKING:
 PROMISE = ("epsilon", "delta", "rho", "sensitivity", "neighbours", "unit", "protects")
 
 
-def of_release(release: "Release", out: Path, warnings: tuple[str, ...]) -> dict[str, Any]:
-    """A release that was made and written."""
-    paid = release.ledger
+def of_payment(release: "Release", book: "Ledger | None") -> dict[str, Any] | None:
+    """What a release cost and what remained after it, whatever was charged since; None where no ledger paid."""
+    if book is None or release.ledger is None:
+        return None
+    charges = book.charges[: release.ledger.number]
+    left = book.total - sum(charge.cost for charge in charges)
+    return {"id": book.id, "number": release.ledger.number, "cost": str(charges[-1].cost), "remaining": str(left)}
+
+
+def of_release(release: "Release", out: Path, warnings: tuple[str, ...], paid: dict[str, Any] | None) -> dict[str, Any]:
+    """A release that was made and written, and what :func:`of_payment` says of it."""
     return {
         "written": str(out),
         **of_promise(release),
@@ -30,7 +38,7 @@ def of_release(release: "Release", out: Path, warnings: tuple[str, ...]) -> dict
         "total": None
         if release.total_part is None
         else {"value": release.total, "public": release.total_is_public, "noise": _noise(release.total_noise)},
-        "ledger": None if paid is None else {"id": paid.id, "number": paid.number},
+        "ledger": paid,
         "warnings": list(warnings),
     }
 

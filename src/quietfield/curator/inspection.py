@@ -1,14 +1,18 @@
 """The curator's own look at how a schema and some records agree. What it finds is NOT PRIVATE."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from quietfield.curator.counting.cleaning import cleaned
 from quietfield.curator.counting.embedded import DuckEngine, connected
+from quietfield.curator.counting.lines import files
 from quietfield.curator.counting.mapping import Parameters, own
 from quietfield.curator.counting.sources import UNREADABLE
+from quietfield.curator.counting.statfiles import NO_LABELS, StatFile, dictionary
 from quietfield.errors import Error
 from quietfield.schema import Schema
+from quietfield.text import join_names
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,34 @@ class ColumnFindings:
     def unknown_share(self) -> float:
         """The share of records whose value no rule covers."""
         return self.unknown / self.records if self.records else 0.0
+
+
+def suggest_labels(source: Any, schema: Schema) -> str:
+    """Suggest to read labels where a file of SPSS or Stata holds codes and the schema the words of their labels.
+
+    Args:
+        source: The records.
+        schema: The schema that they are read by.
+
+    Returns:
+        A sentence, or an empty text. It depends on the file's dictionary, never on a record.
+    """
+    if not isinstance(source, StatFile) or source.values != "codes" or Path(source.path).suffix.lower() in NO_LABELS:
+        return ""
+    columns = dictionary(replace(source, values="labels"), files(source.path)[0])
+    words = [
+        name
+        for name in schema
+        if (kind := columns.get(schema.column(name))) is not None
+        and set(schema[name].own) & set(kind.labels.values())
+        and not set(schema[name].own) & set(kind.labels)
+    ]
+    if not words:
+        return ""
+    return (
+        f"The file holds codes with labels, and the schema of {join_names(words)} names the labels: read those with "
+        '--values labels, in Python StatFile(path, values="labels").'
+    )
 
 
 def inspect_records(source: Any, schema: Schema, most: int = 5) -> list[ColumnFindings]:

@@ -147,7 +147,7 @@ def add_noise(
         count = Total(noisy_total, noises[-1], counted.total_l1)
     elif counted.known_total and total is not None:
         count = Total(total, None)
-    notes = [f"total: {prepared.total_reason}", *notes]
+    notes = [f"the total is {prepared.total_reason}", *notes]
     if counted.neighbours == "paper":
         notes.insert(0, PAPER_NOTE)
     if receipt.payment is None:

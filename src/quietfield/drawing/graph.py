@@ -71,7 +71,7 @@ def model_html(model: "Model") -> str:
         ("inference", model.method),
     ]
     if model.report is not None:
-        how = "converged" if model.report.converged else model.report.advice
+        how = model.report.advice or "converged"
         facts.append(("learned", f"by {model.report.method}, {plural(model.report.steps, 'step')}: {how}"))
     caption = f"Model of {plural(len(model.domain), 'attribute')} and {plural(len(model.cliques), 'clique')}"
     return facts_html(caption, facts, structure_svg(model.domain, model.structure))

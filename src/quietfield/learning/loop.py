@@ -16,21 +16,18 @@ import numpy as np
 
 from quietfield.errors import CannotLearn
 from quietfield.learning.learner import Learner
+from quietfield.learning.observation import warn_of_noise
 from quietfield.learning.problem import Data, FitState, Shape, problem_of
 from quietfield.memory import available_memory
 from quietfield.models.fit_report import FitReport
 from quietfield.models.model import Model
 from quietfield.releases.release import Release
+from quietfield.status import show_status
 
 _WORKSPACE = 60  # vectors of the size of one inference call that a fit holds at once, measured generously
 _MOST_AT_ONCE = 1024
 _TINY = 2**14  # bytes of one inference call
-_FLAT = 0.02  # nats between the cells of a table that nobody would tell apart
 _INTERRUPTED = "the fit was interrupted; this is the best so far. Run it again to let it end."
-_UNIFORM = (
-    "nothing in the tables stands out from their noise, so this model is uniform and says nothing about the data. "
-    "A larger epsilon, fewer tables or more records would show more."
-)
 
 Callback = Callable[[list[FitReport]], None]
 Look = Callable[[Sequence[int], list[FitReport]], None]  # which of the releases at hand, and their reports
@@ -45,12 +42,12 @@ def drive(
     for i, (shape, _) in enumerate(problems):
         batches.setdefault(shape, []).append(i)
     models: dict[int, Model] = {}
-    with jax.enable_x64(True), _shown(progress) as show:
+    with jax.enable_x64(True), show_status("learning: compiling", progress) as show:
         latest: dict[int, FitReport] = {}
 
         def fit(shape: Shape, chunk: list[int]) -> None:
             def look(places: Sequence[int], reports: list[FitReport]) -> None:
-                show(reports, len(models), len(releases))
+                show(_describe_progress(reports, len(models), len(releases)))
                 latest.update((chunk[place], report) for place, report in zip(places, reports, strict=True))
                 if callback is not None:
                     callback([latest[i] for i in sorted(latest)])
@@ -143,8 +140,7 @@ def _model(release: Release, learner: Learner, shape: Shape, data: Data, state: 
             "the fit broke down: the release's tables cannot be fitted in floating point; check their scale."
         )
     tables = shape.tables(state.theta)
-    if not report.advice and max(float(np.ptp(table)) for table in tables.values()) < _FLAT:
-        report = replace(report, advice=_UNIFORM)
+    report = replace(report, advice=" ".join(filter(None, (warn_of_noise(release), report.advice))))
     report = replace(report, release=release.id, release_digest=release.digest)
     errors = learner.uncertainty(release, data, state)
     return Model(release.domain, tables, method=report.inference, report=report, uncertainty=errors)
@@ -171,27 +167,9 @@ def _advice(rounds: int) -> str:
     )
 
 
-class _shown:
-    """A progress line on a terminal, or nothing."""
-
-    def __init__(self, wanted: bool) -> None:
-        self.wanted = wanted
-
-    def __enter__(self) -> Callable[[list[FitReport], int, int], None]:
-        if not self.wanted:
-            return lambda reports, ready, total: None
-        from rich.console import Console
-
-        self.status = Console(stderr=True).status("learning: compiling")
-        self.status.start()
-        return self._update
-
-    def _update(self, reports: list[FitReport], ready: int, total: int) -> None:
-        slowest = max(reports, key=lambda r: (not r.converged, r.rounds))
-        settled = ready + sum(r.converged for r in reports)
-        many = f", {settled} of {total} releases settled" if total > 1 else f", objective {slowest.objective:.1f}"
-        self.status.update(f"learning: round {slowest.rounds}, {slowest.steps} steps{many}, {slowest.seconds:.1f} s")
-
-    def __exit__(self, *_: object) -> None:
-        if self.wanted:
-            self.status.stop()
+def _describe_progress(reports: list[FitReport], ready: int, total: int) -> str:
+    """How far a fit has come, for a terminal."""
+    slowest = max(reports, key=lambda r: (not r.converged, r.rounds))
+    settled = ready + sum(r.converged for r in reports)
+    many = f", {settled} of {total} releases settled" if total > 1 else f", objective {slowest.objective:.1f}"
+    return f"learning: round {slowest.rounds}, {slowest.steps} steps{many}, {slowest.seconds:.1f} s"

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from quietfield.domain import Clique, Domain
 from quietfield.errors import CannotLearn, Error
 from quietfield.privacy.noise import Laplace, Noise
+from quietfield.releases.parts import Table
 from quietfield.releases.release import Release
 
 if TYPE_CHECKING:
@@ -209,6 +210,53 @@ def estimate_records(release: Release) -> RecordCount:
         for p in release.parts
     )
     return RecordCount(total, variance, weights)
+
+
+def warn_of_noise(release: Release) -> str:
+    """What to tell of a release whose tables hold little but noise.
+
+    Args:
+        release: The release that a model is learned from.
+
+    Returns:
+        A warning where the number of records is below three of its own standard errors, or where no table stands out
+        from a flat one by more than noise does, with three standard errors of leeway; else an empty text.
+
+    Raises:
+        CannotLearn: The number of records is not positive.
+
+    >>> import quietfield as qf
+    >>> release = qf.Release.from_tables(qf.Domain({"a": 2}), {"a": [52.0, -8.0]}, noise=qf.Laplace(40.0))
+    >>> warn_of_noise(release)[:79]
+    'the number of records is estimated as 44, with a standard error of 80: it could'
+    """
+    records = estimate_records(release)
+    error = sqrt(records.variance)
+    more = "Use a larger epsilon, fewer tables or more records."
+    if records.value < 3 * error:
+        return (
+            f"the number of records is estimated as {records.value:,.0f}, with a standard error of {error:,.0f}: it "
+            f"could as well be 0, and this model is mostly noise. {more}"
+        )
+    if not any(_stands_out(release, part) for part in release.parts):
+        return (
+            "nothing in the tables stands out from their noise, so this model says little or nothing about the data. "
+            f"{more}"
+        )
+    return ""
+
+
+def _stands_out(release: Release, part: Table) -> bool:
+    """Whether the cells of a table differ from each other by more than noise explains.
+
+    The square of a normalised Laplace draw has variance 5, that of a normal one 2; the larger is taken.
+    """
+    counted = find_counted_cells(release.domain, part.cliques, part.excluded)
+    values = part.values[counted] / release.denominator
+    if values.size < 2:
+        return True  # one cell is the number of records, which stands out or not by itself
+    squares = float(((values - values.mean()) ** 2).sum()) / noise_variance(part.noise)
+    return squares > values.size - 1 + 3 * sqrt(5 * values.size)
 
 
 def estimate_total(release: Release) -> float:

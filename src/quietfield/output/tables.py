@@ -20,7 +20,8 @@ from quietfield.output import exports
 from quietfield.output.workbooks import Sheet, workbook
 from quietfield.privacy.accounting import format_number
 from quietfield.releases.checks import check_same
-from quietfield.releases.description import describe_signers, explain_promise, list_warnings
+from quietfield.releases.description import describe_counted, describe_signers, explain_promise, list_warnings
+from quietfield.status import show_status
 from quietfield.text import APOSTROPHE, format_level, has_formulas, join_names
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Publication:
     level: float
     counts: bool
     created: str = ""  # when the release was, where there is one: files bear that time
+    counted: str = "records that were counted"  # what the shares are shares of
 
     @property
     def margins(self) -> bool:
@@ -73,14 +75,14 @@ class Publication:
 
     @property
     def _meanings(self) -> dict[str, str]:
-        found = {"share": "estimated share of all records in this cell; the shares of a table add up to 1"}
+        found = {"share": f"estimated share of {self.counted} in this cell; the shares of a table add up to 1"}
         if self.margins:
             sure = f"{format_level(self.level)} confidence"
             found["share_low, share_high"] = f"margin of error: with {sure} the share lies between"
         if self.counts:
-            found["count"] = "share times the estimated number of records; not rounded, so that sums agree"
+            found["count"] = f"share times the estimated number of {self.counted}; not rounded, so that sums agree"
         if self.margins and self.counts:
-            found["count_low, count_high"] = "the margin of error of the share, times the estimated number of records"
+            found["count_low, count_high"] = "the margin of error of the share, times the same number"
         found["basis"] = "what the table rests on: " + ", or ".join(
             repr(note) for note in dict.fromkeys(table.note for table in self.tables)
         )
@@ -139,6 +141,7 @@ def people_tables(
     level: float = 0.9,
     total: float | None = None,
     release: "Release | None" = None,
+    progress: bool = False,
 ) -> Publication:
     """Tables of any attributes from a model, for people.
 
@@ -165,7 +168,8 @@ def people_tables(
     if total is not None and not 0 < total < float("inf"):
         raise Error(f"the number of records is a positive number, not {total!r}.")
     _check_sizes(model, wanted)
-    margins = _margins(model, wanted, level)
+    with show_status("tables: margins of error ...", progress):
+        margins = _margins(model, wanted, level)
     missing = unmeasured = ""
     held = {name for clique in model.cliques for name in clique}
     made = []
@@ -180,7 +184,8 @@ def people_tables(
         made.append(PeopleTable(attributes, inferred, ends is not None, columns, note))
     said = _statement(model, release, made, level, missing or unmeasured)
     created = "" if release is None else release.created
-    return Publication(model.domain, tuple(made), tuple(said), level, total is not None, created)
+    counted = describe_counted(None if release is None else release.promise)
+    return Publication(model.domain, tuple(made), tuple(said), level, total is not None, created, counted)
 
 
 def _wanted(model: "Model", tables: "str | Iterable[str | Sequence[str]] | None") -> list[Clique]:
@@ -267,7 +272,7 @@ def _statement(
         said.append(
             f"The release behind these tables states {epsilon} for {whom}. {explain_promise(release)}"
             if found
-            else f"These tables were made with differential privacy, with {epsilon}. Protected is {whom}. "
+            else f"These tables were made with differential privacy, with {epsilon}. They protect {whom}. "
             f"{explain_promise(release)}"
         )
         signed = describe_signers(release.signers) if release.signed else "which is not signed"
@@ -287,8 +292,8 @@ def _statement(
     if model.report is not None or release is not None:
         said.append("Random noise was added before anything was published, and a model was fitted to the noisy tables.")
     said.append(
-        "The numbers below are estimates from that model: consistent with each other and never negative, but not exact "
-        "counts."
+        "The numbers in them are estimates from that model: consistent with each other and never negative, but not "
+        "exact counts."
     )
     if any(table.margins for table in tables):
         said.append(

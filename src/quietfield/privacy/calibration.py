@@ -24,6 +24,8 @@ from quietfield.text import join_names
 #: The name of the total among weights: it is the table over no attributes.
 TOTAL: Clique = ()
 HUGE_DELTA = Fraction(1, 10**4)
+#: Below this, tables of thousands of records drown in noise.
+SMALL_EPSILON = Fraction(1, 100)
 #: The largest epsilon of Gaussian noise: beyond it, the conversion from zCDP leaves the floats behind.
 LARGEST_GAUSSIAN_EPSILON = 10_000
 #: Above this (2**53 steps) a float scale no longer resolves one step, and counts come near the end of 64 bits.
@@ -57,7 +59,7 @@ def check_budget(
 
 
 def warn_of_budget(epsilon: accounting.Number, delta: accounting.Number | None = None) -> str | None:
-    """What there is to say about an epsilon or a delta that promises next to nothing, or None.
+    """What there is to say about an epsilon or a delta that promises next to nothing, or about much noise; or None.
 
     >>> warn_of_budget(1, "1e-6") is None
     True
@@ -71,6 +73,12 @@ def warn_of_budget(epsilon: accounting.Number, delta: accounting.Number | None =
         found.append(
             f"epsilon {said} promises next to nothing: what is published may be e^{said} times as likely for one data "
             "set as for a neighbouring one. Usual choices lie between 0.1 and 10."
+        )
+    if 1 / LARGEST_SCALE < value < SMALL_EPSILON:  # what is smaller is refused
+        found.append(
+            f"epsilon {accounting.format_number(value)} takes much noise: its standard deviation is at least "
+            f"{sqrt(2) / float(value):,.0f} in every cell, and only counts far beyond that tell anything. Usual "
+            "choices lie between 0.1 and 10."
         )
     chance = None if delta is None else accounting.to_probability(delta)
     if chance is not None and chance > HUGE_DELTA:

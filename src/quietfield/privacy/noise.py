@@ -42,6 +42,18 @@ class _Noise:
         """The log-density at z; numbers, numpy and JAX arrays will do. Probabilities are divided by the step."""
         raise NotImplementedError
 
+    def describe(self) -> str:
+        """The noise in words.
+
+        Returns:
+            Its kind, its scale and its standard deviation.
+
+        >>> Laplace(18, step=1).describe()
+        'discrete Laplace of scale 18 (standard deviation 25.5)'
+        """
+        exact = "discrete " if self.step else ""
+        return f"{exact}{self.kind.capitalize()} of scale {self.scale:.4g} (standard deviation {self.std:.3g})"
+
     def to_json(self) -> dict[str, str]:
         """A plain dictionary with the exact scale."""
         return {

@@ -296,7 +296,7 @@ def choose_statistics(
     if counted.known_total:
         return counted, "public, by the choice of neighbours"
     if total != "auto":
-        return counted, "asked for" if counted.total else "not asked for"
+        return counted, "released, as asked" if counted.total else "left out, as asked"
     without = statistics(structure, domain, unit, neighbours, False)
     gaussian = noise == "gaussian"
     growth = counted.l2_squared / without.l2_squared if gaussian else (counted.l1 / without.l1) ** 2
@@ -316,8 +316,8 @@ def wants_total(statistics: Statistics, growth_squared: Fraction) -> tuple[bool,
     telling = [t for t in statistics.tables if statistics.denominator == 1 or len(t.cliques[0]) == 1]
     price = f"would raise every table's noise by {float(growth_squared) ** 0.5 - 1:.1%}"
     if telling:
-        return False, f"left out: the tables' sums tell it, and one of its own {price}"
-    return True, "released: no table's sum tells it"
+        return False, f"left out, since the tables' sums tell it and one of its own {price}"
+    return True, "released, since no table's sum tells it"
 
 
 def _counted(group: tuple[Clique, ...], domain: Domain, unit: Unit, rows: int, replace: int) -> CountedTable:

@@ -110,8 +110,8 @@ def check_promise(release: "Release") -> tuple[str, ...]:
     promised = accounting.format_number(promise.epsilon, 10)
     return (
         f"the noise costs epsilon {accounting.format_number(spent, 10)}{at}, and {promised} is promised",
-        f"the sensitivity is {accounting.format_number(promise.l1)} (L1), its square "
-        f"{accounting.format_number(promise.l2_squared)} (L2)",
+        f"the L1 sensitivity is {accounting.format_number(promise.l1)}, the squared L2 sensitivity "
+        f"{accounting.format_number(promise.l2_squared)}",
         "the sensitivity stated is that of the unit, the structure and the neighbours",
     )
 

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING
 
 from quietfield.errors import Error
 from quietfield.privacy import accounting, promises
-from quietfield.privacy.noise import Noise
+from quietfield.privacy.units import Person, unit_from_json
 from quietfield.releases.checks import PAPER_NOTE
 from quietfield.text import plural
 
 if TYPE_CHECKING:
+    from quietfield.releases.parts import Promise
     from quietfield.releases.release import Release
 
 
@@ -96,6 +97,27 @@ def describe_signers(signers: Sequence[str]) -> str:
     return f"signed by {' and '.join(signers)}"
 
 
+def describe_counted(promise: "Promise | None") -> str:
+    """What the numbers of a release count, in words.
+
+    Args:
+        promise: What the release promises, or None.
+
+    Returns:
+        A noun phrase in the plural.
+
+    >>> describe_counted(None)
+    'records that were counted'
+    """
+    unit = None if promise is None else unit_from_json(promise.unit)
+    if not isinstance(unit, Person):
+        return "records that were counted"
+    whom = unit.who.removeprefix("any one ")
+    if unit.rows is None:
+        return f"records, weighted so that all those of one {whom} together weigh 1"
+    return f"records that were counted (at most {unit.rows} per {whom})"
+
+
 def to_sentence(text: str) -> str:
     """A text with a capital at its beginning, and without a full stop at its end."""
     return text[:1].upper() + text[1:].removesuffix(".")
@@ -114,11 +136,6 @@ def explain_promise(release: "Release") -> str:
 
 def describe_noise(release: "Release") -> str:
     """Kinds and sizes of the noise."""
-    kinds = list(dict.fromkeys(_noise(part.noise) for part in release.parts))
+    kinds = list(dict.fromkeys(part.noise.describe() for part in release.parts))
     more = f"; and {plural(len(kinds) - 4, 'other scale')}" if len(kinds) > 4 else ""
     return f"{to_sentence('; '.join(kinds[:4]))}{more}. A count is off by about that much, whatever its size."
-
-
-def _noise(noise: Noise) -> str:
-    exact = "discrete " if noise.step else ""
-    return f"{exact}{noise.kind.capitalize()} of scale {noise.scale:.4g} (standard deviation {noise.std:.3g})"

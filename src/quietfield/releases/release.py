@@ -372,14 +372,14 @@ class Release:
             ),
             (
                 "noise",
-                ", ".join(dict.fromkeys(repr(part.noise) for part in self.parts[:20]))
+                ", ".join(dict.fromkeys(part.noise.describe() for part in self.parts[:20]))
                 + (" ..." if len(self.parts) > 20 else ""),
             ),
         ]
         if self.total_part is None:
             facts.append(("total", "not released"))
         else:
-            how = "public" if self.total_is_public else f"noisy, {self.total_noise!r}"
+            how = "public" if self.total_noise is None else f"noisy, {self.total_noise.describe()}"
             value = float(self.total_part.value)
             facts.append(("total", f"{value:{',.0f' if abs(value) >= 100 else '.4g'}} ({how})"))
         if self.promise is not None:

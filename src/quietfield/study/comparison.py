@@ -24,6 +24,7 @@ from quietfield.models.verification import learned_elsewhere
 from quietfield.privacy.calibration import format_points
 from quietfield.privacy.noise import Gaussian
 from quietfield.releases.checks import check_same
+from quietfield.status import show_status
 from quietfield.text import join_names, pad_left, printable, quote_label, text_width, type_name
 
 if TYPE_CHECKING:
@@ -253,8 +254,9 @@ def compare(
     if truth is not None:
         check_same(truth.domain, first.domain, "the truth and the models")
     cliques = tuple(dict.fromkeys(_tables_of(release, given)))
-    rows = tuple(_row(name, model, first, cliques, release, truth) for name, model in given.items())
-    kl = {a: {b: _kl(one, other) for b, other in given.items()} for a, one in given.items()}
+    with show_status("comparison: scores, distances and differences ...", progress):
+        rows = tuple(_row(name, model, first, cliques, release, truth) for name, model in given.items())
+        kl = {a: {b: _kl(one, other) for b, other in given.items()} for a, one in given.items()}
     return Comparison(rows, given, kl, tuple(_notes(release, given, cliques)))
 
 

@@ -206,10 +206,9 @@ class Rehearsal:
     def lines(self) -> list[str]:
         """The rehearsal in words, for a terminal."""
         cells = sum(table.cells for table in next(iter(self.planned.values())))
-        total = self.total_reason.split(": ")[-1]
         said = [
-            f"records      {self.records:,} (guessed), {self.unit.describe()} is protected",
-            f"tables       {len(self.structure.groups)}, {plural(cells, 'cell')}; noisy total: {total}",
+            f"records      {self.records:,} (guessed); the unit is {self.unit.describe()}",
+            f"tables       {len(self.structure.groups)}, {plural(cells, 'cell')}; the total is {self.total_reason}",
             f"inference    treewidth at most {self.figures.treewidth}, {readable_bytes(self.figures.bytes)}"
             + (f", about {self.seconds_a_fit:.2g} s a fit here" if self.seconds_a_fit is not None else ""),
             "",
@@ -267,6 +266,7 @@ def rehearse(
     repeats: int = 2,
     seconds: float = 60.0,
     seed: int = 0,
+    progress: bool = False,
 ) -> Rehearsal:
     """Rehearse a release at several epsilons, from what is public alone: no record is read, nothing is paid.
 
@@ -275,7 +275,8 @@ def rehearse(
     compares Laplace noise with Gaussian noise of ``delta``. With ``Person(..., normalise=True)``, ``rows_each`` is a
     guess of how many rows a person has. ``strengths`` are standard deviations of the log-potentials of the plausible
     models, ``repeats`` how many models of each are tried. After ``seconds`` no further model is begun,
-    and one under way is given up; for the first they begin when its code is compiled.
+    and one under way is given up; for the first they begin when its code is compiled. ``progress`` shows a line on the
+    error stream meanwhile.
 
     >>> import quietfield as qf
     >>> domain = qf.Domain({"smokes": 2, "coughs": 2, "age": 3})
@@ -336,7 +337,7 @@ def rehearse(
 
         trials, a_fit, remarks = run_trials(
             domain, structure, unit, counted, noises, records=records, rows_each=rows_each, strengths=strengths,
-            repeats=repeats, seconds=seconds, seed=seed,
+            repeats=repeats, seconds=seconds, seed=seed, progress=progress,
         )  # fmt: skip
         notes += remarks
     return Rehearsal(

@@ -21,6 +21,7 @@ from quietfield.privacy.noise import Noise
 from quietfield.privacy.units import GRID, Person, Statistics, Unit
 from quietfield.releases.parts import Table, Total
 from quietfield.releases.release import Release
+from quietfield.status import show_status
 from quietfield.structures import Structure
 from quietfield.study.simulation import NOTE
 from quietfield.text import plural
@@ -188,6 +189,7 @@ def run_trials(
     repeats: int,
     seconds: float,
     seed: int,
+    progress: bool = False,
 ) -> tuple[list[Trial], float | None, list[str]]:
     """Trials for every plausible model that there was time for, at all epsilons; seconds a fit; and notes.
 
@@ -202,24 +204,28 @@ def run_trials(
         begun = time.perf_counter()
         if begun > deadline or (len(spent) > 1 and begun + spent[-1] > deadline):
             break
-        truth = draw_plausible_model(domain, structure, strength, np.random.default_rng([seed, i, 0]))
-        found: list[Trial] = []
-        try:
-            for kind, statistics in counted.items():
-                people = np.random.default_rng([seed, i, 1])  # the same people whatever the noise
-                population = populate(truth, structure, statistics, unit, records, rows_each, people)
-                keys = [key for key in planned if key[0] == kind]
-                releases = [
-                    add_simulated_noise(population, planned[key], np.random.default_rng([seed, i, 2])) for key in keys
-                ]
-                models = _learned(releases, deadline if spent else None, seconds)
-                for (_, epsilon), model in zip(keys, models, strict=True):
-                    wrong = measure_errors(
-                        truth, Model(domain, _nothing(domain, structure)) if model is None else model
-                    )
-                    found.append(Trial(kind, epsilon, strength, repeat, wrong, population.sampling, model is not None))
-        except TimeUp:
-            break
+        with show_status(f"rehearsal: plausible model {i + 1} of {len(wanted)} ...", progress):
+            truth = draw_plausible_model(domain, structure, strength, np.random.default_rng([seed, i, 0]))
+            found: list[Trial] = []
+            try:
+                for kind, statistics in counted.items():
+                    people = np.random.default_rng([seed, i, 1])  # the same people whatever the noise
+                    population = populate(truth, structure, statistics, unit, records, rows_each, people)
+                    keys = [key for key in planned if key[0] == kind]
+                    releases = [
+                        add_simulated_noise(population, planned[key], np.random.default_rng([seed, i, 2]))
+                        for key in keys
+                    ]
+                    models = _learned(releases, deadline if spent else None, seconds)
+                    for (_, epsilon), model in zip(keys, models, strict=True):
+                        wrong = measure_errors(
+                            truth, Model(domain, _nothing(domain, structure)) if model is None else model
+                        )
+                        found.append(
+                            Trial(kind, epsilon, strength, repeat, wrong, population.sampling, model is not None)
+                        )
+            except TimeUp:
+                break
         trials += found
         spent.append(time.perf_counter() - begun)
     notes = []

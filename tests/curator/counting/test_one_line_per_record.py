@@ -1,6 +1,7 @@
 """In a CSV file a row is a line: what a release of rows says, and what persons need the curator's word for."""
 
 import csv
+import gzip
 import json
 import shlex
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow import parquet
 
 import quietfield as qf
 from experiments.psgd import psgd
@@ -88,6 +90,30 @@ def test_what_the_word_is_for(survey: Path) -> None:
         [sys.executable, *shlex.split(lines.to_parquet(survey))[1:]], capture_output=True, check=False
     )
     assert refused.returncode != 0  # a reader of quoted fields must not swallow people silently
+
+
+@pytest.mark.parametrize(
+    ("encoding", "name"),
+    [
+        *((encoding, "visits.csv") for encoding in ("latin-1", "cp1252", "utf-16", "utf-16-le", "shift_jis")),
+        *(("cp1252", name) for name in ("visits[1] of 'ours'.csv", "visits-*.csv", "visits.csv.gz")),
+        ("utf-8", "visits[1] of 'ours'.csv"),
+    ],
+)
+def test_the_command_that_converts_a_file_works(encoding: str, name: str, tmp_path: Path) -> None:
+    text = "Name" if encoding == "shift_jis" else "Größe"
+    content = f'user;{text}\r\n1;"two\nlines, ""quoted"""\r\n007;\r\n'.encode(encoding)
+    path = tmp_path / name.replace("*", "1")
+    path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    before = set(tmp_path.iterdir())
+    command = shlex.split(lines.to_parquet(qf.CsvFile(tmp_path / name, delimiter=";", encoding=encoding)))
+    done = subprocess.run([sys.executable, *command[1:]], capture_output=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (target,) = set(tmp_path.iterdir()) - before  # and no copy in another encoding is left behind
+    assert parquet.read_table(target).to_pylist() == [
+        {"user": "1", text: 'two\nlines, "quoted"'},
+        {"user": "007", text: None},
+    ]
 
 
 def test_a_release_of_rows_protects_lines_and_says_so(survey: Path, capsys: pytest.CaptureFixture[str]) -> None:

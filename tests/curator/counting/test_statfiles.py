@@ -425,3 +425,19 @@ def test_the_command_line_reads_them(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["release", file, "--schema", str(path), *said, "--out", out]) == 0
     tables = qf.Release.load(out).tables
     np.testing.assert_allclose(tables["sex", "age"], [[1, 1], [1, 0], [0, 1], [0, 2]], atol=1.1)
+
+
+def test_an_inspection_suggests_labels_where_the_schema_names_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = pd.DataFrame({"sex": [1.0, 2.0, 1.0], "age": [20.0, 30.0, 40.0]})
+    path, labels = tmp_path / "people.sav", {"sex": {1: "woman", 2: "man"}}
+    pyreadstat.write_sav(frame, path, variable_value_labels=labels)
+    words = qf.Schema({"sex": ["woman", "man"], "age": qf.Cuts([25])})
+    codes = qf.Schema({"sex": [1, 2], "age": qf.Cuts([25])})
+    for schema, values, expected in ((words, "codes", True), (words, "labels", False), (codes, "codes", False)):
+        schema.save(tmp_path / "schema.json")
+        for form in ([], ["--json"]):
+            asked = ["inspect", str(path), "--schema", str(tmp_path / "schema.json"), "--values", values]
+            assert main([*asked, *form]) == 0
+            assert ("the schema of 'sex' names the labels: read those" in capsys.readouterr().out) == expected

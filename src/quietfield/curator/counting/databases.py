@@ -27,11 +27,11 @@ from quietfield.curator.counting.mapping import (
 )
 from quietfield.curator.counting.reading import Read, Source, check_names, unread
 from quietfield.curator.counting.tally import Tally
-from quietfield.curator.counting.waiting import waiting
 from quietfield.curator.request import Counts
 from quietfield.errors import Error
 from quietfield.privacy.units import GRID, ROWS_KEY, Person, Statistics, Unit
 from quietfield.schema import SECONDS, Attribute, Cuts, Dates, Labels, Schema
+from quietfield.status import show_status
 
 #: How Spark and DuckDB write a decimal that is zero and has places alone.
 ZERO = r"0[eE]-[0-9]+|\.0+"
@@ -79,7 +79,7 @@ class IbisEngine:
             cells.append(cell + start)
         # One query that reads each record once: between two, a record could change and be counted as both.
         listed = coded.select(w=coded.w, cell=ibis.array(cells).unnest() if len(cells) > 1 else cells[0])
-        with waiting(progress):
+        with show_status("Counting ...", progress):
             found = listed.group_by("cell").aggregate(n=listed.w.sum()).to_pyarrow()
         tally.add_cells(found["cell"].to_pylist(), [int(n) for n in found["n"].to_pylist()])
         return tally.counts()

@@ -22,9 +22,9 @@ from quietfield.curator.counting.sources import UNREADABLE, source
 from quietfield.curator.counting.spilling import spill_folder
 from quietfield.curator.counting.tally import BATCH, Counts, Tally
 from quietfield.curator.counting.values import kind_of
-from quietfield.curator.counting.waiting import waiting
 from quietfield.privacy.units import GRID, ROWS_KEY, Person, Statistics, Unit
 from quietfield.schema import Schema
+from quietfield.status import show_status
 
 #: What gathering each person's rows may use before it goes to disk.
 PERSON_MEMORY = "1GB"
@@ -48,7 +48,7 @@ class DuckEngine:
         """The true tables."""
 
         def work() -> Counts:
-            with waiting(progress), connected() as con:
+            with show_status("Counting ...", progress), connected() as con:
                 return self._count(con, schema, statistics, unit)
 
         return cleaned(work, UNREADABLE)

@@ -32,6 +32,7 @@ from quietfield.curator.counting.csvfiles import (
     by_mark,
     by_name,
     coding,
+    known_encoding,
     wrong_encoding,
     wrong_separator,
 )
@@ -99,11 +100,23 @@ def to_parquet(source: str | Path | CsvFile) -> str:
     """
     how = _how(source)
     path = str(how.path)
-    target = "records.parquet" if glob.has_magic(path) else str(Path(path).with_suffix(".parquet"))
-    settings = {"sep": how.separator(path), "quotechar": '"', "escapechar": '"', "encoding": how.encoding}
+    alone = Path(path).is_file() or not glob.has_magic(path)
+    pattern = json.dumps(glob.escape(path) if alone else path)
+    target = Path(path).with_suffix(".parquet") if alone else Path("records.parquet")
+    imports, recode = "duckdb", ""
+    if known_encoding(how.encoding) != "utf-8":  # DuckDB writes Parquet from UTF-8 alone, so Python recodes first
+        imports = "duckdb, glob, pathlib, pyarrow, tempfile"
+        utf8 = f"pyarrow.input_stream(old).read().decode({json.dumps(how.encoding)}).encode()"
+        recode = (
+            f"new = tempfile.TemporaryDirectory(dir={json.dumps(str(target.parent))}); "
+            f'[pathlib.Path(new.name, f"{{i}}.csv").write_bytes({utf8}) '
+            f"for i, old in enumerate(glob.glob({pattern}, recursive=True))]; "
+        )
+        pattern = 'new.name + "/*.csv"'
+    settings = {"sep": how.separator(path), "quotechar": '"', "escapechar": '"'}
     said = ", ".join(f"{name}={json.dumps(value)}" for name, value in settings.items())
-    read = f"duckdb.read_csv({json.dumps(path)}, {said}, header=True, all_varchar=True)"
-    return f"python -c {shlex.quote(f'import duckdb; {read}.write_parquet({json.dumps(target)})')}"
+    read = f"{recode}duckdb.read_csv({pattern}, {said}, header=True, all_varchar=True)"
+    return f"python -c {shlex.quote(f'import {imports}; {read}.write_parquet({json.dumps(str(target))})')}"
 
 
 def describe_unit(source: Any, unit: Unit) -> str:

@@ -37,6 +37,8 @@ READERS = {
     ".sas7bdat": "read_sas7bdat",
     ".xpt": "read_xport",
 }
+#: The endings of SAS, which keeps the labels of values elsewhere.
+NO_LABELS = (".sas7bdat", ".xpt")
 #: The most values that are held at a time; each row is read again up to its chunk, so few large chunks are quicker.
 CELLS = 2**20
 #: Days and seconds between 1970 and the day that a program counts from.
@@ -75,7 +77,7 @@ class StatFile:
             raise Error(f"values is 'codes' or 'labels', not {self.values!r}.")
         if not is_statfile(self.path):
             raise Error(f"{str(self.path)!r} is no file of SPSS, Stata or SAS; its name ends in one of {_endings()}.")
-        if self.values == "labels" and Path(self.path).suffix.lower() in (".sas7bdat", ".xpt"):
+        if self.values == "labels" and Path(self.path).suffix.lower() in NO_LABELS:
             raise Error("SAS keeps labels of values in a catalogue of its own and not in the data; read its codes.")
         if self.encoding is not None:
             known_encoding(self.encoding)

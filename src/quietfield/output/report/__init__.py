@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from quietfield.files import check_writable, write_atomically
 from quietfield.learning import fit
+from quietfield.status import show_status
 
 if TYPE_CHECKING:
     from quietfield.models.model import Model
@@ -23,6 +24,7 @@ def write_report(
     title: str = "",
     level: float = 0.9,
     names: tuple[str, str] = ("release.qfr", "model.qfm"),
+    progress: bool = False,
 ) -> None:
     """Write a report as one HTML file: what was protected and at what cost, and what the model says and how surely.
 
@@ -36,7 +38,7 @@ def write_report(
     >>> qf.write_report("smoking.html", release, title="Who smokes")
     """
     check_writable(path)
-    html = report_html(release, model, title=title, level=level, names=names)
+    html = report_html(release, model, title=title, level=level, names=names, progress=progress)
     write_atomically(path, html.encode(), time=release.created)
 
 
@@ -47,11 +49,13 @@ def report_html(
     title: str = "",
     level: float = 0.9,
     names: tuple[str, str] = ("release.qfr", "model.qfm"),
+    progress: bool = False,
 ) -> str:
     """The report as text; see :func:`write_report`."""
     from quietfield.output.report.contents import gather
     from quietfield.output.report.pages import render
 
     if model is None:
-        model = fit(release)
-    return render("report.html", gather(release, model, title, level, names))
+        model = fit(release, progress=progress)
+    with show_status("report: intervals, associations and goodness of fit ...", progress):
+        return render("report.html", gather(release, model, title, level, names))

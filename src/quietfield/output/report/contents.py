@@ -109,6 +109,7 @@ def gather(release: "Release", model: "Model", title: str, level: float, names: 
         "has_intervals": errors.there,
         "warnings": description.list_warnings(release),
         "facts": [*description.list_facts(release), ("Model", _describe_model(model))],
+        "counted": description.describe_counted(release.promise),
         "graph": Markup(structure_svg(model.domain, model.structure)),
         "cliques": model.cliques,
         "attributes": [_attribute(model, name, errors) for name in model.domain],

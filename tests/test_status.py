@@ -1,0 +1,110 @@
+"""Long work shows one line on a terminal, and nothing anywhere else."""
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stderr
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+import quietfield as qf
+from quietfield.cli import main
+from quietfield.status import is_terminal, show_status
+
+pty = pytest.importorskip("pty")
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    domain = qf.Domain({"sex": ["f", "m"], "smokes": ["no", "yes"]})
+    tables = {("sex", "smokes"): [[500, 90], [310, 200]]}
+    release = qf.Release.from_tables(domain, tables, noise=qf.Laplace(2.0), total=1100)
+    release.save("r.qfr")
+    qf.fit(release).save("m.qfm")
+    qf.Schema({"sex": ["f", "m"], "smokes": ["no", "yes"]}).save("schema.json")
+
+
+class Terminal:
+    """A terminal for the error stream, and what was shown on it."""
+
+    def __init__(self) -> None:
+        self.ours, theirs = pty.openpty()
+        self.stream = os.fdopen(theirs, "w")
+        self.parts: list[bytes] = []
+        self.reader = Thread(target=self._read, daemon=True)
+        self.reader.start()
+
+    def _read(self) -> None:
+        while part := os.read(self.ours, 2**16):
+            self.parts.append(part)
+            if part.endswith(b"\x04"):
+                return
+
+    def shown(self) -> str:
+        """All that was written; this ends it."""
+        self.stream.write("\x04")
+        self.stream.flush()
+        self.reader.join(10)
+        return b"".join(self.parts)[:-1].decode()
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
+    made = Terminal()
+    monkeypatch.setenv("TERM", "xterm")
+    yield made
+    made.stream.close()
+    os.close(made.ours)
+
+
+COMMANDS = {
+    "report": (["report", "r.qfr", "--model", "m.qfm"], "goodness of fit"),
+    "compare": (["compare", "r.qfr", "--methods", "naive"], "distances"),
+    "export": (["export", "m.qfm", "--out", "tables"], "margins of error"),
+    "query": (["query", "m.qfm", "sex"], "error bars"),
+    "plan": (
+        ["plan", "schema.json", "--structure", "chain", "--records", "50", "--epsilon", "1", "--rehearse"],
+        "plausible model 1 of",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_that_takes_long_shows_what_it_does(name: str, files: None, terminal: Terminal) -> None:
+    words, expected = COMMANDS[name]
+    with redirect_stderr(terminal.stream):
+        assert main(words) == 0
+    assert expected in terminal.shown()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_without_a_terminal_nothing_is_shown(
+    name: str, files: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(COMMANDS[name][0]) == 0
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys, "stderr", None)
+    assert not is_terminal()
+
+
+def test_a_call_in_python_is_silent_on_a_terminal_too(files: None, terminal: Terminal) -> None:
+    release, model = qf.Release.load("r.qfr"), qf.Model.load("m.qfm")
+    with redirect_stderr(terminal.stream):
+        qf.write_report("report.html", release, model)
+        qf.people_tables(model)
+        qf.compare(release, models={"m": model})
+        qf.rehearse(model.domain, [("sex",)], records=50, epsilons=[1], repeats=1)
+    assert terminal.shown() == ""
+
+
+def test_work_within_work_shares_the_line(terminal: Terminal) -> None:
+    with redirect_stderr(terminal.stream):
+        with show_status("outer", True), show_status("inner", True) as update:
+            update("still inner")
+        with show_status("after", True):
+            pass
+    shown = terminal.shown()
+    assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 2  # the cursor is hidden twice, and always back
