@@ -1,5 +1,5 @@
 """The reports in a real browser: nothing overflows or is covered, nothing is logged, nothing leaves the page, and each
-printed sheet of the private one says what it is."""
+printed sheet of the confidential one says what it is."""
 
 import io
 import json
@@ -128,7 +128,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {path.stem: path for path in folder.iterdir()}
 
 
-NAMES = ("learned", "hostile", "large", "scripts", "private")
+NAMES = ("learned", "hostile", "large", "scripts", "confidential")
 
 
 def visit(browser: Any, page: Path, width: int, scheme: str = "light") -> None:
@@ -267,4 +267,4 @@ def test_print(browser: Any, pages: dict[str, Path], name: str) -> None:
     assert len(texts) >= 2
     assert all(texts), "an empty sheet"
     marked = ["NOTPRIVATE" in text for text in texts]
-    assert all(marked) if name == "private" else not any(marked)
+    assert all(marked) if name == "confidential" else not any(marked)
