@@ -62,7 +62,8 @@ def test_a_record_is_not_published_as_names(record: str, tmp_path: Path, capsys:
         said.append(capsys.readouterr())
         assert "of names above it" in said[1].err or "its own name" in said[1].err
     assert not out.exists()
-    assert not any(word in shown for text in said for shown in text for word in ("SMITH", "JONES", "HIV", "17", "2024"))
+    told = " ".join(shown for text in said for shown in text).replace(str(tmp_path), "")  # whose name has digits too
+    assert not any(word in told for word in ("SMITH", "JONES", "HIV", "17", "2024"))
     data.write_text("name,date 2024,Größe\n" + record)
     assert main([*asked, "--header"]) == 0
     assert json.loads(out.read_text())["columns_from"].startswith("the first line of the file, which holds names by")
