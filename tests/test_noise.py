@@ -150,3 +150,14 @@ def test_outward_rounding_is_up_and_close(value):
     rounded = accounting.round_up_decimal(value)
     assert 0 <= rounded - value < Fraction(1, 10**30)
     assert accounting.round_up_decimal(rounded) == rounded
+
+
+@pytest.mark.parametrize("kind", [Laplace, Gaussian])
+@pytest.mark.parametrize("scale", ["1e-140", "1e-9", "1", "1e9", "1e140"])
+@pytest.mark.parametrize("step", ["1e-140", "1e-9", "1", "1e9", "1e140"])
+def test_the_spread_of_noise_is_a_number_whatever_scale_and_step(kind, scale, step):
+    """As a file may state them: noise far finer or far coarser than its grid."""
+    noise = kind(Fraction(scale), Fraction(step))
+    assert noise.variance >= 0
+    assert noise.kind.capitalize() in noise.describe()
+    assert np.isfinite(noise.log_density(0.0))

@@ -79,9 +79,9 @@ class Laplace(_Noise):
 
     @property
     def variance(self) -> float:
-        if not self.step:
-            return 2 * self.scale**2
         h = float(self.step / self.exact)  # one step in units of the scale
+        if h < 1e-6:  # or none; the discrete variance differs by h^2 / 12 of itself, and would divide by zero at last
+            return 2 * self.scale**2
         return 2 * exp(-h) / expm1(-h) ** 2 * float(self.step) ** 2
 
     def log_density(self, z: Any) -> Any:
@@ -108,6 +108,8 @@ class Gaussian(_Noise):
         sigma, step = float(self.exact / self.step), float(self.step)
         if sigma > 2:  # the discrete variance differs by less than 1e-30 of itself
             return self.scale**2
+        if sigma < 0.01:  # the chance of any other step than none is below 1e-2000
+            return 0.0
         return step**2 * fsum(k * k * exp(-k * k / (2 * sigma**2)) for k in range(-80, 81)) / _mass(sigma)
 
     def log_density(self, z: Any) -> Any:
@@ -146,4 +148,6 @@ def _mass(sigma: float) -> float:
     """The sum of exp(-k^2 / (2 sigma^2)) over all integers k."""
     if sigma > 2:  # Poisson summation: the next term is 2 exp(-2 pi^2 sigma^2), below 1e-34
         return sigma * sqrt(2 * pi)
+    if sigma < 0.01:
+        return 1.0
     return fsum(exp(-k * k / (2 * sigma**2)) for k in range(-80, 81))
