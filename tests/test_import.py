@@ -50,10 +50,12 @@ def test_every_public_name_resolves(name: str) -> None:
 
 
 def test_type_checkers_see_the_same_names() -> None:
-    tree = ast.parse(Path(quietfield.__file__).read_text())
-    block = next(n for n in tree.body if isinstance(n, ast.If) and getattr(n.test, "id", "") == "TYPE_CHECKING")
+    tree = ast.parse(Path(quietfield.__file__).with_suffix(".pyi").read_text())
     seen = {}
-    for statement in block.body:
+    for statement in tree.body:
+        if isinstance(statement, ast.AnnAssign):
+            assert ast.unparse(statement) == "__version__: str"
+            continue
         assert isinstance(statement, ast.ImportFrom)
         for alias in statement.names:
             assert alias.asname == alias.name, "`import X as X` makes a name public for type checkers"

@@ -78,7 +78,7 @@ def inspect_records(source: Any, schema: Schema, most: int = 5) -> list[ColumnFi
         raise Error("an inspection reads the records several times; give it a file or a frame.")
 
     def work() -> list[ColumnFindings]:
-        with connected() as con:
+        with connected(gathers=True) as con:
             return [_inspect_column(con, engine, schema, name, most) for name in schema]
 
     return cleaned(work, UNREADABLE)

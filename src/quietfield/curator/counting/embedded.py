@@ -48,7 +48,8 @@ class DuckEngine:
         """The true tables."""
 
         def work() -> Counts:
-            with show_status("Counting ...", progress), connected() as con:
+            gathers = isinstance(unit, Person) or self.log is not None
+            with show_status("Counting ...", progress), connected(gathers=gathers) as con:
                 return self._count(con, schema, statistics, unit)
 
         return cleaned(work, UNREADABLE)
@@ -61,7 +62,7 @@ class DuckEngine:
         persons = {} if person is None else dict(zip(person.columns, person.kinds, strict=True))
 
         def work() -> np.ndarray:
-            with connected() as con:
+            with connected(gathers=person is not None) as con:
                 parameters = Parameters()
                 table, columns = self.attach(con, [*(schema.column(name) for name in schema), *persons], bool(persons))
                 rules = [mapped(schema[a], columns[schema.column(a)], i, parameters) for i, a in enumerate(schema)]
@@ -152,20 +153,30 @@ def chosen_sql(coded: str, attributes: int, unit: Person) -> str:
     codes = [f"k{i}" for i in range(attributes)]
     listed, who = ", ".join(codes) or "1", ", ".join(f"u{i}" for i in range(len(unit.columns)))
     text = [f"t{i}" for i in range(len(unit.columns))]
-    digits = f"substr(md5(concat_ws('|', '{ROWS_KEY}', {', '.join([*text, *codes])})), 1, 15)"
-    # As a number the hash takes a third of the memory; 60 bits of it decide as the whole would.
-    hashed = f"SELECT {', '.join([*codes, who])}, ('0x' || {digits})::BIGINT AS h FROM ({coded})"
+    # Half of the hash decides as the whole would, and as a number it takes a quarter of the memory. DuckDB reads the
+    # bytes as a number from the last to the first; they are turned round, so that numbers are ordered as digits are.
+    number = f"md5_number(concat_ws('|', '{ROWS_KEY}', {', '.join([*text, *codes])}))"
+    hashed = f"SELECT {', '.join([*codes, who])}, ({number} & {2**64 - 1})::UBIGINT AS h FROM ({coded})"
+    for bits in (8, 16, 32):
+        low = f"{sum((2**bits - 1) << shift for shift in range(0, 64, 2 * bits))}::UBIGINT"
+        turned = f"((h & {low}) << {bits}) | ((h >> {bits}) & {low})"
+        hashed = f"SELECT {', '.join([*codes, who])}, {turned} AS h FROM ({hashed})"
     ranked = f"SELECT {listed}, row_number() OVER (PARTITION BY {who} ORDER BY h) AS place FROM ({hashed})"
     return f"SELECT {listed} FROM ({ranked}) WHERE place <= {unit.rows}"
 
 
 @contextmanager
-def connected() -> Iterator[Any]:
-    """A DuckDB of our own: nothing is fetched from a network, and nothing is left on disk."""
+def connected(*, gathers: bool = False) -> Iterator[Any]:
+    """A DuckDB of our own: nothing is fetched from a network, and nothing is left on disk.
+
+    A query that ``gathers`` rows may write some of them to disk, always encrypted. Any other one streams and is not
+    expected to, so it does not wait for the better cipher to be looked for.
+    """
     with spill_folder() as folder:
         settings: dict[str, Any] = {
             "temp_directory": str(folder),
             "temp_file_encryption": True,
+            "force_mbedtls_unsafe": True,  # see prefer_openssl
             "memory_limit": PERSON_MEMORY,
             "preserve_insertion_order": False,
             "enable_external_file_cache": False,  # it would keep what was read of a file, up to the limit above
@@ -174,11 +185,12 @@ def connected() -> Iterator[Any]:
         }
         con = duckdb.connect(config=settings)
         try:
-            encrypt_spilled_rows(con)
-            # It would keep every person's best rows in memory, where a plain window goes to disk.
-            known = {name for (name,) in con.execute("SELECT name FROM duckdb_optimizers()").fetchall()}
-            unwanted = ",".join(known & {"top_n_window_elimination"})
-            con.execute(f"SET disabled_optimizers = '{unwanted}'")
+            if gathers:
+                prefer_openssl(con)
+                # It would keep every person's best rows in memory, where a plain window goes to disk.
+                known = {name for (name,) in con.execute("SELECT name FROM duckdb_optimizers()").fetchall()}
+                unwanted = ",".join(known & {"top_n_window_elimination"})
+                con.execute(f"SET disabled_optimizers = '{unwanted}'")
             # At a prompt, a bar would show how far a count has come. In Jupyter without ipywidgets there can be none,
             # and DuckDB refuses to change the setting.
             with suppress(duckdb.InvalidInputException):
@@ -188,16 +200,15 @@ def connected() -> Iterator[Any]:
             con.close()
 
 
-def encrypt_spilled_rows(con: Any) -> None:
-    """Choose what encrypts rows that go to disk: OpenSSL, if DuckDB's extension that brings it is on this machine.
+def prefer_openssl(con: Any) -> None:
+    """Encrypt rows that go to disk with OpenSSL, if DuckDB's extension that brings it is on this machine.
 
-    Else DuckDB's own AES, whose keys come from a generator that is not made for secrets: whoever searches the disk
-    finds no text, but a cryptanalyst might. Without either, DuckDB would refuse to write rows, and the count fail.
+    Else it is DuckDB's own AES, whose keys come from a generator that is not made for secrets: whoever searches the
+    disk finds no text, but a cryptanalyst might. Without either, DuckDB would refuse to write rows, and the count fail.
     """
     with suppress(duckdb.Error):
         con.execute("LOAD httpfs")  # never installed from here: nothing is fetched from a network
-        return
-    con.execute("SET force_mbedtls_unsafe = 'true'")
+        con.execute("SET force_mbedtls_unsafe = 'false'")
 
 
 def _batches(result: Any) -> Iterator[Any]:
