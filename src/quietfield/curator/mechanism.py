@@ -190,14 +190,14 @@ def _measure(kind: str, scale: float, values: "np.ndarray") -> "np.ndarray":
     import numpy as np
 
     measurement = _measurement(kind, scale)
-    workers = min(os.cpu_count() or 1, max(1, values.size // 10_000))
-    parts = np.array_split(values, max(workers, -(-values.size // 250_000)))
 
     def one(part: "np.ndarray") -> "np.ndarray":
         return np.asarray(measurement(part.tolist()), dtype=np.int64)
 
-    if workers == 1:
-        return np.concatenate([one(part) for part in parts])
+    if values.size < 20_000:
+        return one(values)
+    workers = min(os.cpu_count() or 1, values.size // 10_000)
+    parts = np.array_split(values, max(workers, -(-values.size // 250_000)))
     with ThreadPoolExecutor(workers) as pool:
         return np.concatenate(list(pool.map(one, parts)))
 
