@@ -132,10 +132,16 @@ def infer(
     With ``batch`` every table has one more leading axis: many parameter sets in one call.
     """
     from quietfield.inference.layout import IMPOSSIBLE, check_values
+    from quietfield.inference.tree import Tree
 
     if str(dtype) not in ("float64", "float32"):
         raise Error(f"inference runs in float64 or float32, not in {dtype!r}.")
-    found = engine(domain, tuple(potentials), method, **options)
+    if method == "exact" and not batch and str(dtype) == "float64":  # nothing need be compiled for one call
+        check_options(method, options)
+        found: Any = Tree.of(domain, tuple(potentials))
+        found.plan.check_memory(log_space=True)
+    else:
+        found = engine(domain, tuple(potentials), method, **options)
     theta = found.layout.pack(potentials, str(dtype), batch)
     check_values(theta, potentials)
     mu, log_z, *trace = found.run(theta)

@@ -33,7 +33,7 @@ from quietfield.learning.observation import count_codes, independent_variance
 from quietfield.models import sampling
 from quietfield.models.fit_report import FitReport
 from quietfield.models.frames import Frame, encode_records
-from quietfield.models.intervals import interval
+from quietfield.models.intervals import Cells, interval
 from quietfield.models.uncertainty import Uncertainty
 from quietfield.releases import keys
 from quietfield.structures import Structure
@@ -371,6 +371,11 @@ class Model:
         from quietfield.learning.covariance import covariance_of
 
         return covariance_of(self)
+
+    @cached_property
+    def _moved(self) -> "np.ndarray":
+        """What each error that was drawn of the parameters adds to the shares of all cells."""
+        return Cells.of(self).moved(self._covariance.draws.directions)
 
     @cached_property
     def _factors(self) -> "list[Factor]":

@@ -29,8 +29,10 @@ class Uncertainty:
     total: float  # N, public or estimated
     total_variance: float  # of the estimate's error; 0 where N is public
     total_weights: tuple[float, ...]  # per table, how much one more in each cell adds to the estimate of N
-    variances: tuple[float, float]  # of the prior as the fit used it: interactions, effects of fewer attributes
-    drawn: tuple[float, float]  # of the parameters themselves, as the release shows them
+    #: Per table, of the prior as the fit used it: interactions, effects of fewer attributes.
+    variances: tuple[tuple[float, float], ...]
+    #: The same of the parameters themselves, as the release shows them.
+    drawn: tuple[tuple[float, float], ...]
 
     def to_json(self) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -41,15 +43,15 @@ class Uncertainty:
                     "noise": noise.to_json(),
                     "excluded": None if excluded is None else list(excluded),
                     "total_weight": weight,
+                    "prior_variances": list(used),
+                    "drawn_variances": list(drawn),
                 }
-                for group, noise, excluded, weight in zip(
-                    self.groups, self.noise, self.excluded, self.total_weights, strict=True
+                for group, noise, excluded, weight, used, drawn in zip(
+                    self.groups, self.noise, self.excluded, self.total_weights, self.variances, self.drawn, strict=True
                 )
             ],
             "total": self.total,
             "total_variance": self.total_variance,
-            "prior_variances": list(self.variances),
-            "drawn_variances": list(self.drawn),
         }
 
     @classmethod
@@ -57,8 +59,7 @@ class Uncertainty:
         """What :meth:`to_json` wrote down, checked."""
         tables = content["tables"]
         excluded = tuple(None if t["excluded"] is None else tuple(int(i) for i in t["excluded"]) for t in tables)
-        first, second = (float(value) for value in content["prior_variances"])
-        third, fourth = (float(value) for value in content["drawn_variances"])
+        used, drawn = ([_pair(table[name]) for table in tables] for name in ("prior_variances", "drawn_variances"))
         found = cls(
             tuple(tuple(tuple(str(name) for name in clique) for clique in table["cliques"]) for table in tables),
             tuple(noise_from_json(table["noise"]) for table in tables),
@@ -66,10 +67,10 @@ class Uncertainty:
             float(content["total"]),
             float(content["total_variance"]),
             tuple(float(table["total_weight"]) for table in tables),
-            (first, second),
-            (third, fourth),
+            tuple(used),
+            tuple(drawn),
         )
-        least = min(found.total, first, second, third, fourth)
+        least = min(found.total, *(value for pair in (*used, *drawn) for value in pair))
         if not (least > 0 and found.total_variance >= 0 and found.groups):
             raise Error("what the intervals need must be positive numbers, and it names at least one table.")
         return found
@@ -85,6 +86,11 @@ class Uncertainty:
                 raise Error("what the intervals need does not fit the shapes of the model's tables.")
 
 
+def _pair(values: Any) -> tuple[float, float]:
+    first, second = (float(value) for value in values)
+    return first, second
+
+
 def _within(index: int, size: int) -> bool:
     return 0 <= index < size
 
@@ -92,7 +98,7 @@ def _within(index: int, size: int) -> bool:
 def remember_fit(
     release: Release, total: float, variances: "np.ndarray", drawn: "np.ndarray | None" = None
 ) -> Uncertainty:
-    """What a fit to a release leaves behind: ``total`` and the prior's two variances as the fit used them.
+    """What a fit to a release leaves behind: ``total`` and the prior's variances (2, tables) as the fit used them.
 
     ``drawn`` are the variances that the release shows, where the fit used others on purpose.
     """
@@ -107,6 +113,6 @@ def remember_fit(
         float(total),
         records.variance,
         tuple(records.weights[i] for i in order),
-        (float(variances[0]), float(variances[1])),
-        (float(drawn[0]), float(drawn[1])),
+        tuple(_pair(pair) for pair in variances.T),
+        tuple(_pair(pair) for pair in drawn.T),
     )

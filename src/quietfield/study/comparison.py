@@ -348,22 +348,19 @@ def _errors(truth: Model, model: Model) -> TruthErrors:
 
 def explain_columns(release: "Release", model: Model) -> tuple[float, float, int]:
     """How well a model explains a release: log-score a cell, root mean square residual, tables beyond their noise."""
-    import jax
     import numpy as np
 
-    from quietfield.learning.likelihood import log_normal, log_normal_laplace
+    from quietfield.learning.likelihood import noisy_normal
 
     fits = residuals(release, table_moments(release, model))
     logs, squares = [], []
-    with jax.enable_x64(True):
-        for part, fit in zip(release.parts, fits, strict=True):
-            counted = np.isfinite(fit.z)
-            # A floor far below the noise: the density is not defined without any sampling error.
-            v = fit.sampling[counted] + 1e-4 * part.noise.variance
-            density = log_normal if isinstance(part.noise, Gaussian) else log_normal_laplace
-            b = np.asarray(part.noise.scale)
-            logs.append(np.asarray(density((fit.noisy - fit.expected)[counted], v, b)))  # type: ignore[arg-type]
-            squares.append(fit.z[counted] ** 2)
+    for part, found in zip(release.parts, fits, strict=True):
+        counted = np.isfinite(found.z)
+        # A floor far below the noise: the density is not defined without any sampling error.
+        v = found.sampling[counted] + 1e-4 * part.noise.variance
+        b, gaussian = np.full_like(v, part.noise.scale), np.full(v.shape, isinstance(part.noise, Gaussian))
+        logs.append(noisy_normal((found.noisy - found.expected)[counted], v, b, gaussian).log)
+        squares.append(found.z[counted] ** 2)
     missed = sum(fit.exceeds_noise for fit in fits)
     return float(np.concatenate(logs).mean()), float(np.sqrt(np.concatenate(squares).mean())), missed
 
