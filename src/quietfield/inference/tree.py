@@ -14,17 +14,19 @@ A structure costs a fraction of a millisecond to set up. :mod:`quietfield.infere
 gradients, batches of parameters and GPUs; it compiles for seconds.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import log
+from math import log, prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from quietfield.domain import Domain
+from quietfield.errors import TooLarge
 from quietfield.inference.layout import IMPOSSIBLE, Layout, plain_layout
-from quietfield.inference.plan import EliminationPlan, plan_elimination
+from quietfield.inference.plan import SMALL, EliminationPlan, plan_elimination
+from quietfield.memory import available_memory, readable_bytes
 from quietfield.structures import Structure, hashable
 
 
@@ -51,6 +53,7 @@ class _View(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Bag:
+    scope: tuple[int, ...]  # positions of its attributes
     shape: tuple[int, ...]
     factors: tuple[tuple[slice, _View], ...]  # where each table lies in the vector
     mask: np.ndarray | None  # log 0 where a combination is impossible
@@ -110,6 +113,36 @@ class Calibrated(NamedTuple):
             for place, view in bag.factors:
                 found[:, place] = view.gather(moved[k]).reshape(rows, -1)
         return found
+
+    def joint(self, wanted: Sequence[int]) -> np.ndarray:
+        """The joint distribution of any attributes, by position, for one set of parameters; axes in the order given.
+
+        From each bag whose subtree holds some of them, a message goes up over its separator and these, until one
+        holds all: products of matrices, however far apart the attributes are.
+        """
+        sizes = self.tree.plan.domain.shape
+        left = set(wanted) - set(self.tree.plan.free)
+        found: list[tuple[np.ndarray, tuple[int, ...]]] = []
+        found += [(np.full(sizes[v], 1 / sizes[v]), (v,)) for v in wanted if v in self.tree.plan.free]
+        waiting: list[list[tuple[np.ndarray, tuple[int, ...]]]] = [[] for _ in self.tree.bags]
+        for k, bag in enumerate(self.tree.bags):
+            own = {bag.scope[i - 1] for i in bag.summed} & left
+            if not own and not waiting[k]:
+                continue  # it sums to 1
+            terms = [(self.conditionals[k][0], bag.scope), *waiting[k]]
+            kept = tuple(dict.fromkeys(v for _, scope in terms for v in scope if v in left))
+            above = tuple(v for i, v in enumerate(bag.scope) if i + 1 not in bag.summed)
+            if bag.parent is not None and not left.issubset(kept):
+                message = (*above, *(v for v in kept if v not in above))
+                waiting[bag.parent].append((_contract(sizes, terms, message), message))
+                continue
+            if bag.parent is not None:
+                terms.append((np.asarray(self.separators[k]).reshape([sizes[v] for v in above]), above))
+            found.append((_contract(sizes, terms, kept), kept))
+            left -= set(kept)
+            if not left:
+                break
+        return _contract(sizes, found, tuple(wanted)) if found else np.ones(())
 
     def scatter(self, random: np.random.Generator) -> np.ndarray:
         """A draw from a normal of covariance J, for one set of parameters.
@@ -227,6 +260,7 @@ def _tree(domain: Domain, cliques: Any) -> Tree:
         kept = tuple(i for i, v in zip(axes, scope, strict=True) if v in shared)
         bags.append(
             _Bag(
+                scope,
                 tuple(domain.shape[v] for v in scope),
                 tuple(factors),
                 mask,
@@ -265,6 +299,21 @@ def _bags(plan: EliminationPlan) -> tuple[list[tuple[int, ...]], list[list[int]]
         first = [plan.domain.position(name) for name in max(tables, key=plan.domain.cells, default=())]
         scopes[bag] = (*first, *(v for v in scope if v not in first))
     return scopes, homes, parents
+
+
+def _contract(
+    sizes: Sequence[int], terms: Sequence[tuple[np.ndarray, tuple[int, ...]]], wanted: tuple[int, ...]
+) -> np.ndarray:
+    """The product of tables, summed to some attributes."""
+    need = 24 * prod(sizes[v] for v in wanted)
+    if need > SMALL and need > available_memory():
+        raise TooLarge(
+            f"this question would need a table of {need / 24:.3g} cells, about {readable_bytes(need)}; "
+            "ask about fewer attributes at a time, or estimate it from a sample (model.sample)."
+        )
+    names = {v: i for i, v in enumerate(dict.fromkeys(v for _, scope in terms for v in scope))}
+    operands: list[Any] = [part for table, scope in terms for part in (table, [names[v] for v in scope])]
+    return np.einsum(*operands, [names[v] for v in wanted], optimize=True)
 
 
 def _children_first(parents: list[int | None]) -> list[int]:

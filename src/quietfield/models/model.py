@@ -27,8 +27,8 @@ from quietfield.files import (
     unpack,
     write_archive,
 )
-from quietfield.inference.elimination import log_sum_exp, most_probable, sum_out
-from quietfield.inference.layout import check_values, plain_layout
+from quietfield.inference.elimination import most_probable
+from quietfield.inference.layout import IMPOSSIBLE, check_values, plain_layout
 from quietfield.learning.observation import count_codes, independent_variance
 from quietfield.models import sampling
 from quietfield.models.fit_report import FitReport
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from quietfield.inference.elimination import Factor
+    from quietfield.inference.tree import Calibrated
     from quietfield.learning.covariance import Covariance
     from quietfield.models.fit_report import FitReport
     from quietfield.models.frames import Frame
@@ -124,13 +125,12 @@ class Model:
         if inside is not None:
             return inside
         self._need_exact(f"the joint distribution of {join_names(wanted)} (no clique holds them together)")
-        return self._normalised(self._factors, wanted)
+        return self._calibrated({}).joint([self.domain.position(name) for name in wanted])
 
     def conditional(
         self, attributes: str | Iterable[str], given: Mapping[str, Label | Sequence[Label]]
     ) -> "np.ndarray":
         """The joint distribution of attributes where others are known: a label each, or a list of possible labels."""
-        import numpy as np
 
         wanted = self.domain.clique(attributes)
         if not isinstance(given, Mapping):
@@ -139,21 +139,10 @@ class Model:
         if both:
             raise Error(f"{join_names(both)} is both asked for and given; name each attribute once.")
         self._need_exact("a conditional distribution")
-        factors = self._factors
-        for name, value in given.items():
-            v = self.domain.position(name)
-            codes = self.domain.codes(name, value)
-            if len(codes) == 1:  # a known value: its axis goes
-                factors = [
-                    (tuple(u for u in scope if u != v), table.take(codes[0], axis=scope.index(v))) if v in scope
-                    else (scope, table)
-                    for scope, table in factors
-                ]  # fmt: skip
-            else:
-                known = np.full(self.domain.shape[v], -np.inf)
-                known[codes] = 0.0
-                factors = [*factors, ((v,), known)]
-        return self._normalised(factors, wanted, f"the given values {dict(given)!r} have probability 0 in this model.")
+        found = self._calibrated({name: self.domain.codes(name, value) for name, value in given.items()})
+        if found.log_z < IMPOSSIBLE / 10:
+            raise Error(f"the given values {dict(given)!r} have probability 0 in this model.")
+        return found.joint([self.domain.position(name) for name in wanted])
 
     def interval(
         self,
@@ -388,16 +377,22 @@ class Model:
         ]
         return [*factors, *masks]
 
-    def _normalised(
-        self, factors: "list[Factor]", wanted: Clique, refusal: str = "no record is possible."
-    ) -> "np.ndarray":
+    def _calibrated(self, known: "Mapping[str, Sequence[int]]") -> "Calibrated":
+        """Exact inference where some attributes have one of some codes."""
         import numpy as np
 
-        table = sum_out(self.domain.shape, factors, [self.domain.position(name) for name in wanted])
-        total = log_sum_exp(table, axis=tuple(range(table.ndim))) if table.ndim else table
-        if not np.isfinite(total):
-            raise Error(refusal)
-        return np.exp(table - total)
+        from quietfield.inference.tree import Tree
+
+        masks = {}
+        for name, codes in known.items():
+            masks[name,] = np.full(self.domain.shape[self.domain.position(name)], IMPOSSIBLE)
+            masks[name,][list(codes)] = 0.0
+        tables = dict(self.potentials)
+        for clique, mask in masks.items():
+            tables[clique] = tables[clique] + mask if clique in tables else mask
+        tree = Tree.of(self.domain, tuple(tables))
+        tree.plan.check_memory(log_space=True)
+        return tree.calibrate(tree.layout.pack(tables))
 
     def _need_exact(self, what: str) -> None:
         if self.method != "exact":
