@@ -168,7 +168,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Mapped:
+class CodeSql:
     """How an attribute's code is made, in three steps, so that no conversion is done twice for a record.
 
     ``value`` and ``null`` come from the column, ``code`` from those two (as ``v`` and ``n`` with the attribute's
@@ -182,20 +182,20 @@ class Mapped:
     late: bool
 
 
-def mapped(rule: Attribute, column: Column, number: int, parameters: Parameters) -> Mapped:
+def code_column(rule: Attribute, column: Column, number: int, parameters: Parameters) -> CodeSql:
     """The code of an attribute, from its column."""
     size = len(rule.labels)
     code_type = "UTINYINT" if size <= 2**8 else "USMALLINT" if size <= 2**16 else "UINTEGER"
-    run = _run(rule)
+    run = _integer_run(rule)
     if rule.null_code is None and rule.unknown_code is None and run is not None and column.kind == "integer":
         low, high = run  # the common case of small integers: clamped and widened, so that no value overflows, and quick
         code = f"(least(greatest(v{number}, {low}), {high})::BIGINT - {low})::{code_type}"
-        return Mapped(column.sql, "NULL", code, f"{column.sql} BETWEEN {low} AND {high}", False)
-    value, place = own(rule, column, f"v{number}", parameters)
+        return CodeSql(column.sql, "NULL", code, f"{column.sql} BETWEEN {low} AND {high}", False)
+    value, place = place_value(rule, column, f"v{number}", parameters)
     null = "NULL" if rule.null_code is None else str(rule.null_code)
     unknown = place if rule.unknown_code is None else f"coalesce({place}, {rule.unknown_code})"
     code = f"TRY_CAST(CASE WHEN n{number} THEN {null} ELSE {unknown} END AS {code_type})"
-    return Mapped(value, column.is_missing(rule), code, None, rule.null_code is None or rule.unknown_code is None)
+    return CodeSql(value, column.is_missing(rule), code, None, rule.null_code is None or rule.unknown_code is None)
 
 
 def reads_numbers(rule: Attribute) -> bool:
@@ -203,7 +203,7 @@ def reads_numbers(rule: Attribute) -> bool:
     return isinstance(rule, Cuts) or (isinstance(rule, Labels) and isinstance(rule.values[0], int))
 
 
-def _run(rule: Attribute) -> tuple[int, int] | None:
+def _integer_run(rule: Attribute) -> tuple[int, int] | None:
     """The first and last of labels that are integers in a row, if they are."""
     if not isinstance(rule, Labels) or not isinstance(rule.values[0], int) or abs(rule.values[0]) > 2**31:
         return None
@@ -211,7 +211,7 @@ def _run(rule: Attribute) -> tuple[int, int] | None:
     return (low, low + len(rule.values) - 1) if rule.values == tuple(range(low, low + len(rule.values))) else None
 
 
-def own(rule: Attribute, column: Column, value: str, parameters: Parameters) -> tuple[str, str]:
+def place_value(rule: Attribute, column: Column, value: str, parameters: Parameters) -> tuple[str, str]:
     """The value that a rule looks at, and the position that it gives it among its own labels (NULL for none)."""
     if isinstance(rule, Labels):
         if isinstance(rule.values[0], int):
