@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quietfield.curator.counting import count, lines, open_engine
+from quietfield.curator.counting.csvfiles import CsvFile
 from quietfield.errors import Error
 from quietfield.privacy.units import Rows, statistics
 from quietfield.schema import Labels, Schema
@@ -34,7 +35,7 @@ BROKEN = [
 
 
 def rows(path: Path, wanted: list[str]) -> list[dict[str, Any]]:
-    _, batches = lines.open_columns([str(path)], wanted)
+    _, batches = lines.open_columns([str(path)], wanted, CsvFile(path))
     return [row for batch in batches() for row in batch.to_pylist()]
 
 

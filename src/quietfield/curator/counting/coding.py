@@ -184,18 +184,22 @@ class CodeSql:
 
 def code_column(rule: Attribute, column: Column, number: int, parameters: Parameters) -> CodeSql:
     """The code of an attribute, from its column."""
-    size = len(rule.labels)
-    code_type = "UTINYINT" if size <= 2**8 else "USMALLINT" if size <= 2**16 else "UINTEGER"
     run = _integer_run(rule)
     if rule.null_code is None and rule.unknown_code is None and run is not None and column.kind == "integer":
         low, high = run  # the common case of small integers: clamped and widened, so that no value overflows, and quick
-        code = f"(least(greatest(v{number}, {low}), {high})::BIGINT - {low})::{code_type}"
+        code = f"(least(greatest(v{number}, {low}), {high})::BIGINT - {low})::{code_type(rule)}"
         return CodeSql(column.sql, "NULL", code, f"{column.sql} BETWEEN {low} AND {high}", False)
     value, place = place_value(rule, column, f"v{number}", parameters)
     null = "NULL" if rule.null_code is None else str(rule.null_code)
     unknown = place if rule.unknown_code is None else f"coalesce({place}, {rule.unknown_code})"
-    code = f"TRY_CAST(CASE WHEN n{number} THEN {null} ELSE {unknown} END AS {code_type})"
+    code = f"TRY_CAST(CASE WHEN n{number} THEN {null} ELSE {unknown} END AS {code_type(rule)})"
     return CodeSql(value, column.is_missing(rule), code, None, rule.null_code is None or rule.unknown_code is None)
+
+
+def code_type(rule: Attribute) -> str:
+    """The smallest type of DuckDB that holds the codes of a rule."""
+    size = len(rule.labels)
+    return "UTINYINT" if size <= 2**8 else "USMALLINT" if size <= 2**16 else "UINTEGER"
 
 
 def reads_numbers(rule: Attribute) -> bool:

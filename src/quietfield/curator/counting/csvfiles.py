@@ -21,23 +21,9 @@ COMPRESSED = {".gz": "gzip", ".zst": "zstd"}
 SEPARATORS = {",": "','", ";": "';'", "\t": "'\\t' (a tab)", "|": "'|'"}
 #: East Asian encodings in which no character has a line feed among its bytes and none changes how others are read.
 MULTIBYTE = {
-    "big5",
-    "big5hkscs",
-    "cp932",
-    "cp949",
-    "cp950",
-    "euc_jis_2004",
-    "euc_jisx0213",
-    "euc_jp",
-    "euc_kr",
-    "gb18030",
-    "gb2312",
-    "gbk",
-    "johab",
-    "shift_jis",
-    "shift_jis_2004",
-    "shift_jisx0213",
-}
+    "big5", "big5hkscs", "cp932", "cp949", "cp950", "euc_jis_2004", "euc_jisx0213", "euc_jp", "euc_kr", "gb18030",
+    "gb2312", "gbk", "johab", "shift_jis", "shift_jis_2004", "shift_jisx0213",
+}  # fmt: skip
 PAIRS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 #: Lines that are no records: one that is not of the encoding (a byte that no UTF-8 has), and one that is too long.
 FOREIGN, TOO_LONG = b"\xff", b'"'
@@ -114,8 +100,7 @@ class Coding:
         return (line, True) if place < 0 else (line[:place], line[place + size :] == sign[1])
 
     def utf8(self, block: bytes, longest: int) -> bytes:
-        """Whole lines in UTF-8; those that are not well formed, or longer than ``longest`` bytes, as broken
-        ones."""
+        """Whole lines in UTF-8; broken ones for those that are not well formed, or longer than ``longest`` bytes."""
         if self.kind == "plain":
             return block
         if self.kind == "pairs":

@@ -20,7 +20,7 @@ import duckdb
 import numpy as np
 
 from quietfield.curator import sequences
-from quietfield.curator.counting.coding import CodeSql, Column, Parameters, code_column
+from quietfield.curator.counting.coding import CodeSql, Column, Parameters, code_column, code_type
 from quietfield.curator.counting.reading import Source, arrow_kind, hide_details
 from quietfield.curator.counting.sources import open_source
 from quietfield.curator.counting.tally import BATCH, Counts, Tally
@@ -64,14 +64,11 @@ class DuckEngine:
 
         Of each ``person``, as many rows as it says are kept, those that a count would choose.
         """
-        persons = {} if person is None else dict(zip(person.columns, person.kinds, strict=True))
 
         def work() -> np.ndarray:
             with connect(gathers=person is not None) as con:
                 parameters = Parameters()
-                table, columns = self.attach(con, [*(schema.column(name) for name in schema), *persons], bool(persons))
-                rules = [code_column(schema[a], columns[schema.column(a)], i, parameters) for i, a in enumerate(schema)]
-                query = codes_sql(table, rules, [columns[name].read_as(kind) for name, kind in persons.items()])
+                query = self._records_sql(con, schema, tuple(schema), person, parameters)
                 if person is not None:
                     query = choose_rows_sql(query, len(schema), person)
                 batches = _batches(con.execute(query, parameters.values))
@@ -82,29 +79,20 @@ class DuckEngine:
 
     def attach(self, con: Any, wanted: Sequence[str], twice: bool = False) -> tuple[str, dict[str, Column]]:
         """Bring columns before a connection: a FROM clause, and each column as that clause calls it."""
-        wanted = list(dict.fromkeys(wanted))
-
-        def work() -> tuple[str, dict[str, Column]]:
-            table, columns = self.source.attach(con, wanted)
-            if twice and self.source.once:  # a plan may scan twice, and would find nothing the second time
-                con.execute(f"CREATE TABLE kept AS SELECT * FROM {table}")
-                table = "kept"
-            return table, columns
-
-        return hide_details(work)
+        table, columns = self.source.attach(con, list(dict.fromkeys(wanted)))
+        if twice and self.source.once:  # a plan may scan twice, and would find nothing the second time
+            con.execute(f"CREATE TABLE kept AS SELECT * FROM {table}")
+            table = "kept"
+        return table, columns
 
     def _count(self, con: Any, schema: Schema, statistics: Statistics, unit: Unit) -> Counts:
         tally, parameters = Tally(statistics, schema.domain), Parameters()
-        gathers = isinstance(unit, Person)
         attributes = statistics.attributes
         if self.log is not None:
-            table, columns = self.attach(con, self.log.columns, gathers)
+            table, columns = self.attach(con, self.log.columns, isinstance(unit, Person))
             coded = segments_sql(self.log.check_unit(unit), table, columns, attributes, parameters)
         else:
-            persons = dict(zip(unit.columns, unit.kinds, strict=True)) if isinstance(unit, Person) else {}
-            table, columns = self.attach(con, [*(schema.column(name) for name in attributes), *persons], gathers)
-            rules = [code_column(schema[a], columns[schema.column(a)], i, parameters) for i, a in enumerate(attributes)]
-            coded = codes_sql(table, rules, [columns[name].read_as(kind) for name, kind in persons.items()])
+            coded = self._records_sql(con, schema, attributes, unit, parameters)
         query = units_sql(coded, statistics, unit)
         weighted = isinstance(unit, Person) and unit.normalise
         for batch in _batches(con.execute(query, parameters.values)):
@@ -112,6 +100,14 @@ class DuckEngine:
             weights = batch.column(len(attributes)).to_numpy() if weighted else None
             tally.add(codes, batch.num_rows, weights)
         return tally.counts()
+
+    def _records_sql(
+        self, con: Any, schema: Schema, attributes: Sequence[str], unit: Unit | None, parameters: Parameters
+    ) -> str:
+        persons = dict(zip(unit.columns, unit.kinds, strict=True)) if isinstance(unit, Person) else {}
+        table, columns = self.attach(con, [*(schema.column(name) for name in attributes), *persons], bool(persons))
+        rules = [code_column(schema[a], columns[schema.column(a)], i, parameters) for i, a in enumerate(attributes)]
+        return codes_sql(table, rules, [columns[name].read_as(kind) for name, kind in persons.items()])
 
 
 def codes_sql(table: str, rules: Sequence[CodeSql], persons: Sequence[Column] = ()) -> str:
@@ -137,8 +133,7 @@ def segments_sql(
     """The segments of a log as codes k0, k1, ... and units u0, u1, ... with their texts."""
     person, time = columns[how.person].read_as(how.kind), columns[how.time]
     rule = code_column(how.rule, columns[how.value], 0, parameters)
-    size, absent = len(how.rule.labels), how.rule.null_code
-    kind = "UTINYINT" if size <= 2**8 else "USMALLINT" if size <= 2**16 else "UINTEGER"
+    size, absent, kind = len(how.rule.labels), how.rule.null_code, code_type(how.rule)
     read = (
         f"SELECT {rule.value} AS v0, {rule.null} AS n0, {time.seconds} + {sequences.EPOCH} AS s, {person.sql} AS u0, "
         f"{person.identity} AS t0 FROM {table} WHERE NOT {person.is_null}"
@@ -292,8 +287,7 @@ def remove_leftovers() -> None:
 
 
 def _remove(folder: Path) -> None:
-    found = folder.lstat()
-    if found.st_uid != os.getuid() or folder.is_symlink() or not folder.is_dir():
+    if folder.lstat().st_uid != os.getuid() or folder.is_symlink() or not folder.is_dir():
         return
     held = os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW)
     try:

@@ -137,15 +137,13 @@ def _csv_file(source: Any) -> CsvFile:
     return data if isinstance(data, CsvFile) else CsvFile(data)
 
 
-def read_header(path: str, how: CsvFile | None = None) -> list[str]:
+def read_header(path: str, how: CsvFile) -> list[str]:
     """The names in a file's first line. Errors do not show them: in a file without names they are a person's record."""
-    how = how or CsvFile(path)
     line, separator = _first_line(path, how), how.separator(path)
     if not _quotes_match(line, separator.encode()):
         raise FileError(
-            f"the first line of {mask_path(path)} does not name the columns: check that its quotes match and "
-            "that no name holds a "
-            f"line break.{separator_hint(path, how)}"
+            f"the first line of {mask_path(path)} does not name the columns: check that its quotes match and that no "
+            f"name holds a line break.{separator_hint(path, how)}"
         )
     fields = _fields(line.decode(), separator)
     if len(set(fields)) < len(fields):
@@ -214,8 +212,7 @@ def _first_line(path: str, how: CsvFile) -> bytes:
     if not ended:
         raise FileError(
             f"lines of {mask_path(path)} do not end with a line feed (some old programs end them with a carriage "
-            "return alone); "
-            "write the file anew with line feeds."
+            "return alone); write the file anew with line feeds."
         )
     if EXCEL.fullmatch(line):
         raise FileError(
@@ -224,12 +221,11 @@ def _first_line(path: str, how: CsvFile) -> bytes:
     return line
 
 
-def separator_hint(path: str, how: CsvFile | None = None, wanted: Sequence[str] | None = None) -> str:
+def separator_hint(path: str, how: CsvFile, wanted: Sequence[str] | None = None) -> str:
     """A hint where the first line names more of the columns wanted with another sign between names; or nothing.
 
     Where nothing is wanted in particular, any names are.
     """
-    how = how or CsvFile(path)
     line, used = _first_line(path, how), how.separator(path)
     split = {sign: _fields(line.decode(), sign) for sign in SEPARATORS if _quotes_match(line, sign.encode())}
     if wanted is None:
@@ -253,7 +249,7 @@ def single_name_hint(source: str | Path | CsvFile) -> str | None:
 
 
 def open_columns(
-    paths: Sequence[str], wanted: Sequence[str], how: CsvFile | None = None
+    paths: Sequence[str], wanted: Sequence[str], how: CsvFile
 ) -> tuple["pa.Schema", Callable[[], Iterator[Any]]]:
     """The wanted columns of all files, as texts called c0, c1, ...: their schema, and what reads them in batches."""
     import pyarrow as pa
@@ -270,10 +266,9 @@ def open_columns(
 
     def batches() -> Iterator[Any]:
         for path, fields in headers.items():
-            one = how or CsvFile(path)
             positions = [fields.index(name) for name in wanted] or [0]
-            for block in _blocks(path, find_coding(one.encoding)):
-                table = _parse(block, len(fields), positions, one.separator(path))
+            for block in _blocks(path, find_coding(how.encoding)):
+                table = _parse(block, len(fields), positions, how.separator(path))
                 for batch in table.to_batches():  # where no column is wanted, the records still count
                     yield batch.rename_columns(schema.names) if wanted else batch.select([])
 

@@ -80,7 +80,7 @@ def check_kind(data: Any) -> None:
         )
     if is_a(data, "pyarrow.CSVStreamingReader", "pyarrow.JSONStreamingReader"):
         raise Error(GUESSED)
-    if is_dataset(data):
+    if is_a(data, "pyarrow.Dataset"):
         check_dataset(data)
     elif not any(hasattr(kind, name) for name in ("to_arrow_reader", "fetch_arrow_reader", "__arrow_c_stream__")):
         raise Error(
@@ -102,11 +102,6 @@ def _check_ibis(data: Any) -> None:
             "this Ibis table is made from a pandas frame with columns of objects, and Ibis guessed their types from "
             "the values of records; give the frame itself, or its columns types of their own."
         )
-
-
-def is_dataset(data: Any) -> bool:
-    """Whether some data is a dataset of Arrow, or of a kind that others derived from it."""
-    return is_a(data, "pyarrow.Dataset")
 
 
 def check_dataset(data: Any) -> None:
@@ -158,7 +153,7 @@ def open_source(data: Any) -> Source:
     if isinstance(data, StatFile):
         return _open_statfiles(data)
     if isinstance(data, CsvFile):
-        return _open_csv(lines.find_files(data.path), data)
+        return _open_csv(data)
     if isinstance(data, Mapping):
         return _open_mapping(data)
     if is_a(data, "pandas.DataFrame"):
@@ -193,7 +188,7 @@ def open_empty(data: Any) -> Source | None:
     if isinstance(data, pa.RecordBatch):
         return _open_arrow(data.slice(0, 0))
     known = (str, Path, StatFile, CsvFile, pa.Table, pa.RecordBatchReader)
-    if isinstance(data, known) or is_a(data, "pandas.DataFrame") or is_dataset(data):
+    if isinstance(data, known) or is_a(data, "pandas.DataFrame", "pyarrow.Dataset"):
         return open_source(data)
     return None
 
@@ -203,18 +198,20 @@ def _open_files(path: str | Path) -> Source:
         return _open_statfiles(StatFile(path))
     paths = lines.find_files(path)
     if all(separator_by_name(name) for name in paths):
-        return _open_csv(paths)
+        return _open_csv(CsvFile(path))
     if any(separator_by_name(name) for name in paths):
         raise FileError(f"{str(path)!r} stands for files of different kinds; count one kind at a time.")
     return Source(unique_names(_parquet_schema(paths[0]).names), lambda wanted: _plan_parquet(paths, wanted))
 
 
-def _open_csv(paths: Sequence[str], how: CsvFile | None = None) -> Source:
+def _open_csv(data: CsvFile) -> Source:
+    paths = lines.find_files(data.path)
+
     def read(wanted: Sequence[str]) -> ReadPlan:
-        schema, batches = lines.open_columns(paths, wanted, how)
+        schema, batches = lines.open_columns(paths, wanted, data)
         return ReadPlan(schema.types, batches)
 
-    return Source(tuple(lines.read_header(paths[0], how)), read, checks_names=True)
+    return Source(tuple(lines.read_header(paths[0], data)), read, checks_names=True)
 
 
 def _open_statfiles(data: StatFile) -> Source:

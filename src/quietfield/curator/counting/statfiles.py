@@ -75,7 +75,8 @@ class StatFile:
         if self.values not in ("codes", "labels"):
             raise Error(f"values is 'codes' or 'labels', not {self.values!r}.")
         if not is_statfile(self.path):
-            raise Error(f"{str(self.path)!r} is no file of SPSS, Stata or SAS; its name ends in one of {_endings()}.")
+            endings = ", ".join(READERS)
+            raise Error(f"{str(self.path)!r} is no file of SPSS, Stata or SAS; its name ends in one of {endings}.")
         if self.values == "labels" and Path(self.path).suffix.lower() in NO_LABELS:
             raise Error("SAS keeps labels of values in a catalogue of its own and not in the data; read its codes.")
         if self.encoding is not None:
@@ -314,7 +315,3 @@ def _reader(name: str) -> Callable[..., Any]:
             "files of SPSS, Stata and SAS need pyreadstat; install it with: pip install 'quietfield[curator]'"
         ) from None
     return getattr(pyreadstat, name)
-
-
-def _endings() -> str:
-    return ", ".join(READERS)
