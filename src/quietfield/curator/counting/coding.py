@@ -1,8 +1,8 @@
 """From a column of any type to codes, in DuckDB's SQL. No value and no name is ever written into the text of a query.
 
 Columns are known by position (``c0``, ``c1``, ...), labels travel as parameters, and numbers are formatted by Python.
-No expression here can fail on a value: casts are tried, and texts are matched before they are read. ``databases.py`` has
-the same rules in Ibis, which takes twice the time on DuckDB; its first lines have the figures.
+No expression here can fail on a value: casts are tried, and texts are matched before they are read. ``databases.py``
+has the same rules in Ibis, which takes twice the time on DuckDB; its first lines have the figures.
 """
 
 from dataclasses import dataclass, field
