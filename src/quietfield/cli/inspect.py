@@ -76,7 +76,7 @@ def inspect(
         typer.echo(
             f"{odd:,} of {plural(every, 'line')} {'holds' if odd == 1 else 'hold'} an odd number of quotes: a text "
             "with line breaks in it, whose lines may be rows under other ids, or a stray quote. If texts have line "
-            f"breaks, do not say --one-line-per-record; convert the file to Parquet: {lines.to_parquet(records)}"
+            f"breaks, do not say --one-line-per-record; convert the file to Parquet: {lines.parquet_command(records)}"
         )
     width = max(len(item.attribute) for item in found)
     for item in found:

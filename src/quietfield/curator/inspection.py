@@ -4,12 +4,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from quietfield.curator.counting.cleaning import cleaned
-from quietfield.curator.counting.embedded import DuckEngine, connected
-from quietfield.curator.counting.lines import files
-from quietfield.curator.counting.mapping import Parameters, own
-from quietfield.curator.counting.sources import UNREADABLE
-from quietfield.curator.counting.statfiles import NO_LABELS, StatFile, dictionary
+from quietfield.curator.counting.coding import Parameters, place_value
+from quietfield.curator.counting.duckdb_engine import DuckEngine, connect
+from quietfield.curator.counting.lines import find_files
+from quietfield.curator.counting.reading import hide_details
+from quietfield.curator.counting.statfiles import NO_LABELS, StatFile, read_dictionary
 from quietfield.errors import Error
 from quietfield.schema import Schema
 from quietfield.text import join_names
@@ -50,7 +49,7 @@ def suggest_labels(source: Any, schema: Schema) -> str:
     """
     if not isinstance(source, StatFile) or source.values != "codes" or Path(source.path).suffix.lower() in NO_LABELS:
         return ""
-    columns = dictionary(replace(source, values="labels"), files(source.path)[0])
+    columns = read_dictionary(replace(source, values="labels"), find_files(source.path)[0])
     words = [
         name
         for name in schema
@@ -78,17 +77,17 @@ def inspect_records(source: Any, schema: Schema, most: int = 5) -> list[ColumnFi
         raise Error("an inspection reads the records several times; give it a file or a frame.")
 
     def work() -> list[ColumnFindings]:
-        with connected(gathers=True) as con:
+        with connect(gathers=True) as con:
             return [_inspect_column(con, engine, schema, name, most) for name in schema]
 
-    return cleaned(work, UNREADABLE)
+    return hide_details(work)
 
 
 def _inspect_column(con: Any, engine: DuckEngine, schema: Schema, name: str, most: int) -> ColumnFindings:
     parameters, column = Parameters(), schema.column(name)
     table, columns = engine.attach(con, [column])
     found = columns[column]
-    value, code = own(schema[name], found, "v", parameters)
+    value, code = place_value(schema[name], found, "v", parameters)
     read = f"SELECT {found.identity} AS x, {value} AS v, {found.is_missing(schema[name])} AS n FROM {table}"
     coded = f"SELECT x, n, {code} AS k FROM ({read})"
     nulls, unknown = "count(*) FILTER (n)", "count(*) FILTER (NOT n AND k IS NULL)"
