@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import quietfield as qf
-from quietfield import structures
+from quietfield import interop, structures
 from quietfield.errors import Error, FileError, TooLarge
 from quietfield.files import write_archive
 from tests.brute_force import COMPILED, joint, marginal, models, possible
@@ -58,6 +58,55 @@ def test_entropy_mode_and_log_prob_equal_enumeration(parts):
     everyone = np.array(list(np.ndindex(*domain.shape)))
     with np.errstate(divide="ignore"):
         np.testing.assert_allclose(model.log_prob(everyone), np.log(p.ravel()), atol=1e-8)
+
+
+@given(models(scales=(0.0, 1.0, 20.0)), st.data())
+def test_the_most_probable_record_given_evidence_equals_enumeration(parts, data):
+    """With impossible combinations, ties (a scale of 0), one known label or several, and impossible evidence."""
+    domain, potentials = parts
+    model = qf.Model(domain, potentials)
+    p, _ = joint(domain, potentials)
+    known = {}
+    for name in data.draw(st.lists(st.sampled_from(domain.attributes), unique=True)):
+        labels = data.draw(st.lists(st.integers(0, domain.size(name) - 1), min_size=1, unique=True))
+        known[name] = labels[0] if len(labels) == 1 and data.draw(st.booleans()) else labels
+    allowed = np.zeros(domain.shape, bool)
+    allowed[np.ix_(*(np.atleast_1d(known.get(name, range(domain.size(name)))) for name in domain))] = True
+    if not (allowed & (p > 0)).any():
+        if not (allowed & possible(domain)).any():
+            with pytest.raises(Error, match="probability 0"):
+                model.mode(known)
+        return
+    best = model.mode(known)
+    assert list(best) == list(domain)
+    cell = tuple(best[name] for name in domain)
+    assert allowed[cell]
+    assert p[cell] == pytest.approx(p[allowed].max(), rel=1e-9)
+    assert qf.Model(domain, potentials).mode(known) == best
+
+
+def test_evidence_of_the_most_probable_record_is_checked(small):
+    assert small.mode()["sex"] == small.mode(given={})["sex"]
+    assert small.mode(given={"pregnant": "yes", "spare": 1}) | {"age": 0, "job": "none"} == {
+        "age": 0, "sex": "f", "pregnant": "yes", "job": "none", "spare": 1
+    }  # fmt: skip
+    for known, message in (
+        ({"sex": "m", "pregnant": "yes"}, "probability 0"), ({"sex": "x"}, "not a value of 'sex'"),
+        ({"sex": []}, "probability 0"), ({"se": "f"}, "not an attribute"), ("sex", "given maps attributes"),
+    ):  # fmt: skip
+        with pytest.raises(Error, match=message):
+            small.mode(given=known)
+
+
+def test_the_most_probable_record_equals_pgmpys():
+    inference = pytest.importorskip("pgmpy.inference")
+    domain = qf.Domain({name: [f"{name}{i}" for i in range(3)] for name in "abcdef"})
+    random = np.random.default_rng(1)
+    model = qf.Model(domain, {c: 2 * random.normal(size=(3, 3)) for c in structures.grid(domain, 3)})
+    peer = inference.VariableElimination(interop.to_pgmpy(model))
+    for known in ({}, {"a": "a2"}, {"a": "a1", "f": "f0"}):
+        found = peer.map_query([name for name in domain if name not in known], known, show_progress=False)
+        assert {**found, **known} == model.mode(known)
 
 
 @COMPILED

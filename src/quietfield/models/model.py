@@ -130,29 +130,12 @@ class Model:
         self, attributes: str | Iterable[str], given: Mapping[str, Label | Sequence[Label]]
     ) -> "np.ndarray":
         """The joint distribution of attributes where others are known: a label each, or a list of possible labels."""
-        import numpy as np
-
         wanted = self.domain.clique(attributes)
-        if not isinstance(given, Mapping):
-            raise Error(f'given maps attributes to labels, for instance {{"sex": "f"}}; it is not {given!r}.')
-        both = [name for name in self.domain.clique(given) if name in wanted]
+        factors = self._factors_given(given)
+        both = [name for name in given if name in wanted]
         if both:
             raise Error(f"{join_names(both)} is both asked for and given; name each attribute once.")
         self._need_exact("a conditional distribution")
-        factors = self._factors
-        for name, value in given.items():
-            v = self.domain.position(name)
-            codes = self.domain.codes(name, value)
-            if len(codes) == 1:  # a known value: its axis goes
-                factors = [
-                    (tuple(u for u in scope if u != v), table.take(codes[0], axis=scope.index(v))) if v in scope
-                    else (scope, table)
-                    for scope, table in factors
-                ]  # fmt: skip
-            else:
-                known = np.full(self.domain.shape[v], -np.inf)
-                known[codes] = 0.0
-                factors = [*factors, ((v,), known)]
         return self._normalised(factors, wanted, f"the given values {dict(given)!r} have probability 0 in this model.")
 
     def interval(
@@ -202,11 +185,26 @@ class Model:
         found = self.inference.marginals
         return self.log_partition() - sum(float((self.potentials[c] * found[c]).sum()) for c in self.cliques)
 
-    def mode(self) -> dict[str, Label]:
-        """A most probable record."""
+    def mode(self, given: Mapping[str, Label | Sequence[Label]] | None = None) -> dict[str, Label]:
+        """A most probable record, among those with the values in ``given``: a label each, or a list of possible labels.
+
+        Exact, by max-product. Among equally probable records the choice is always the same.
+
+        >>> import quietfield as qf
+        >>> domain = qf.Domain({"rain": ["no", "yes"], "wet": ["no", "yes"]})
+        >>> model = qf.Model(domain, {("rain", "wet"): [[2.0, -1.0], [-1.0, 1.0]]})
+        >>> model.mode(), model.mode(given={"wet": "yes"})
+        ({'rain': 'no', 'wet': 'no'}, {'rain': 'yes', 'wet': 'yes'})
+        """
+        given = {} if given is None else given
+        factors = self._factors_given(given)
         self._need_exact("the most probable record")
-        self.log_partition()  # refuses a model without possible records
-        best = most_probable(self.domain.shape, self._factors)
+        best, largest = most_probable(self.domain.shape, factors)
+        if largest == float("-inf"):
+            refusal = f"the given values {dict(given)!r} have probability 0 in this model."
+            raise Error(refusal if given else "no record is possible.")
+        known = {self.domain.position(name): self.domain.codes(name, value) for name, value in given.items()}
+        best |= {v: codes[0] for v, codes in known.items() if v not in best}
         return {name: self.domain.labels(name)[best.get(v, 0)] for v, name in enumerate(self.domain)}
 
     def kl(self, other: "Model") -> float:
@@ -382,6 +380,27 @@ class Model:
             (tuple(self.domain.position(a) for a in c), np.where(mask, 0.0, -np.inf)) for c, mask in self.domain.masks
         ]
         return [*factors, *masks]
+
+    def _factors_given(self, given: Mapping[str, Label | Sequence[Label]]) -> "list[Factor]":
+        """The factors where some attributes are known: a single value's axis goes, several values become a factor."""
+        import numpy as np
+
+        if not isinstance(given, Mapping):
+            raise Error(f'given maps attributes to labels, for instance {{"sex": "f"}}; it is not {given!r}.')
+        factors = self._factors
+        for name in self.domain.clique(given):
+            v, codes = self.domain.position(name), self.domain.codes(name, given[name])
+            if len(codes) == 1:
+                factors = [
+                    (tuple(u for u in scope if u != v), table.take(codes[0], axis=scope.index(v))) if v in scope
+                    else (scope, table)
+                    for scope, table in factors
+                ]  # fmt: skip
+            else:
+                known = np.full(self.domain.shape[v], -np.inf)
+                known[codes] = 0.0
+                factors = [*factors, ((v,), known)]
+        return factors
 
     def _normalised(
         self, factors: "list[Factor]", wanted: Clique, refusal: str = "no record is possible."

@@ -15,6 +15,7 @@ from quietfield.domain import Clique, Domain
 from quietfield.errors import Error
 from quietfield.files import write_atomically
 from quietfield.models import intervals
+from quietfield.models.basis import INFERRED, UNMEASURED, describe_basis
 from quietfield.models.verification import check_learned_from
 from quietfield.output import exports
 from quietfield.output.workbooks import Sheet, workbook
@@ -32,10 +33,7 @@ if TYPE_CHECKING:
 
 #: The most cells of one table: people do not read more, and an inferred table may be astronomical.
 MOST_CELLS = 1_000_000
-INFERRED = "the model's inference: no published table joins these attributes"
-COUNTED = "learned from published noisy tables of these attributes"
 UNSURE = "the model keeps no record of how far it may be from the truth"
-UNMEASURED = "not measured: no published table holds one of these attributes, its values are taken as equally likely"
 
 
 @dataclass(frozen=True)
@@ -171,17 +169,13 @@ def people_tables(
     with show_status("tables: margins of error ...", progress):
         margins = _margins(model, wanted, level)
     missing = unmeasured = ""
-    held = {name for clique in model.cliques for name in clique}
     made = []
     for attributes in wanted:
-        unknown = [name for name in attributes if name not in held and len(model.domain.labels(name)) > 1]
+        note = describe_basis(model, attributes)
         ends, why = margins[attributes]
-        missing, unmeasured = missing or ("" if unknown else why), unmeasured or why
-        joined = len(attributes) == 1 or any(set(attributes) <= set(clique) for clique in model.cliques)
-        inferred = not joined and not unknown
-        note = UNMEASURED if unknown else INFERRED if inferred else COUNTED
+        missing, unmeasured = missing or ("" if note == UNMEASURED else why), unmeasured or why
         columns = _columns(model, attributes, ends, total, note)
-        made.append(PeopleTable(attributes, inferred, ends is not None, columns, note))
+        made.append(PeopleTable(attributes, note == INFERRED, ends is not None, columns, note))
     said = _statement(model, release, made, level, missing or unmeasured)
     created = "" if release is None else release.created
     counted = describe_counted(None if release is None else release.promise)
