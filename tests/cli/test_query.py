@@ -84,9 +84,7 @@ def test_what_no_table_joins_is_marked_as_in_an_export(files, capsys, words, bas
     assert json.loads(asked(files, capsys, *words, "--json"))["basis"] == basis
     shown = asked(files, capsys, *words)
     assert (INFERRED in shown, UNMEASURED in shown) == (basis == INFERRED, basis == UNMEASURED)
-    assert ("the answer and its error bars assume that nothing but" in shown) == (
-        basis == INFERRED
-    )
+    assert ("the answer and its error bars assume that nothing but" in shown) == (basis == INFERRED)
     alone = asked(files, capsys, *words, "--no-error-bars")
     assert ("the answer assumes that nothing but the model's structure" in alone) == (basis == INFERRED)
     if "--given" not in words:
