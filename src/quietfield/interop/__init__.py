@@ -135,8 +135,8 @@ def save_bif(model: Model, path: str | Path) -> None:
     if cells > MOST_NUMBERS:
         raise TooLarge(
             f"as a Bayesian network this model takes {float(min(cells, 10**300)):.3g} numbers, more than "
-            f"{MOST_NUMBERS:,}: its cliques form loops that join up to {plan.treewidth + 1} attributes. Write it with "
-            "save_uai, which keeps its cliques."
+            f"{MOST_NUMBERS:,}: along the best order that was found, a family has up to {plan.treewidth + 1} "
+            "attributes. Write it with save_uai, which keeps its cliques."
         )
     names = model.domain.attributes
     families: dict[str, tuple[Clique, np.ndarray]] = {}

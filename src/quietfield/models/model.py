@@ -417,7 +417,8 @@ class Model:
         if self.method != "exact":
             raise Error(
                 f"this model uses {self.method!r} inference, and {what} needs exact inference; estimate it from a "
-                "sample (model.sample), or build the model with method='exact' if it fits."
+                "sample (model.sample), or use exact inference if it fits (method='exact' in qf.Model, "
+                "inference='exact' in qf.fit)."
             )
 
     def _warn(self) -> None:
