@@ -1,6 +1,7 @@
 """The model's answers against enumeration, pgmpy and its own samples."""
 
 import math
+import sys
 import zipfile
 from itertools import pairwise
 
@@ -14,6 +15,7 @@ import quietfield as qf
 from quietfield import interop, structures
 from quietfield.errors import Error, FileError, TooLarge
 from quietfield.files import write_archive
+from quietfield.models import basis
 from tests.brute_force import COMPILED, joint, marginal, models, possible
 
 
@@ -107,6 +109,46 @@ def test_the_most_probable_record_equals_pgmpys():
     for known in ({}, {"a": "a2"}, {"a": "a1", "f": "f0"}):
         found = peer.map_query([name for name in domain if name not in known], known, show_progress=False)
         assert {**found, **known} == model.mode(known)
+
+
+class TestLabelledAnswers:
+    def test_every_cell_has_its_labels(self, small):
+        for wanted, known in ((("job", "age"), None), ("sex", {}), (("sex", "job"), {"age": [2, 3]}), ((), None)):
+            frame = small.query(wanted, known)
+            table = small.conditional(wanted, known) if known else small.marginal(wanted)
+            names = [wanted] if isinstance(wanted, str) else list(wanted)
+            assert list(frame.columns) == [*names, "probability"]
+            assert len(frame) == table.size
+            for row in frame.to_dict("records"):
+                cell = tuple(small.domain.code(name, row[name]) for name in names)
+                assert row["probability"] == table[cell]
+        assert frame.attrs["basis"]
+        jobs = small.query("job")["job"]
+        assert list(jobs.cat.categories) == ["none", "works", "retired"]
+        wide = small.query(("job", "age")).pivot(index="job", columns="age", values="probability")
+        np.testing.assert_array_equal(wide.to_numpy(), small.marginal(("job", "age")))
+
+    def test_with_a_level_the_ends_of_intervals_stand_beside(self):
+        domain = qf.Domain({"a": ["x", "y"], "probability": 2, "c": 2})
+        tables = {("a", "probability"): [[500, 90], [110, 300]], ("probability", "c"): [[300, 310], [200, 190]]}
+        model = qf.fit(qf.Release.from_tables(domain, tables, noise=qf.Laplace(2.0), total=1000))
+        frame = model.query(("a", "probability"), level=0.8)
+        assert list(frame.columns) == ["a", "probability", "probability_", "low", "high"]
+        low, high = model.interval(("a", "probability"), 0.8)
+        np.testing.assert_array_equal(frame["low"], low.ravel())
+        np.testing.assert_array_equal(frame["high"], high.ravel())
+        assert (frame["low"] <= frame["probability_"]).all()
+        assert frame.attrs["basis"] == basis.COUNTED
+        given = model.query("a", {"c": 1}, level=0.8)
+        np.testing.assert_allclose(given["high"], model.interval("a", 0.8, given={"c": 1})[1])
+        assert given.attrs["basis"] == basis.INFERRED
+
+    def test_without_pandas_the_error_says_what_to_do(self, small, monkeypatch):
+        monkeypatch.setitem(sys.modules, "pandas", None)
+        with pytest.raises(Error, match=r"pip install pandas\. Without it, use model\.marginal"):
+            small.query("sex")
+        with pytest.raises(Error, match=r"pip install pandas"):
+            qf.people_tables(small, ["sex"]).tables[0].to_pandas()
 
 
 @COMPILED

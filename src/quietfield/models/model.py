@@ -31,8 +31,9 @@ from quietfield.inference.elimination import log_sum_exp, most_probable, sum_out
 from quietfield.inference.layout import check_values, plain_layout
 from quietfield.learning.observation import count_codes, independent_variance
 from quietfield.models import sampling
+from quietfield.models.basis import describe_basis
 from quietfield.models.fit_report import FitReport
-from quietfield.models.frames import Frame, encode_records
+from quietfield.models.frames import Frame, encode_records, label_cells
 from quietfield.models.intervals import interval
 from quietfield.models.uncertainty import Uncertainty
 from quietfield.releases import keys
@@ -41,6 +42,7 @@ from quietfield.text import join_names, plural, type_name
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from numpy.typing import ArrayLike
 
@@ -164,6 +166,33 @@ class Model:
         True
         """
         return interval(self, query, level, given, of)
+
+    def query(
+        self,
+        attributes: str | Iterable[str],
+        given: Mapping[str, Label | Sequence[Label]] | None = None,
+        level: float | None = None,
+    ) -> "pandas.DataFrame":
+        """The joint distribution of attributes as a pandas frame with labels: one row per cell, ready to plot.
+
+        Columns are the attributes, ``probability`` and, with a ``level``, the ends ``low`` and ``high`` of intervals.
+        ``frame.attrs["basis"]`` says what the answer rests on: published tables, or the model's inference from others.
+
+        >>> import quietfield as qf
+        >>> domain = qf.Domain({"rain": ["no", "yes"], "wet": ["no", "yes"]})
+        >>> model = qf.Model(domain, {("rain", "wet"): [[1.0, -1.0], [-1.0, 1.0]]})
+        >>> print(model.query("wet", given={"rain": "yes"}).round(3))
+           wet  probability
+        0   no        0.119
+        1  yes        0.881
+        """
+        wanted = self.domain.clique(attributes)
+        numbers = {"probability": self.conditional(wanted, given) if given else self.marginal(wanted)}
+        if level is not None:
+            numbers["low"], numbers["high"] = self.interval(wanted, level, given)
+        frame = label_cells(self.domain, wanted, numbers)
+        frame.attrs["basis"] = describe_basis(self, (*wanted, *(given or {})))
+        return frame
 
     def log_prob(self, records: Any) -> "np.ndarray":
         """The log-probability of each record: an array of codes, or any frame or mapping of columns with labels."""
