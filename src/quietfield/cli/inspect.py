@@ -26,14 +26,16 @@ def inspect(
 
     from quietfield.cli import arguments
     from quietfield.curator.counting import lines
-    from quietfield.curator.inspection import inspect_records, suggest_labels
+    from quietfield.curator.inspection import inspect_lines, inspect_records, suggest_labels
     from quietfield.schema import Schema
+    from quietfield.status import is_terminal, show_status
 
     known = Schema.load(schema)
     records = arguments.records(data, values, delimiter, encoding)
-    found = inspect_records(records, known, common)
+    found = inspect_records(records, known, common, progress=is_terminal())
     suggestion = suggest_labels(records, known)
-    broken, foreign, odd, every = lines.count_lines(records) if lines.is_lines(records) else (0, 0, 0, 0)
+    with show_status("Looking for broken lines ...", is_terminal()):
+        broken, foreign, odd, every = inspect_lines(records, found[0].records if found else 0)
     if as_json:
         rows = [
             {

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error
+from quietfield.inference.traced import is_traced, trace_marginals
 from quietfield.structures import Structure
 from quietfield.text import join_names, type_name
 
@@ -85,7 +86,7 @@ class Inference:
         return (
             f"{self.method} inference stopped after {self.iterations} iterations with messages still moving by up to "
             f"{_largest(self.residual):.2g}; "
-            + ("try method='convex', or " if self.method == "loopy" else "")
+            + ("try 'convex' inference, or " if self.method == "loopy" else "")
             + "allow more iterations (iterations=...), or more damping (damping=0.9)."
         )
 
@@ -172,7 +173,22 @@ def marginals(
 
     Compiled once a structure and fast with new numbers each call. Warns where an approximate method did not converge;
     :func:`infer` takes the same arguments and returns the details.
+
+    JAX differentiates, batches and compiles through exact inference (``jax.grad``, ``jax.vmap``, ``jax.jit``), in the
+    precision of the arrays:
+
+    >>> import jax
+    >>> slope = jax.grad(lambda theta: marginals(Domain({"a": 2}), {("a",): theta})[0]["a",][1])
+    >>> slope(jax.numpy.zeros(2)).tolist()
+    [-0.25, 0.25]
     """
+    if is_traced(potentials):
+        if method != "exact" or options:
+            raise Error(
+                "JAX traces these log-potentials, which exact inference alone allows, without options; leave out "
+                "method and options, and use jax.vmap for many parameter sets."
+            )
+        return trace_marginals(engine(domain, tuple(potentials)), potentials)
     found = infer(domain, potentials, method, **options)
     if not found.converged:
         warnings.warn(found.advice, NotConverged, stacklevel=2)

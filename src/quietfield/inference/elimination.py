@@ -41,8 +41,12 @@ def conditionals(sizes: Sequence[int], factors: Sequence[Factor]) -> list[tuple[
     return chain[::-1]
 
 
-def most_probable(sizes: Sequence[int], factors: Sequence[Factor]) -> dict[int, int]:
-    """An assignment of the largest probability, by max-product; the first such along each attribute's values."""
+def most_probable(sizes: Sequence[int], factors: Sequence[Factor]) -> tuple[dict[int, int], float]:
+    """An assignment of the largest probability and the log of its product of factors, by max-product.
+
+    Of equals, the last attribute in the order of elimination takes its first value, then the one before it, and so on.
+    """
+    largest = float(sum(table for scope, table in factors if not scope))
     tables, steps = _prepare(sizes, factors)
     messages: list[np.ndarray] = []
     best = []
@@ -50,10 +54,12 @@ def most_probable(sizes: Sequence[int], factors: Sequence[Factor]) -> dict[int, 
         bag = _bag(sizes, step.bag, _inputs(steps, step, tables, messages))
         messages.append(bag.max(axis=0))
         best.append(bag.argmax(axis=0))
+        if not step.message:
+            largest += float(messages[-1])
     assignment: dict[int, int] = {}
     for step, table in zip(reversed(steps), reversed(best), strict=True):
         assignment[step.bag[0]] = int(table[tuple(assignment[v] for v in step.message)])
-    return assignment
+    return assignment, largest
 
 
 def _prepare(sizes: Sequence[int], factors: Sequence[Factor]) -> tuple[list[Factor], tuple[EliminationStep, ...]]:

@@ -10,7 +10,6 @@ method that follows the noise looks better than it is, and residuals below 1 are
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from html import escape
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,7 @@ from quietfield.privacy.calibration import format_points
 from quietfield.privacy.noise import Gaussian
 from quietfield.releases.checks import check_same
 from quietfield.status import show_status
-from quietfield.text import join_names, pad_left, printable, quote_label, text_width, type_name
+from quietfield.text import join_names, pad_left, printable, quote_label, table_html, text_width, type_name
 
 if TYPE_CHECKING:
     from quietfield.releases.release import Release
@@ -188,12 +187,9 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         table = self._shown()
-        head = "".join(f"<th>{escape(head)}</th>" for head, _ in table)
         rows = zip(*(texts for _, texts in table), strict=True)
-        body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-        notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
         picture = self.svg() if len(self.rows) > 1 else ""
-        return f"<div><table><tr>{head}</tr>{body}</table>{picture}<ul>{notes}</ul></div>"
+        return table_html("Comparison", [head for head, _ in table], rows, self.notes, picture)
 
 
 def compare(
