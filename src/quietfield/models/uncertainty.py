@@ -43,15 +43,15 @@ class Uncertainty:
                     "noise": noise.to_json(),
                     "excluded": None if excluded is None else list(excluded),
                     "total_weight": weight,
-                    "prior_variances": list(used),
-                    "drawn_variances": list(drawn),
                 }
-                for group, noise, excluded, weight, used, drawn in zip(
-                    self.groups, self.noise, self.excluded, self.total_weights, self.variances, self.drawn, strict=True
+                for group, noise, excluded, weight in zip(
+                    self.groups, self.noise, self.excluded, self.total_weights, strict=True
                 )
             ],
             "total": self.total,
             "total_variance": self.total_variance,
+            "prior_variances": _pairs_to_json(self.variances),
+            "drawn_variances": _pairs_to_json(self.drawn),
         }
 
     @classmethod
@@ -59,7 +59,8 @@ class Uncertainty:
         """What :meth:`to_json` wrote down, checked."""
         tables = content["tables"]
         excluded = tuple(None if t["excluded"] is None else tuple(int(i) for i in t["excluded"]) for t in tables)
-        used, drawn = ([_pair(table[name]) for table in tables] for name in ("prior_variances", "drawn_variances"))
+        used = _pairs_from_json(content["prior_variances"], len(tables))
+        drawn = _pairs_from_json(content["drawn_variances"], len(tables))
         found = cls(
             tuple(tuple(tuple(str(name) for name in clique) for clique in table["cliques"]) for table in tables),
             tuple(noise_from_json(table["noise"]) for table in tables),
@@ -67,8 +68,8 @@ class Uncertainty:
             float(content["total"]),
             float(content["total_variance"]),
             tuple(float(table["total_weight"]) for table in tables),
-            tuple(used),
-            tuple(drawn),
+            used,
+            drawn,
         )
         least = min(found.total, *(value for pair in (*used, *drawn) for value in pair))
         if not (least > 0 and found.total_variance >= 0 and found.groups):
@@ -89,6 +90,19 @@ class Uncertainty:
 def _pair(values: Any) -> tuple[float, float]:
     first, second = (float(value) for value in values)
     return first, second
+
+
+def _pairs_to_json(pairs: tuple[tuple[float, float], ...]) -> list[Any]:
+    """One pair a table, or a single one that all tables share."""
+    return list(pairs[0]) if len(set(pairs)) == 1 else [list(pair) for pair in pairs]
+
+
+def _pairs_from_json(content: Any, tables: int) -> tuple[tuple[float, float], ...]:
+    if not isinstance(content[0], list):
+        return (_pair(content),) * tables
+    if len(content) != tables:
+        raise Error("what the intervals need has variances of more or fewer tables than there are.")
+    return tuple(_pair(pair) for pair in content)
 
 
 def _within(index: int, size: int) -> bool:
