@@ -37,6 +37,8 @@ _OWN = 20.0  # parameters of the common scale that each table has seen
 _LEAST_SHARE = 1e-6  # of b^2: keeps the sampling variance of an empty cell above zero
 _LOOSER = 5.0  # many records determine effects whatever their scale
 _SCALES = (1e-3, 1e3)  # bounds of tau: a release of pure noise would shrink it to 0, one without noise let it grow
+_PROBED = 200_000  # parameters of all probes together, at most
+_LARGE = 20_000  # parameters from which a climb may end with a gain in proportion: no answer would show the rest
 _FARTHEST = 4.0  # nats that a parameter moves in one step: the quadratic says nothing of what lies further
 
 Operator = Callable[[np.ndarray], np.ndarray]
@@ -102,7 +104,9 @@ class Prior:
             # The same probes in every fit: the same release gives the same model. (1 - S P) of each, and not the
             # dimension less a trace: of few determined parameters among many, the probes' own spread would leave
             # nothing.
-            signs = np.random.default_rng(0).choice([-1.0, 1.0], (probes, shape.size))
+            # Of many parameters one probe tells the trace as well as several of few.
+            many = max(1, min(probes, _PROBED // shape.size))
+            signs = np.random.default_rng(0).choice([-1.0, 1.0], (many, shape.size))
             diagonal = w * point.shares**2 + self.least
             parts, wholes = [], []
             for sign in signs:
@@ -163,7 +167,7 @@ class Map(Learner):
     steps: int = 5  # Newton steps a round, at most: rounds go on from where the last one ended
     gain: float = 0.3  # nats: a climb ends when a step promises less
     settled: float = 0.03  # relative change of the interactions' scale that ends the fit; _LOOSER for effects
-    probes: int = 4
+    probes: int = 4  # at most
     conjugate: int = 25
     tolerance: float = 0.05
 
@@ -227,7 +231,7 @@ class Map(Learner):
             diagonal = data.total * point.shares + penalty
             return slope, conjugate_gradients(bend, slope, diagonal, self.tolerance, self.conjugate)
 
-        return ascend(shape, value, direction, theta, steps=self.first, gain=1.0)
+        return ascend(shape, value, direction, theta, steps=self.first, gain=max(1.0, shape.size / _LARGE))
 
     def _climb(self, shape: Shape, data: Data, theta: np.ndarray, prior: Prior, blur: float, steps: int) -> "Climb":
         """Up to the most probable parameters."""
@@ -244,7 +248,8 @@ class Map(Learner):
             w = weights(shape, data, m, blur)
             return gradient, solve(point, w, prior, gradient, self.tolerance, self.conjugate)
 
-        return ascend(shape, value, direction, theta, steps=steps, gain=self.gain)
+        gain = self.gain * max(1.0, shape.size / _LARGE)
+        return ascend(shape, value, direction, theta, steps=steps, gain=gain)
 
 
 def curvature(point: Point, w: np.ndarray, prior: Prior) -> Operator:
