@@ -144,7 +144,7 @@ def test_the_first_fit_of_a_command(loaded: str, later: float, tmp_path: Path) -
         "--out",
         "m.qfm",
         "--method",
-        method,
+        "naive",
     ]
     done = subprocess.run(command, capture_output=True, cwd=tmp_path, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"Interrupted.\n")
