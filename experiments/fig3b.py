@@ -188,7 +188,7 @@ def _tuned(trial: Trial) -> Any:
 
     part = part_of(trial)
     rows = mobility.one_each(part, trial.population)
-    runs = _descents(part, trial, grid(len(rows), small=trial.method.endswith("small")), 0)
+    runs = _descents(part, trial, grid(len(rows), trial.method.endswith("small")), 0)
     return max(runs, key=lambda found: float(found.model.log_prob(rows).mean())).settings
 
 
