@@ -31,6 +31,10 @@ class Figure:
     alone: bool = False  # in one process, whatever was asked for
     named: tuple[str, ...] = ()  # what it has besides structures to simulate: data sets, checks
     simulates: bool = True  # whether it takes structures to simulate
+    measure: str = "kl"  # what methods are compared by; "" where they are not
+    cell: Callable[[Trial], Any] = lambda trial: (trial.structure, trial.states, trial.epsilon, trial.records)
+    sign: int = -1  # 1 where more is better
+    counted: Callable[[list[Row]], list[Row]] = list  # the rows that count, with fits that broke down
 
 
 def figure(name: str) -> Figure:
@@ -52,4 +56,7 @@ def figure(name: str) -> Figure:
         alone=getattr(module, "ALONE", False),
         named=getattr(module, "NAMED", ()),
         simulates=getattr(module, "SIMULATES", True),
+        measure=getattr(module, "MEASURE", "kl"),
+        sign=getattr(module, "SIGN", -1),
+        counted=getattr(module, "counted", list),
     )
