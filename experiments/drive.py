@@ -19,6 +19,8 @@ from quietfield.errors import Error
 from quietfield.text import plural
 
 DATA_VARIABLE = "QUIETFIELD_DATA"
+#: The trials behind the published page, in a checkout.
+PUBLISHED = Path(__file__).parent.parent / "docs" / "results" / "paper"
 
 
 @dataclass(frozen=True)

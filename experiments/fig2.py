@@ -156,7 +156,7 @@ def claims(rows: list[Row]) -> list[Claim]:
     return [
         *_against_naive(rows),
         *_tuned(rows),
-        *_many(learners()),
+        *_many(),
         *_mixed(rows),
         _absent(rows),
         *_added(rows),
@@ -250,8 +250,10 @@ def learners() -> list[Row]:
         ]  # fmt: skip
 
 
-def _many(rows: list[Row]) -> list[Claim]:
+@lru_cache(maxsize=1)
+def _many() -> list[Claim]:
     """Several true models, with EM and the naive estimate at their best for each release."""
+    rows = learners()
     suites = {"chain and random": ("chain", "random"), "all twelve suites": tuple({r.trial.structure for r in rows})}
     found = []
     for one, other, text in (

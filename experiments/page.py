@@ -1,7 +1,7 @@
 """The page that walks through the results, claim by claim, written from the files of trials and nothing else."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,31 +51,34 @@ LIMITS = """## Limits
 
 
 def write(folder: Path, command: str) -> list[Path]:
-    """Write ``FOLDER.md`` and, where they are missing or old, the figures in the folder."""
-    written, sections = [], []
-    results = {name: storage.Store(folder, name).read() for name in registry.FIGURES}
+    """Write ``FOLDER.md`` and the figures in the folder."""
+    results = {name: rows for name in registry.FIGURES if (rows := storage.Store(folder, name).read())}
+    if not results:
+        raise Error(f"{folder} holds no results; run `python -m experiments all --quick --out {folder}` first.")
+    written = [path for name, rows in results.items() for path in registry.figure(name).draw(rows, folder / name)]
+    path = folder.with_suffix(".md")
+    write_atomically(path, contents(folder, command, results).encode())
+    return [path, *written]
+
+
+def contents(folder: Path, command: str, results: Mapping[str, list[Row]]) -> str:
+    """The page as text: it follows from the results, the pictures that lie beside them and the log of runs."""
+    sections = []
     claims: list[Claim] = []
     for name, rows in results.items():
-        if rows:
-            figure = registry.figure(name)
-            found = figure.claims(rows)
-            claims += found
-            written += figure.draw(rows, folder / name)
-            sections.append(section(figure, rows, folder, found))
-    if not sections:
-        raise Error(f"{folder} holds no results; run `python -m experiments all --quick --out {folder}` first.")
-    runs = storage.runs(folder)
+        figure = registry.figure(name)
+        found = figure.claims(rows)
+        claims += found
+        sections.append(section(figure, rows, folder, found))
     lead = [claim for claim in claims if claim.lead]
     text = INTRODUCTION.format(
         command=f"`{command}`", folder=folder.name, count=len(lead), stands=stands([claim.verdict for claim in lead])
     )
-    path = folder.with_suffix(".md")
     parts = [text + table(lead, first=True), JUDGED.format(rule=RULE), *_corrections(results), *sections, LIMITS]
-    write_atomically(path, "\n".join([*parts, *_machines(runs)]).encode())
-    return [path, *written]
+    return "\n".join([*parts, *_machines(storage.runs(folder))])
 
 
-def _corrections(results: dict[str, list[Row]]) -> list[str]:
+def _corrections(results: Mapping[str, list[Row]]) -> list[str]:
     lines = ["## Corrections\n", "| what was wrong | before | now |", "|---|---|---|"]
     lines += [f"| {_cell(one.what)} | {_cell(one.before)} | {_cell(one.now)} |" for one in corrections(results)]
     return ["\n".join(lines) + "\n"]

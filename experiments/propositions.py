@@ -186,7 +186,7 @@ def claims(rows: list[Row]) -> list[Claim]:
 
 def _others(rows: list[Row]) -> list[Claim]:
     """CGM and the default in other sizes, structures and potentials; a cell is a structure."""
-    rows = counted(rows)
+    rows = counted([row for row in rows if row.trial.structure not in CHECKS])
     found = []
     for one, other, text in (
         ("cgm-letter", "naive", "Results are similar for other sizes, structures and potentials: CGM below naive MLE"),
