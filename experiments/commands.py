@@ -16,7 +16,9 @@ app = typer.Typer()
 def reproduce(
     what: Annotated[
         str,
-        typer.Argument(help="fig1a, fig1b, fig1c, fig2, fig3a, fig3b, timing, propositions, all; or page, list."),
+        typer.Argument(
+            help="fig1a, fig1b, fig1c, fig2, fig3a, fig3b, timing, propositions, networks, all; or page, list."
+        ),
     ],
     quick: Annotated[bool, typer.Option("--quick", help="A smaller size: minutes on two cores.")] = False,
     tiny: Annotated[bool, typer.Option("--tiny", help="The smallest size, to see that all works: seconds.")] = False,

@@ -60,6 +60,8 @@ class Comparison(NamedTuple):
         return median(cell.difference.mean for cell in self.cells.values())
 
     def __str__(self) -> str:
+        if not self.cells:
+            return share(0, 0)
         size = f"ratio of KLs {self.ratio:.3g}" if self.sign < 0 else f"median gain {self.gain:.3g} nats a segment"
         word = ("below", "above") if self.sign < 0 else ("above", "below")
         return (

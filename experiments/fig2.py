@@ -156,7 +156,6 @@ def claims(rows: list[Row]) -> list[Claim]:
     return [
         *_against_naive(rows),
         *_tuned(rows),
-        *_many(),
         *_mixed(rows),
         _absent(rows),
         *_added(rows),
@@ -251,8 +250,8 @@ def learners() -> list[Row]:
 
 
 @lru_cache(maxsize=1)
-def _many() -> list[Claim]:
-    """Several true models, with EM and the naive estimate at their best for each release."""
+def elsewhere() -> list[Claim]:
+    """From the page of learners: several true models, EM and the naive estimate at their best for each release."""
     rows = learners()
     suites = {"chain and random": ("chain", "random"), "all twelve suites": tuple({r.trial.structure for r in rows})}
     found = []

@@ -147,8 +147,10 @@ def _models(asked: Sequence[tuple[Trial, mobility.Split]]) -> Sequence[Model | N
     if sees == "tables" or one.method == "naive":
         releases = [mobility.filled(made) for made in releases]
     if sees == "tables":
-        units = min(len(part.train) for part in parts)
-        return fit(releases, "naive", regularisation=REFERENCE_PRIOR / units)
+        return [
+            fit(made, "naive", regularisation=REFERENCE_PRIOR / len(part.train))
+            for made, part in zip(releases, parts, strict=True)
+        ]
     if one.method == "naive":
         # N is what multiplies A(theta), the weighted number of segments; where noise leaves none of it, one.
         strength = one.setting.partition(" ")[2]
@@ -334,7 +336,7 @@ def claims(rows: list[Row]) -> list[Claim]:
             claim
             for gradient in gradients
             for strength in (("", " lambda=1/N") if method == "naive" else ("",))
-            for claim in row_of(rows, (method, f"equal{strength}"), (gradient, ""), EQUAL)
+            for claim in row_of(rows, (method, f"equal{strength}"), (gradient, ""), EQUAL, _ours(method, gradient))
         ]
         for method in ("naive", letter, "cgm", "map")
     }
@@ -362,6 +364,11 @@ def claims(rows: list[Row]) -> list[Claim]:
     )  # fmt: skip
     found += [claim._replace(lead=True) for claim in weights]
     return [claim for claim in (*found, *_rises(rows), *_bias(rows), *_whole(rows)) if claim is not None]
+
+
+def _ours(method: str, other: str) -> str:
+    """The statement of a comparison that is not the paper's."""
+    return f"(ours) {shown(method).label} above {shown(other).label}" if method == "map" else ""
 
 
 def _lead(statement: str, readings: list[Claim], why: str) -> Claim:

@@ -67,7 +67,7 @@ def contents(folder: Path, command: str, results: Mapping[str, list[Row]]) -> st
     claims: list[Claim] = []
     for name, rows in results.items():
         figure = registry.figure(name)
-        found = figure.claims(rows)
+        found = [*figure.claims(rows), *figure.elsewhere()]
         claims += found
         sections.append(section(figure, rows, folder, found))
     lead = [claim for claim in claims if claim.lead]

@@ -13,7 +13,7 @@ from quietfield.text import join_names
 Size = Literal["full", "quick", "tiny"]
 
 #: Every figure, in the paper's order; each is a module of that name in this folder.
-FIGURES = ("fig1a", "fig1b", "fig1c", "fig2", "fig3a", "fig3b", "timing", "propositions")
+FIGURES = ("fig1a", "fig1b", "fig1c", "fig2", "fig3a", "fig3b", "timing", "propositions", "networks")
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class Figure:
     cell: Callable[[Trial], Any] = lambda trial: (trial.structure, trial.states, trial.epsilon, trial.records)
     sign: int = -1  # 1 where more is better
     counted: Callable[[list[Row]], list[Row]] = list  # the rows that count, with fits that broke down
+    elsewhere: Callable[[], list[Any]] = list  # claims from the trials of other pages, for the page alone
 
 
 def figure(name: str) -> Figure:
@@ -59,4 +60,5 @@ def figure(name: str) -> Figure:
         measure=getattr(module, "MEASURE", "kl"),
         sign=getattr(module, "SIGN", -1),
         counted=getattr(module, "counted", list),
+        elsewhere=getattr(module, "elsewhere", list),
     )

@@ -17,6 +17,8 @@ from quietfield.text import join_names
 
 #: The epsilon of what sees the data without noise.
 NO_NOISE = inf
+#: Published Bayesian networks, which stand for a true model of their name.
+NETWORKS = ("asia", "sachs", "child", "insurance", "alarm")
 
 
 class Trial(NamedTuple):
@@ -133,6 +135,10 @@ def true_model(structure: str, states: int, model: int) -> Any:
     """
     from quietfield.study.simulation import random_model
 
+    if structure in NETWORKS:
+        from experiments.networks import network
+
+        return network(structure)
     name, *more = structure.split("-")
     options: dict[str, Any] = {}
     for word in more:
