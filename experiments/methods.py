@@ -33,8 +33,8 @@ REFERENCE_PRIOR = 0.1
 #: Rounds of 20 Newton steps for the naive estimate. Where noise is large and lambda small it takes a thousand steps;
 #: after the learner's 10 rounds it is still on its way, with learned marginals that are worse than at the end.
 ROUNDS = 100
-#: What the tuned naive estimate chooses from.
-LAMBDAS = (1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
+#: What the tuned naive estimate chooses from: up to where it is a model that knows nothing.
+LAMBDAS = (1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 0.3, 1.0, 3.0, 10.0)
 
 
 def _fitted(method: str, **options: Any) -> Callable[[Sequence[Release]], list[Model]]:

@@ -87,8 +87,11 @@ def parse(text: str) -> Model:
         above = [parent.strip() for parent in parents.split(",") if parent.strip()]
         table = np.full([len(values[a]) for a in (name, *above)], np.nan)
         for given, numbers in re.findall(r"(?:\(([^)]*)\)|table)\s*([^;]*);", body):
-            at = [values[a].index(v.strip()) for a, v in zip(above, given.split(","), strict=False)] if above else []
-            table[(slice(None), *at)] = [float(number) for number in numbers.split(",")]
+            at: list[int] = (
+                [values[a].index(v.strip()) for a, v in zip(above, given.split(","), strict=False)] if above else []
+            )
+            index: tuple[Any, ...] = (slice(None), *at)
+            table[index] = [float(number) for number in numbers.split(",")]
         if np.isnan(table).any():
             raise Error(f"the network gives no probabilities for some values of {name}; check its file.")
         table = np.maximum(table, LEAST)

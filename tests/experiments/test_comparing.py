@@ -1,5 +1,9 @@
 """Comparisons: like with like, failures counted, intervals that respect nesting."""
 
+import doctest
+from importlib import import_module
+from pathlib import Path
+
 import pytest
 
 from experiments.claims import together, verdict
@@ -17,6 +21,14 @@ def row(value: float, method: str = "a", model: int = 0, population: int = 0, re
 
 def cell(trial: Trial) -> str:
     return trial.structure
+
+
+@pytest.mark.parametrize("name", ["claims", "comparing", "corrections", "fig2", "fig3b", "gradient", "methods",
+                                  "mobility", "networks", "trials"])  # fmt: skip
+def test_examples_of_the_modules(name: str) -> None:
+    module = import_module(f"experiments.{name}")
+    assert Path(module.__file__ or "").exists()
+    assert doctest.testmod(module, optionflags=doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL).failed == 0
 
 
 def test_only_trials_that_both_have_count() -> None:

@@ -26,6 +26,8 @@ MEASURES = {
 
 def made_up(figure: registry.Figure, size: registry.Size) -> list[Row]:
     """Rows of a plan with numbers that fall with N and epsilon; some without a result."""
+    if figure.name == "networks" and not figure.trials(figure.plans[size]):
+        pytest.skip("the networks are not here")
     random = np.random.default_rng(0)
     rows = []
     for trial in figure.trials(figure.plans[size]):
