@@ -19,7 +19,7 @@ from typing import Any
 from experiments.claims import Claim, share, together
 from experiments.comparing import Comparison, Kind, compare, with_failures
 from experiments.estimators import LABELS, added, shown
-from experiments.plotting import canvas, divergences, finish, legend, ordered, save
+from experiments.plotting import both_readings, canvas, divergences, finish, legend, ordered, save
 from experiments.running import divergence, measured
 from experiments.trials import NO_NOISE, Plan, Row, Trial, pick, true_model
 
@@ -89,7 +89,7 @@ def panels(rows: list[Row]) -> list[tuple[str, int]]:
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
     """One row of panels a structure, one column an epsilon."""
-    rows = pick(rows, setting="") or rows
+    rows = both_readings(rows) or rows
     epsilons = sorted({row.trial.epsilon for row in rows if row.trial.epsilon != NO_NOISE}) or [NO_NOISE]
     kinds = panels(rows)
     figure, axes = canvas(len(kinds), len(epsilons), 2.9, 2.5, sharey="row", sharex=True)

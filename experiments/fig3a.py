@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from experiments.claims import Claim, verdict
-from experiments.estimators import shown
-from experiments.plotting import STYLES, canvas, finish, ordered, save
+from experiments.estimators import NAIVE_LAMBDA, shown
+from experiments.methods import lambda_of
+from experiments.plotting import STYLES, both_readings, canvas, finish, ordered, save
 from experiments.running import learned, missing
 from experiments.trials import Plan, Row, Trial, pick, true_model
 
@@ -74,7 +75,7 @@ def largest(rows: list[Row]) -> list[Row]:
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
     """One panel a method."""
-    rows = pick(largest(rows), setting="")
+    rows = both_readings(largest(rows))
     if not rows:
         return []
     methods = ordered(rows)
@@ -105,8 +106,12 @@ def claims(rows: list[Row]) -> list[Claim]:
     if not rows:
         return []
     found = {kind: spread(*pairs(rows, *kind)) for kind in sorted({(r.trial.method, r.trial.setting) for r in rows})}
-    naive = {setting.removeprefix("lambda=") or "1e-3": f for (m, setting), f in found.items() if m == "naive"}
-    naive = dict(sorted(naive.items(), key=lambda item: float(item[0].replace("1/N", f"{1 / rows[0].trial.records}"))))
+    by_value = {  # 1/N may be one of the others: it is one regularisation
+        lambda_of(setting, rows[0].trial.records, NAIVE_LAMBDA): factor
+        for (method, setting), factor in found.items()
+        if method == "naive"
+    }
+    naive = {f"{value:g}": by_value[value] for value in sorted(by_value)}
     told = ", ".join(
         f"{shown(method).label} {found[method, '']:.3g}"
         for method in ordered(rows)

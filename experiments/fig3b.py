@@ -24,7 +24,7 @@ from experiments.comparing import Comparison, Kind, compare, with_failures
 from experiments.estimators import NAIVE_LAMBDA, get, shown
 from experiments.methods import REFERENCE_PRIOR, lambda_of
 from experiments.plotting import canvas, finish, legend, line, save, style
-from experiments.running import called, missing
+from experiments.running import called, missing, unconverged
 from experiments.trials import NO_NOISE, Plan, Row, Trial, curve, pick
 from quietfield.learning import fit
 from quietfield.models.model import Model
@@ -129,6 +129,7 @@ def run(trials: Sequence[Trial]) -> list[Row]:
             continue
         rows.append(Row(trial, "holdout", mobility.score(part, model), seconds))
         rows.append(Row(trial, "units", float(len(part.train)), seconds))
+        rows += unconverged(trial, model, seconds)
     return rows
 
 

@@ -19,7 +19,7 @@ from experiments.claims import Claim
 from experiments.comparing import with_failures
 from experiments.estimators import shown
 from experiments.fig2 import LAMBDAS, OTHER_LAMBDAS, compared, named
-from experiments.plotting import canvas, divergences, finish, legend, ordered, save
+from experiments.plotting import both_readings, canvas, divergences, finish, legend, ordered, save
 from experiments.running import divergence, measured
 from experiments.trials import NETWORKS, Plan, Row, Trial, pick, true_model
 from quietfield.domain import Domain
@@ -140,7 +140,7 @@ def counted(rows: Iterable[Row]) -> list[Row]:
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
     """KL against N, a row of panels an epsilon, a column a network."""
-    rows = pick(rows, "kl", setting="")
+    rows = both_readings(pick(rows, "kl"))
     names = [name for name in NETWORKS if pick(rows, structure=name)]
     epsilons = sorted({row.trial.epsilon for row in rows if np.isfinite(row.trial.epsilon)})
     if not names or not epsilons:

@@ -14,6 +14,7 @@ STYLES: dict[str, tuple[str, str, str]] = {  # method: colour, marker, line
     "random": ("#999999", "", ":"),
     "nonprivate": ("#000000", "s", "--"),
     "naive": ("#E69F00", "o", "-"),
+    "naive MLE, λ = 1/N": ("#B8860B", "s", "--"),
     "naive-tuned": ("#E69F00", "o", ":"),
     "naive-unprojected": ("#D55E00", "v", "-"),
     "cgm-letter": ("#009E73", "^", "-"),
@@ -127,6 +128,17 @@ def finish(ax: Any, title: str = "", x: str = "", y: str = "", log: str = "xy") 
     ax.set_ylabel(y, fontsize=9)
     ax.tick_params(labelsize=8)
     ax.grid(True, which="major", linewidth=0.4, alpha=0.5)
+
+
+def both_readings(rows: Iterable[Row]) -> list[Row]:
+    """The rows of the settings that are drawn: each method's own, and the naive estimate's other reading of lambda."""
+    return [
+        row._replace(trial=row.trial._replace(method="naive MLE, λ = 1/N", setting=""))
+        if (row.trial.method, row.trial.setting) == ("naive", "lambda=1/N")
+        else row
+        for row in rows
+        if not row.trial.setting or (row.trial.method, row.trial.setting) == ("naive", "lambda=1/N")
+    ]
 
 
 def ordered(rows: Iterable[Row]) -> list[str]:
