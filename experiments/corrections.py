@@ -46,7 +46,7 @@ def _letter(results: Results) -> str:
 
 
 def _one_release(results: Results) -> str:
-    """The cell that the reviewer looked at: chain, s = 10, N = 10^4, epsilon 1; the trials that all have."""
+    """The cell in which one release was looked at: chain, s = 10, N = 10^4, epsilon 1; the trials that all have."""
     rows = pick(results.get("fig2", []), "kl", structure="chain", states=10, records=10_000, epsilon=1.0)
     rows = [row for row in rows if row.trial.replication == 0 and row.trial.model == 0]
     told = []
@@ -176,7 +176,7 @@ _ENTRIES: tuple[tuple[str, str, Callable[[Results], str]], ...] = (
     ),
     (
         "One cell of it: chain, s = 10, N = 10,000, ε = 1; releases that all have",
-        "a reviewer's release: ours 1.229, CGM to the letter 1.399, 100 EM iterations 3.01, naive MLE 1.189",
+        "one release: ours 1.229, CGM to the letter 1.399, 100 EM iterations 3.01, naive MLE 1.189",
         _one_release,
     ),
     (
