@@ -17,7 +17,8 @@ from quietfield.files import write_atomically
 INTRODUCTION = """# The paper's figures and claims, again
 
 {command} wrote this page from the files of trials in `{folder}/` (and, for five true models a structure, from
-[learning.csv](learning.csv)); only the column "before" under Corrections is typed in. `python -m experiments FIGURE`
+[learning.csv](learning.csv)); what is typed in are the column "before" under Corrections and the Limits.
+`python -m experiments FIGURE`
 makes the trials ([how](../how-to/reproduce.md)).
 
 ## In short
