@@ -1,17 +1,33 @@
-"""Claims of the paper beside what was found here."""
+"""Claims of the paper beside what was found here, and the one rule by which they are judged."""
 
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 Verdict = Literal["agrees", "partly", "differs", "not run"]
 
+#: The rule, in words, as the page prints it.
+RULE = """A statement is judged by its *cells*: combinations of structure, number of values, N and epsilon (or what the
+row names). A cell is *good* if the statement holds for its mean over the trials that both sides have. A statement
+**agrees** if at least 90% of its cells are good, is **partly** so if more than half are, and **differs** otherwise.
+Where the paper leaves a choice open (the size of lambda, above all) each reading is judged, and a statement that fares
+differently under different readings is **partly** so. Beside the means, *clearly* counts cells whose difference exceeds
+its 95% interval: Student's t over true models where there are several, and otherwise over populations of the one there
+is, which says nothing of other models. A fit that broke down counts with the result of a model that knows nothing."""
+
 
 class Claim(NamedTuple):
-    """A statement of the paper, what we found in numbers, whether the two agree, and why."""
+    """A statement of the paper, what we found in numbers, whether the two agree, and why.
+
+    ``table`` is the heading under which it is told. ``lead`` says that it stands in the table that opens the page: one
+    row a statement of the paper.
+    """
 
     statement: str
     found: str
     verdict: Verdict
     why: str = ""
+    table: str = ""
+    lead: bool = False
 
 
 def share(good: int, cells: int) -> str:
@@ -28,3 +44,13 @@ def verdict(good: int, cells: int) -> Verdict:
     if not cells:
         return "not run"
     return "agrees" if good >= 0.9 * cells else "partly" if 2 * good > cells else "differs"
+
+
+def together(verdicts: Iterable[Verdict]) -> Verdict:
+    """The verdict on a statement from those under each of its readings.
+
+    >>> together(["agrees", "agrees"]), together(["agrees", "differs"]), together(["not run"])
+    ('agrees', 'partly', 'not run')
+    """
+    ran = {one for one in verdicts if one != "not run"}
+    return ran.pop() if len(ran) == 1 else "partly" if ran else "not run"

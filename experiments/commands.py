@@ -16,7 +16,9 @@ app = typer.Typer()
 def reproduce(
     what: Annotated[
         str,
-        typer.Argument(help="fig1a, fig1b, fig1c, fig2, fig3a, fig3b, timing, propositions, all; or page, list."),
+        typer.Argument(
+            help="fig1a, fig1b, fig1c, fig2, fig3a, fig3b, timing, propositions, networks, all; or page, list."
+        ),
     ],
     quick: Annotated[bool, typer.Option("--quick", help="A smaller size: minutes on two cores.")] = False,
     tiny: Annotated[bool, typer.Option("--tiny", help="The smallest size, to see that all works: seconds.")] = False,
@@ -24,6 +26,9 @@ def reproduce(
         Path | None, typer.Option(help="Folder of results; results/full, results/quick or results/tiny unless said.")
     ] = None,
     methods: Annotated[str | None, typer.Option(help="Estimators, by name, separated by commas.")] = None,
+    settings: Annotated[
+        str | None, typer.Option(help="Settings of methods instead of the figure's, such as lambda=1e-5,lambda=1/N.")
+    ] = None,
     structures: Annotated[str | None, typer.Option(help="Structures or data sets, by name.")] = None,
     states: Annotated[str | None, typer.Option(help="Values an attribute, such as 10,20.")] = None,
     sizes: Annotated[str | None, typer.Option(help="Numbers of records, such as 1e3,1e4.")] = None,
@@ -76,6 +81,7 @@ def reproduce(
         return
     choices = {
         "methods": drive.words(methods),
+        "settings": drive.words(settings),
         "structures": drive.words(structures),
         "states": drive.numbers(states, "states"),
         "sizes": drive.numbers(sizes, "sizes"),
@@ -84,7 +90,7 @@ def reproduce(
         "populations": populations,
         "replications": replications,
     }
-    settings = drive.Settings(folder, jobs, batch, time_limit, tuple(with_ or ()), figures, command, data)
+    how = drive.Settings(folder, jobs, batch, time_limit, tuple(with_ or ()), figures, command, data)
     started = time.monotonic()
     wanted = registry.FIGURES if what == "all" else (what,)
     for name in wanted:  # refused now, and not when its turn comes
@@ -93,8 +99,8 @@ def reproduce(
     with drive.compilations(jobs):
         for at, name in enumerate(wanted):
             if time_limit is not None:
-                settings = replace(settings, time_limit=max(time_limit - (time.monotonic() - started), 0.0))
-            found = drive.reproduce(registry.figure(name), size, choices, settings, say=typer.echo)
+                how = replace(how, time_limit=max(time_limit - (time.monotonic() - started), 0.0))
+            found = drive.reproduce(registry.figure(name), size, choices, how, say=typer.echo)
             faults += found.faults
             if found.stopped and (found.left or at + 1 < len(wanted)):
                 typer.echo(f"Stopped ({found.stopped}); run the same command again to go on.")

@@ -11,12 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from experiments import running, storage
+from experiments.comparing import standings
+from experiments.estimators import shown
 from experiments.registry import Figure, Size
-from experiments.trials import Plan, check_structure
+from experiments.trials import Plan, Row, check_structure
 from quietfield.errors import Error
 from quietfield.text import plural
 
 DATA_VARIABLE = "QUIETFIELD_DATA"
+#: The trials behind the published page, in a checkout.
+PUBLISHED = Path(__file__).parent.parent / "docs" / "results" / "paper"
 
 
 @dataclass(frozen=True)
@@ -82,9 +86,28 @@ def reproduce(
         if settings.figures:
             for path in figure.draw(rows, folder / figure.name):
                 say(f"  wrote {path}")
+        for text in numbers_of(figure, rows):
+            say(f"  {text}")
         for claim in figure.claims(rows):
             say(f"  [{claim.verdict}] {claim.statement}: {claim.found}")
     return outcome
+
+
+def numbers_of(figure: Figure, rows: list[Row]) -> list[str]:
+    """What each method reached, in a line each, those that were added included."""
+    if not figure.measure:
+        return []
+    reference, found = standings(figure.counted(rows), figure.measure, figure.cell, figure.sign)
+    lines = []
+    for one in found:
+        name, setting = one.kind
+        text = f"{shown(name).label}{f' ({setting})' if setting else ''}: {figure.measure} {one.mean:.4g} on average, "
+        text += f"{plural(one.trials, 'trial')} in {plural(one.cells, 'cell')}"
+        if one.beside is not None and reference is not None:
+            size = f"{one.beside.ratio:.3g} times" if figure.sign < 0 else f"{one.beside.gain:+.3g} beside"
+            text += f"; {size} {shown(reference[0]).label} on the trials that both have"
+        lines.append(text)
+    return lines
 
 
 @contextmanager

@@ -1,21 +1,27 @@
-"""Sequences of places for figure 3b: data sets, their segments, tables under three weightings, and holdout scores.
+"""Sequences of places for figure 3b: data sets, their segments, tables under several weightings, and holdout scores.
 
 A *unit* is what is protected (a person-day; in MSNBC a visitor). Its *segments* are sequences of slots; those in which
 nothing was seen are no records. K is the number of a unit's edges that are not null-null, over all its segments.
 
 * ``ours``: each segment of a unit counts 1/K; the tied edge table and the first-slot table have sensitivity 2 together.
-* ``paper``: the same tables, with the sensitivity that the paper gives, the number of edges.
-* ``unnormalised``: each segment counts 1; the sensitivity is segments a unit times the number of edges.
+* ``paper``: the same tables, with the sensitivity that the paper gives, the number of edges (at least 2, so it covers
+  the first slot, too).
+* ``equal``: each segment counts 1 in each table; the sensitivity is segments a unit times the number of edges and one
+  more, for the first slot.
+* ``unnormalised``: as ``equal``, with the first slot left out of the sensitivity. That was a mistake: noise for epsilon
+  spends epsilon (edges + 1) / edges. Its trials are kept so that what they say can be checked.
 """
 
 import os
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import log
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
+import quietfield.curator.counting  # noqa: F401  # before sequences, which it imports and which imports part of it
 from experiments.building import SLOTS, START, Building
 from quietfield.curator.sequences import Sequences
 from quietfield.domain import Clique, Domain
@@ -27,11 +33,14 @@ from quietfield.structures import Structure, chain
 from quietfield.study.simulation import NOTE
 from quietfield.text import join_names
 
-Weighting = Literal["ours", "paper", "unnormalised"]
-WEIGHTINGS: tuple[Weighting, ...] = ("ours", "paper", "unnormalised")
+Weighting = Literal["ours", "paper", "equal", "unnormalised"]
+WEIGHTINGS: tuple[Weighting, ...] = ("ours", "paper", "equal")
+EQUAL = ("equal", "unnormalised")  # each segment counts 1
 DATA_VARIABLE = "QUIETFIELD_DATA"
 FILES = {"msnbc": "msnbc.parquet", "geolife": "geolife_userday_10min.parquet"}
 BUILDINGS = {"building": Building(), "building-small": Building(people=1000), "building-tiny": Building(60, 5, 2)}
+#: Sizes above this one are the same units again: GeoLife has 7,312 user-days, of which three quarters are learned from.
+ALL_UNITS = {"geolife": 10_000}
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +150,7 @@ def weights(part: Split, weighting: Weighting) -> tuple[np.ndarray, np.ndarray]:
     """The training segments and what each counts."""
     inside = np.isin(part.walks.units, part.train)
     segments, units = part.walks.segments[inside], part.walks.units[inside]
-    if weighting == "unnormalised":
+    if weighting in EQUAL:
         return segments, np.ones(len(segments))
     null = part.walks.states - 1
     edges = ((segments[:, 1:] != null) | (segments[:, :-1] != null)).sum(1)
@@ -156,15 +165,41 @@ def tables(part: Split, weighting: Weighting) -> tuple[dict[Clique, np.ndarray],
     first = np.bincount(segments[:, 0], weight, minlength=s)
     pairs = segments[:, :-1].astype(np.int64) * s + segments[:, 1:]
     edges = np.bincount(pairs.ravel(), np.repeat(weight, pairs.shape[1]), minlength=s * s).reshape(s, s)
-    if weighting != "unnormalised":
+    if weighting not in EQUAL:
         edges[-1, -1] = 0.0  # not counted: it follows from the rest and W
     return {structure.groups[0][0]: first, structure.groups[1][0]: edges}, float(weight.sum())
 
 
 def sensitivity(data: Walks, weighting: Weighting) -> int:
-    """How much one unit can change all tables together, as each of the three counts it."""
+    """How much one unit can change all tables together, as each of the weightings has it."""
     edges = data.segments.shape[1] - 1
-    return {"ours": 2, "paper": edges, "unnormalised": data.most * edges}[weighting]
+    return {"ours": 2, "paper": edges, "equal": data.most * (edges + 1), "unnormalised": data.most * edges}[weighting]
+
+
+def spent(structure: str, weighting: str) -> float:
+    """What a release costs, as a multiple of the epsilon that it is said to cost: more than 1 is a mistake.
+
+    >>> spent("building", "unnormalised"), spent("building", "equal")
+    (1.2, 1.0)
+    """
+    slots, _ = shape_of(structure)
+    return slots / (slots - 1) if weighting == "unnormalised" else 1.0
+
+
+def shape_of(structure: str) -> tuple[int, int]:
+    """Slots of a segment and values of a slot, null included."""
+    if structure in BUILDINGS:
+        return 6, len(BUILDINGS[structure].places) + 1
+    return {"msnbc": (16, 18), "geolife": (6, 10)}[structure]
+
+
+def know_nothing(structure: str) -> float:
+    """The score of a model that knows nothing: every sequence of slots has the same chance.
+
+    It is what an analyst has after a fit that broke down, and counts as its result.
+    """
+    slots, states = shape_of(structure)
+    return -slots * log(states)
 
 
 def release(part: Split, weighting: Weighting, epsilon: float | None, seed: int) -> Release:
@@ -176,7 +211,7 @@ def release(part: Split, weighting: Weighting, epsilon: float | None, seed: int)
     parts = []
     for group, values in zip(data.structure.groups, true.values(), strict=True):
         noisy = values + (random.laplace(0.0, scale, values.shape) if epsilon is not None else 0.0)
-        excluded = null if len(group) > 1 and weighting != "unnormalised" else None
+        excluded = null if len(group) > 1 and weighting not in EQUAL else None
         parts.append(Table(group, noisy, Laplace(scale), excluded=excluded))
     known = Total(total, None) if weighting != "ours" or epsilon is None else None
     return Release(data.domain, data.structure, tuple(parts), known, notes=(NOTE,))

@@ -14,13 +14,18 @@ STYLES: dict[str, tuple[str, str, str]] = {  # method: colour, marker, line
     "random": ("#999999", "", ":"),
     "nonprivate": ("#000000", "s", "--"),
     "naive": ("#E69F00", "o", "-"),
+    "naive MLE, λ = 1/N": ("#B8860B", "s", "--"),
     "naive-tuned": ("#E69F00", "o", ":"),
     "naive-unprojected": ("#D55E00", "v", "-"),
-    "cgm": ("#009E73", "^", "-"),
-    "cgm-nlbp": ("#56B4E9", "v", "-"),
+    "cgm-letter": ("#009E73", "^", "-"),
+    "cgm": ("#56B4E9", "v", "-"),
+    "cgm-nlbp": ("#56B4E9", "<", ":"),
     "map": ("#0072B2", "D", "-"),
     "map-gaussian": ("#0072B2", "d", ":"),
     "psgd": ("#CC79A7", "P", "-"),
+    "psgd-wide": ("#AA3377", "p", "-"),
+    "psgd-wide-moments": ("#AA3377", "p", ":"),
+    "psgd-fixed": ("#CC79A7", "P", "--"),
     "psgd-small": ("#CC79A7", "P", "-"),
     "psgd-moments": ("#CC79A7", "X", ":"),
     "mbi": ("#8B5A2B", "*", "-."),
@@ -72,7 +77,7 @@ def legend(figure: Any, axes: Any, columns: int = 4) -> None:
 
 
 def line(ax: Any, points: Mapping[Any, Summary], **look: Any) -> None:
-    """A line through means with bars of two standard errors."""
+    """A line through means with bars of 95% intervals, where there are several groups of trials."""
     x = list(points)
     if not x:
         return
@@ -81,13 +86,18 @@ def line(ax: Any, points: Mapping[Any, Summary], **look: Any) -> None:
         [points[at].mean for at in x],
         # On a logarithmic axis a bar that reaches below zero cannot be drawn: it ends at a tenth of the mean.
         yerr=[
-            [min(2 * points[at].error, 0.9 * abs(points[at].mean)) for at in x],
-            [2 * points[at].error for at in x],
+            [min(bar(points[at]), 0.9 * abs(points[at].mean)) for at in x],
+            [bar(points[at]) for at in x],
         ],
         capsize=2,
         elinewidth=0.9,
         **look,
     )
+
+
+def bar(point: Summary) -> float:
+    """The length of a bar on either side; none where the spread is not known."""
+    return point.half if isfinite(point.half) else 0.0
 
 
 def divergences(ax: Any, rows: Iterable[Row], methods: Sequence[str], along: str = "records") -> None:
@@ -118,6 +128,17 @@ def finish(ax: Any, title: str = "", x: str = "", y: str = "", log: str = "xy") 
     ax.set_ylabel(y, fontsize=9)
     ax.tick_params(labelsize=8)
     ax.grid(True, which="major", linewidth=0.4, alpha=0.5)
+
+
+def both_readings(rows: Iterable[Row]) -> list[Row]:
+    """The rows of the settings that are drawn: each method's own, and the naive estimate's other reading of lambda."""
+    return [
+        row._replace(trial=row.trial._replace(method="naive MLE, λ = 1/N", setting=""))
+        if (row.trial.method, row.trial.setting) == ("naive", "lambda=1/N")
+        else row
+        for row in rows
+        if not row.trial.setting or (row.trial.method, row.trial.setting) == ("naive", "lambda=1/N")
+    ]
 
 
 def ordered(rows: Iterable[Row]) -> list[str]:

@@ -13,7 +13,7 @@ from quietfield.text import join_names
 Size = Literal["full", "quick", "tiny"]
 
 #: Every figure, in the paper's order; each is a module of that name in this folder.
-FIGURES = ("fig1a", "fig1b", "fig1c", "fig2", "fig3a", "fig3b", "timing", "propositions")
+FIGURES = ("fig1a", "fig1b", "fig1c", "fig2", "fig3a", "fig3b", "timing", "propositions", "networks")
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,11 @@ class Figure:
     alone: bool = False  # in one process, whatever was asked for
     named: tuple[str, ...] = ()  # what it has besides structures to simulate: data sets, checks
     simulates: bool = True  # whether it takes structures to simulate
+    measure: str = "kl"  # what methods are compared by; "" where they are not
+    cell: Callable[[Trial], Any] = lambda trial: (trial.structure, trial.states, trial.epsilon, trial.records)
+    sign: int = -1  # 1 where more is better
+    counted: Callable[[list[Row]], list[Row]] = list  # the rows that count, with fits that broke down
+    elsewhere: Callable[[], list[Any]] = list  # claims from the trials of other pages, for the page alone
 
 
 def figure(name: str) -> Figure:
@@ -52,4 +57,8 @@ def figure(name: str) -> Figure:
         alone=getattr(module, "ALONE", False),
         named=getattr(module, "NAMED", ()),
         simulates=getattr(module, "SIMULATES", True),
+        measure=getattr(module, "MEASURE", "kl"),
+        sign=getattr(module, "SIGN", -1),
+        counted=getattr(module, "counted", list),
+        elsewhere=getattr(module, "elsewhere", list),
     )

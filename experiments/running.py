@@ -97,9 +97,16 @@ def measured(trials: Sequence[Trial], measure: Callable[[Any, Any], dict[str, fl
     rows = []
     for trial, study, model, seconds in learned(trials):
         rows += missing(trial, model, seconds) or [
-            Row(trial, name, float(value), seconds) for name, value in measure(study, model).items()
+            *(Row(trial, name, float(value), seconds) for name, value in measure(study, model).items()),
+            *unconverged(trial, model, seconds),
         ]
     return rows
+
+
+def unconverged(trial: Trial, model: Any, seconds: float) -> list[Row]:
+    """A row more where a fit ended before it had converged: the number of its steps."""
+    report = getattr(model, "report", None)
+    return [] if report is None or report.converged else [Row(trial, "unconverged", float(report.steps), seconds)]
 
 
 def missing(trial: Trial, model: Any, seconds: float) -> list[Row]:

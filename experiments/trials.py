@@ -17,6 +17,8 @@ from quietfield.text import join_names
 
 #: The epsilon of what sees the data without noise.
 NO_NOISE = inf
+#: Published Bayesian networks, which stand for a true model of their name.
+NETWORKS = ("asia", "sachs", "child", "insurance", "alarm")
 
 
 class Trial(NamedTuple):
@@ -133,6 +135,10 @@ def true_model(structure: str, states: int, model: int) -> Any:
     """
     from quietfield.study.simulation import random_model
 
+    if structure in NETWORKS:
+        from experiments.networks import network
+
+        return network(structure)
     name, *more = structure.split("-")
     options: dict[str, Any] = {}
     for word in more:
@@ -141,19 +147,43 @@ def true_model(structure: str, states: int, model: int) -> Any:
 
 
 class Summary(NamedTuple):
-    """The mean over trials, and its standard error from the spread between populations (trials are nested)."""
+    """The mean over trials, and its standard error from the spread between what is independent."""
 
     mean: float
     error: float
     trials: int
+    groups: int = 0  # independent groups of trials: true models, or the populations of one
+
+    @property
+    def half(self) -> float:
+        """Half the width of the 95% interval, by Student's t; one group says nothing of the spread between groups."""
+        from scipy.special import stdtrit
+
+        return float(stdtrit(self.groups - 1, 0.975)) * self.error if self.groups > 1 else inf
 
 
 def summary(values: Mapping[int, Sequence[float]]) -> Summary:
-    """The summary of values by population."""
+    """The summary of values by group."""
     means = [sum(group) / len(group) for group in values.values()]
     mean = sum(means) / len(means)
     spread = sum((m - mean) ** 2 for m in means) / (len(means) - 1) if len(means) > 1 else 0.0
-    return Summary(mean, sqrt(spread / len(means)), sum(len(group) for group in values.values()))
+    return Summary(mean, sqrt(spread / len(means)), sum(len(group) for group in values.values()), len(means))
+
+
+def nested(values: Mapping[int, Mapping[int, Sequence[float]]]) -> Summary:
+    """The summary of values by true model and population.
+
+    Trials are nested: releases in populations, populations in models. Of several models each counts once, and the
+    spread is that between models; of one model, that between its populations.
+
+    >>> nested({0: {0: [1.0, 3.0], 1: [2.0]}, 1: {0: [4.0]}})[:2]
+    (3.0, 1.0)
+    """
+    if len(values) == 1:
+        return summary(next(iter(values.values())))
+    by_model = {model: [summary(inside).mean] for model, inside in values.items()}
+    trials = sum(len(group) for inside in values.values() for group in inside.values())
+    return summary(by_model)._replace(trials=trials)
 
 
 def pick(rows: Iterable[Row], measure: str | None = None, **wanted: Any) -> list[Row]:
@@ -169,7 +199,8 @@ def pick(rows: Iterable[Row], measure: str | None = None, **wanted: Any) -> list
 def curve(rows: Iterable[Row], along: str | Callable[[Trial], Any]) -> dict[Any, Summary]:
     """Summaries of the rows' values along an axis, in its order."""
     of = along if callable(along) else (lambda trial: getattr(trial, along))
-    groups: dict[Any, dict[int, list[float]]] = {}
+    groups: dict[Any, dict[int, dict[int, list[float]]]] = {}
     for row in rows:
-        groups.setdefault(of(row.trial), {}).setdefault(row.trial.population, []).append(row.value)
-    return {x: summary(groups[x]) for x in sorted(groups)}
+        models = groups.setdefault(of(row.trial), {})
+        models.setdefault(row.trial.model, {}).setdefault(row.trial.population, []).append(row.value)
+    return {x: nested(groups[x]) for x in sorted(groups)}

@@ -32,7 +32,7 @@ def test_a_model_for_each_request_from_one_setting(monkeypatch: pytest.MonkeyPat
     seen = []
     monkeypatch.setattr(gradient, "simulation_of", lambda trial: seen.append(trial.population) or simulation_of(trial))
     trials = [TRIAL._replace(population=p, replication=r) for p in (0, 1) for r in (0, 1)]
-    models = gradient.learn([Request(t, simulation_of(t)) for t in trials], small=True, accountant="moments")
+    models = gradient.learn([Request(t, simulation_of(t)) for t in trials], search="small", accountant="moments")
     assert seen == [gradient.TUNING]
     assert all(simulation_of(TRIAL).model.kl(model) < 1 for model in models if model is not None)
     assert len({model.potentials["x0", "x1"].tobytes() for model in models if model is not None}) == 4
@@ -42,6 +42,33 @@ def test_a_model_for_each_request_from_one_setting(monkeypatch: pytest.MonkeyPat
 def test_settings_are_within_reach(records: int) -> None:
     assert len(gradient.grid(records, small=False)) == 64
     assert all(0 < one.rate <= 0.3 for one in gradient.grid(records, small=False))
+
+
+def test_the_wide_search_finds_what_the_grid_could_not() -> None:
+    """And never tries a setting twice."""
+    from math import log
+
+    tried = []
+
+    def losses(settings):
+        tried.extend(settings)
+        return [
+            abs(log(one.learning_rate / 0.03)) + abs(log(one.steps / 10_000)) + abs(log(one.clip / 10)) + one.average
+            for one in settings
+        ]
+
+    best = gradient.best_of("wide", 10**5, losses)
+    assert (best.learning_rate, best.steps, best.clip, best.average) == (0.03, 10_000, 10.0, False)
+    assert len(set(tried)) == len(tried) < 100
+    assert max(one.rate for one in tried) <= 1
+
+
+def test_one_setting_for_all_cells_needs_no_truth(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gradient, "simulation_of", None)
+    chosen = [
+        gradient.tuned(TRIAL._replace(records=n, epsilon=e), "none", "pld") for n in (10**4, 10**5) for e in (0.1, 1)
+    ]
+    assert {(one.learning_rate, one.clip, one.steps, one.average) for one in chosen} == {(2.0, 1.0, 100, True)}
 
 
 def test_the_tuned_naive_estimate_takes_the_best_of_its_list(monkeypatch: pytest.MonkeyPatch) -> None:

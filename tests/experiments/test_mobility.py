@@ -1,4 +1,4 @@
-"""The simulated building, its segments and the three weightings, beside what the curator's own code counts."""
+"""The simulated building, its segments and their weightings, beside what the curator's own code counts."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from experiments import fig3b, mobility
 from experiments.building import HOURS, KINDS, START, Building
-from experiments.trials import Trial
+from experiments.trials import Row, Trial
 from quietfield.curator.counting import count
 from quietfield.curator.publish import plan_release
 from quietfield.errors import CannotLearn, Error
@@ -80,7 +80,53 @@ def test_one_unit_changes_our_tables_by_at_most_two(data: st.DataObject) -> None
 
 
 def test_sensitivities(walks: mobility.Walks) -> None:
-    assert [mobility.sensitivity(walks, w) for w in mobility.WEIGHTINGS] == [2, 5, 120]
+    assert [mobility.sensitivity(walks, w) for w in mobility.WEIGHTINGS] == [2, 5, 144]
+    assert mobility.sensitivity(walks, "unnormalised") * mobility.spent("building", "unnormalised") == 144
+
+
+def test_a_unit_of_24_segments_changes_tables_of_equal_weights_by_all_that_is_planned() -> None:
+    """In every table: the first slot, which was once left out, counts."""
+    codes = np.zeros((24, 6), dtype=np.int16)
+    found = mobility._nonempty("x", codes, np.zeros(24, int), np.zeros(1, int), 4, 24)
+    part = mobility.Split(found, np.zeros(1, int), found.segments)
+    change = sum(np.abs(table).sum() for table in mobility.tables(part, "equal")[0].values())
+    assert change == mobility.sensitivity(found, "equal")
+    assert change > mobility.sensitivity(found, "unnormalised")
+    weighted = sum(np.abs(table).sum() for table in mobility.tables(part, "paper")[0].values())
+    assert weighted <= mobility.sensitivity(found, "paper")
+
+
+def test_a_model_that_knows_nothing_has_the_score_that_is_said(walks: mobility.Walks) -> None:
+    from quietfield.models.model import Model
+
+    part = mobility.split(walks, 0)
+    assert mobility.shape_of("building") == (6, 21)
+    slots, states = walks.segments.shape[1], walks.states
+    assert mobility.score(part, Model(walks.domain, {})) == pytest.approx(-slots * np.log(states))
+    assert mobility.know_nothing("msnbc") == pytest.approx(-16 * np.log(18))
+
+
+def test_sizes_that_are_the_same_units_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mobility, "available", lambda structures: structures)
+    trials = fig3b.trials(fig3b.PLANS["full"])
+    assert {t.records for t in trials if t.structure == "geolife"} == {1000, 10_000}
+    assert {t.records for t in trials if t.structure == "msnbc"} == {1000, 10_000, 1_000_000}
+
+
+def test_a_fit_that_broke_down_counts_and_what_has_no_claim_does_not() -> None:
+    def row(structure: str, method: str, setting: str, value: float, records: int = 1000) -> Row:
+        measure = "failed" if value != value else "holdout"
+        return Row(Trial("fig3b", structure, 0, records, 1.0, 0, 0, 0, method, setting), measure, value, 0.0)
+
+    rows = [
+        row("building", "map", "ours", float("nan")), row("building", "cgm", "ours", -10.0),
+        row("geolife", "map", "ours", -1.0), row("geolife", "cgm", "ours", -2.0),
+        row("geolife", "map", "ours", -1.0, 1_000_000), row("geolife", "cgm", "ours", -2.0, 1_000_000),
+    ]  # fmt: skip
+    claim = next(c for c in fig3b.claims(rows) if c.statement == "(ours) the default above exact EM")
+    assert claim.found.startswith("above in 0 of 1 cells")
+    assert "GeoLife, not counted: 1 of 1" in claim.found
+    assert claim.verdict == "differs"
 
 
 def test_releases_have_the_noise_of_their_weighting(walks: mobility.Walks) -> None:
@@ -118,7 +164,7 @@ def test_the_null_cell_is_worked_out_from_the_rest(walks: mobility.Walks) -> Non
     assert whole.parts[1].values[null, null] == pytest.approx((both * weight).sum())
     noisy = mobility.filled(mobility.release(part, "ours", 1.0, 0))
     assert noisy.parts[1].values.sum() == pytest.approx(5 * noisy.parts[0].values.sum())
-    plain = mobility.release(part, "unnormalised", 1.0, 0)
+    plain = mobility.release(part, "equal", 1.0, 0)
     assert mobility.filled(plain) is plain
 
 

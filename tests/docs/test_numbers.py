@@ -1,0 +1,70 @@
+"""The README's comparison: every number follows from a file in docs/results."""
+
+import csv
+import re
+from math import exp, log
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "docs" / "results"
+
+
+@pytest.fixture(scope="module")
+def table() -> list[list[str]]:
+    lines = (
+        (ROOT / "README.md").read_text(encoding="utf-8").split("## How it compares")[1].split("\n\n")[1].splitlines()
+    )
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+@pytest.fixture(scope="module")
+def cells() -> list[dict[str, dict[tuple[str, str], tuple[float, float]]]]:
+    """By cell of chains and random graphs: by method, KL and setting of each release."""
+    found: dict[tuple[str, str, str], dict[str, dict[tuple[str, str], tuple[float, float]]]] = {}
+    with open(RESULTS / "learning.csv", encoding="utf-8", newline="") as file:
+        for line in csv.DictReader(file):
+            if line["suite"] in ("chain", "random"):
+                cell = found.setdefault((line["suite"], line["records"], line["epsilon"]), {})
+                release = line["population"], line["replication"]
+                cell.setdefault(line["method"], {})[release] = float(line["kl"]), float(line["setting"] or 0)
+    return list(found.values())
+
+
+def ratio(cells, peer) -> float:
+    logs = []
+    for cell in cells:
+        mine = sum(kl for kl, _ in cell["map"].values()) / len(cell["map"])
+        theirs = sum(peer(cell, release) for release in cell["map"]) / len(cell["map"])
+        logs.append(log(mine / theirs))
+    return exp(sum(logs) / len(logs))
+
+
+def test_divergence_beside_mbi(table, cells) -> None:
+    assert table[0][1] == f"{ratio(cells, lambda cell, release: cell['mbi'][release][0]):.2f} times"
+
+    def within_a_thousand(cell, release) -> float:
+        best, iteration = cell["mbi*"][release]
+        return best if iteration <= 1000 else cell["mbi"][release][0]
+
+    assert table[1][1] == f"{ratio(cells, within_a_thousand):.2f} times"
+    low, high = re.findall(r"1\.\d\d", table[2][1])
+    text = (RESULTS / "learning.md").read_text(encoding="utf-8")
+    assert f"map is then {low} (`chain`) and {high} (`random`) times that" in text
+
+
+def test_speed_beside_mbi(table) -> None:
+    text = (RESULTS / "inference.md").read_text(encoding="utf-8")
+    least = {}
+    for states in (10, 20):
+        lines = [line for line in text.splitlines() if f"T=10, s={states} | mbi " in line and "chain" in line]
+        least[states] = min(float(line.split("|")[4]) for line in lines)
+    assert table[3][1] == f"{least[10]:.1f} and {least[20]:.0f} times as fast"
+    (samples,) = re.findall(r"([\d.]+) times faster", text)
+    assert table[4][1] == f"{float(samples) // 10 * 10:.0f} times as fast"
+
+
+def test_numbers_stand_nowhere_else_in_the_table(table) -> None:
+    for line in table[5:]:
+        assert not re.search(r"\d", line[1])

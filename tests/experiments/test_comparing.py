@@ -1,0 +1,102 @@
+"""Comparisons: like with like, failures counted, intervals that respect nesting."""
+
+import doctest
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from experiments.claims import together, verdict
+from experiments.comparing import compare, standings, with_failures
+from experiments.methods import lambda_of, letter_options
+from experiments.trials import Row, Trial, nested, summary
+
+TRIAL = Trial("x", "chain", 10, 100, 1.0, 0, 0, 0, "a")
+
+
+def row(value: float, method: str = "a", model: int = 0, population: int = 0, replication: int = 0) -> Row:
+    trial = TRIAL._replace(method=method, model=model, population=population, replication=replication)
+    return Row(trial, "kl", value, 0.0)
+
+
+def cell(trial: Trial) -> str:
+    return trial.structure
+
+
+@pytest.mark.parametrize("name", ["claims", "comparing", "corrections", "fig2", "fig3b", "gradient", "methods",
+                                  "mobility", "networks", "trials"])  # fmt: skip
+def test_examples_of_the_modules(name: str) -> None:
+    module = import_module(f"experiments.{name}")
+    assert Path(module.__file__ or "").exists()
+    assert doctest.testmod(module, optionflags=doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL).failed == 0
+
+
+def test_only_trials_that_both_have_count() -> None:
+    rows = [row(1.0), row(100.0, replication=1), row(2.0, "b"), row(0.1, "b", population=3)]
+    result = compare(rows, "kl", ("a", ""), ("b", ""), cell)
+    assert result.ratio == 0.5
+    assert len(result.good) == 1
+    assert result.verdict == "agrees"
+
+
+def test_the_interval_of_five_populations_is_students() -> None:
+    point = summary({p: [float(p)] for p in range(5)})
+    assert point.error == pytest.approx((2.5 / 5) ** 0.5)
+    assert point.half == pytest.approx(2.776445 * point.error, rel=1e-5)
+    assert summary({0: [1.0, 2.0]}).half == float("inf")
+
+
+def test_of_several_models_the_spread_is_that_between_models() -> None:
+    one = nested({0: {p: [float(p)] for p in range(5)}})
+    assert (one.groups, one.mean) == (5, 2.0)
+    many = nested({0: {p: [float(p)] for p in range(5)}, 1: {0: [2.0]}, 2: {0: [2.0]}})
+    assert (many.groups, many.mean, many.error, many.trials) == (3, 2.0, 0.0, 7)
+
+
+def test_clearly_means_beyond_the_interval() -> None:
+    rows = [row(1.0 + 0.01 * p, population=p) for p in range(5)] + [row(2.0, "b", population=p) for p in range(5)]
+    assert compare(rows, "kl", ("a", ""), ("b", ""), cell).clearly(1) == 1
+    assert compare(rows, "kl", ("b", ""), ("a", ""), cell).clearly(-1) == 1
+    alone = compare(rows[:1] + rows[5:6], "kl", ("a", ""), ("b", ""), cell)
+    assert (alone.clearly(1), alone.clearly(-1)) == (0, 0)  # one population says nothing of the spread
+
+
+def test_a_failure_is_a_result() -> None:
+    rows = [row(1.0)._replace(measure="failed", value=float("nan")), row(2.0, "b")]
+    assert not compare(rows, "kl", ("a", ""), ("b", ""), cell).cells
+    assert compare(with_failures(rows, "kl", lambda _: 9.0), "kl", ("a", ""), ("b", ""), cell).ratio == 4.5
+
+
+def test_the_rule() -> None:
+    assert [verdict(n, 10) for n in (10, 9, 8, 6, 5, 0)] == [
+        "agrees",
+        "agrees",
+        "partly",
+        "partly",
+        "differs",
+        "differs",
+    ]
+    assert together(["agrees", "not run"]) == "agrees"
+    assert together(["partly", "differs"]) == "partly"
+
+
+def test_standings_hold_every_method_beside_one_reference() -> None:
+    rows = [row(1.0, "map"), row(3.0, "mine"), row(5.0, "naive", population=7)]
+    reference, found = standings(rows, "kl", cell)
+    assert reference == ("map", "")
+    assert [one.kind[0] for one in found] == ["map", "mine", "naive"]
+    assert [one.mean for one in found] == pytest.approx([1.0, 3.0, 5.0])
+    assert [one.beside is None for one in found] == [True, False, True]  # the last shares no trial with the reference
+
+
+def test_both_readings_of_lambda() -> None:
+    assert lambda_of("lambda=1/N", 10**6, 1e-3) == 1e-6
+    assert lambda_of("lambda=1e-2", 10**6, 1e-3) == 1e-2
+    assert lambda_of("", 10**6, 1e-3) == 1e-3
+
+
+def test_the_papers_cgm_is_neither_smoothed_nor_ended_by_noise() -> None:
+    options = letter_options("")
+    assert (options["smooth"], options["damping"], options["tolerance"]) == (0.0, 0.1, 0.0)
+    assert letter_options("rounds=100") == {**options, "rounds": 100, "settled": 0.0}
+    assert letter_options("alpha=0.02") == {**options, "damping": 0.02}
