@@ -104,6 +104,8 @@ def test_one_row_changes_the_sum_by_no_more_than_is_planned_for(monkeypatch, peo
     assert (planned.l1, planned.l2_squared, planned.denominator) == (6, 18, GRID)
 
 
+@pytest.mark.filterwarnings("ignore:epsilon .* promises next to nothing")
+@pytest.mark.filterwarnings("ignore:no clique holds 'b', 'c'")
 def test_one_person_changes_the_sum_by_no_more_than_is_planned_for(monkeypatch, people):
     """With at most 2 rows of each person: the rows that a release counts, whatever their order, and 2 GRID at most."""
     seen = []
