@@ -61,8 +61,8 @@ def release(
         ledger: The budget that pays (a path will do). None, which must be said, pays nothing and leaves the sum over
             releases to you.
         neighbours: Which data sets cannot be told apart: ``"add_remove"``, those with and without a unit;
-            ``"replace"``, those of one size, which is then public; ``"paper"``, as in the paper, which promises nothing
-            about the size.
+            ``"replace"``, those of one size, which is then public. ``"paper"`` publishes the size too, which tells data
+            sets apart: no promise is made.
         total: Whether the number of records is counted as well; ``"auto"`` counts it where no table tells it.
         weights: Numbers by clique, ``()`` for the total: weight 2 gets half the noise of weight 1.
         noise: ``"laplace"``, or ``"gaussian"``, which needs a ``delta``.

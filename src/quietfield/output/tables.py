@@ -159,8 +159,9 @@ def people_tables(
         The tables, a statement on privacy and a description of the columns.
 
     Raises:
-        TooLarge: A table has too many cells.
-        Error: A name is not an attribute, a number is out of range, or the model was not learned from the release.
+        Incomplete: The release waits for a signature.
+        Error: A name is not an attribute, a table has too many cells, a number is out of range, or the model was not
+            learned from the release.
 
     >>> import quietfield as qf
     >>> model = qf.Model(qf.Domain({"sex": ["f", "m"], "smokes": ["no", "yes"]}), {("sex", "smokes"): [[1, 0], [0, 0]]})

@@ -106,7 +106,7 @@ class Schema:
             The schema.
 
         Raises:
-            Error: It is not the JSON of a schema, or something in it is still to be filled in.
+            FileError: It is not the JSON of a schema, or something in it is still to be filled in.
         """
         from quietfield.schema import form  # pydantic takes a while to load
 
@@ -135,8 +135,7 @@ class Schema:
             The schema.
 
         Raises:
-            FileError: It is missing or is not JSON.
-            Error: It is not the JSON of a schema, or something in it is still to be filled in.
+            FileError: It is missing, is not the JSON of a schema, or something in it is still to be filled in.
         """
         return cls.from_json(read_json(path))
 

@@ -220,6 +220,7 @@ def compare(
         One row per model, the models, and the divergences between them.
 
     Raises:
+        Incomplete: The release waits for a signature.
         Error: There is nothing to compare, a method is not known, or models and release do not fit together.
 
     >>> import quietfield as qf

@@ -88,8 +88,9 @@ def goodness_of_fit(
     Args:
         release: The release.
         model: A model of the same attributes, learned from it or not.
-        draws: How many simulated releases its residuals are compared with.
-        refits: How many of them a model is learned from anew, which is slow and more exact.
+        draws: How many simulated releases its residuals are compared with, at least 19.
+        refits: How many simulated releases to learn from anew in place of that: slow, and more exact. Without refits
+            the check rings less often than it says.
         seed: The seed of the simulation.
 
     Returns:
