@@ -178,7 +178,7 @@ def ours(side: Side, method: str) -> tuple[np.ndarray, np.ndarray]:
 
 def naive(side: Side) -> Best:
     """The best lambda of the grid; small ones start from the fit of the next larger one."""
-    from quietfield.learning.loop import compile_step
+    from quietfield.learning.compiled import compile_step
     from quietfield.learning.naive import Naive
 
     best = Best(len(side.releases))
@@ -202,7 +202,7 @@ def naive(side: Side) -> Best:
 def em(side: Side, most: int) -> Best:
     """EM of the exact CGM, at its best iteration."""
     from quietfield.learning.cgm import Cgm
-    from quietfield.learning.loop import compile_step
+    from quietfield.learning.compiled import compile_step
 
     learner = Cgm(stop=False, stretch=4)
     best = Best(len(side.releases))

@@ -24,9 +24,9 @@ from typing import Any
 
 from experiments.psgd_accounting import Accountant, noise_multiplier, zcdp_price
 from quietfield.curator.charging import Price, Receipt, charge_ledger, open_ledger
-from quietfield.curator.counting.tally import check_size
 from quietfield.curator.ledger import Ledger
 from quietfield.curator.policy import read_policy
+from quietfield.curator.request import check_size
 from quietfield.domain import Domain
 from quietfield.errors import Error
 from quietfield.models.model import Model
@@ -243,7 +243,7 @@ def reading(domain: Domain, records: Any) -> Callable[[], Any]:
     """
     import numpy as np
 
-    from quietfield.curator.counting import engine, in_database
+    from quietfield.curator.counting import is_in_database, open_engine
     from quietfield.curator.counting.csvfiles import CsvFile
     from quietfield.curator.counting.statfiles import StatFile
 
@@ -259,7 +259,7 @@ def reading(domain: Domain, records: Any) -> Callable[[], Any]:
     from quietfield.models.frames import Frame
     from quietfield.schema import Labels, Schema
 
-    if in_database(records):
+    if is_in_database(records):
         raise Error(f"PSGD cannot read a {type(records).__name__}; give an array, a mapping of columns or a frame.")
     if isinstance(records, Mapping) and (absent := [name for name in domain if name not in records]):
         raise Error(
@@ -268,7 +268,7 @@ def reading(domain: Domain, records: Any) -> Callable[[], Any]:
     schema = Schema({name: Labels(domain.labels(name)) for name in domain})
 
     def read() -> Any:
-        found: Any = engine(records.to_arrow() if isinstance(records, Frame) else records)
+        found: Any = open_engine(records.to_arrow() if isinstance(records, Frame) else records)
         return found.codes(schema)
 
     return read

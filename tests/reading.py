@@ -1,7 +1,7 @@
 """Read files under limits of memory and time, in a process of its own: ``python -m tests.reading FOLDER MEGABYTES``.
 
-Reads every file of the folder as a release or a model, checks its promise, and writes one line of JSON per file: what
-came of it ("read", "refused", or the name of a foreign error), and the seconds that it took.
+Reads every file of the folder as a release, a model or a network in BIF, checks its promise, and writes one line of
+JSON per file: what came of it ("read", "refused", or the name of a foreign error), and the seconds that it took.
 """
 
 import json
@@ -16,6 +16,7 @@ from safetensors.numpy import load  # noqa: F401
 
 import quietfield as qf
 from quietfield.errors import Error
+from quietfield.interop import load_bif
 
 
 def outcome(path: Path) -> str:
@@ -23,6 +24,8 @@ def outcome(path: Path) -> str:
     try:
         if path.suffix == ".qfm":
             repr(qf.Model.load(path))
+        elif path.suffix == ".bif":
+            repr(load_bif(path))
         else:
             release = qf.Release.load(path)
             repr(release)

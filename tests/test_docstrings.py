@@ -14,8 +14,8 @@ from quietfield import interop, sklearn
 NOT_YET = ("quietfield.learning", "quietfield.inference", "quietfield.models")
 #: Public modules beside the public names of the package.
 MODULES = (interop, sklearn)
-#: Functions without an example, since it would need another program.
-WITHOUT_EXAMPLE = {"save_uai", "to_pgmpy", "from_pgmpy", "from_opendp"}  # load_uai shows save_uai too
+#: Functions without an example of their own: that of load_bif and load_uai is theirs too, or it needs another program.
+WITHOUT_EXAMPLE = {"save_bif", "save_uai", "to_pgmpy", "from_pgmpy", "from_opendp"}
 
 
 def public() -> Iterator[tuple[str, Any]]:

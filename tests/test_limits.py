@@ -3,6 +3,7 @@
 Every file is read in a process whose memory is limited, and in a time in proportion to its size.
 """
 
+import gzip
 import hashlib
 import json
 import random
@@ -232,6 +233,45 @@ def test_work_is_linear_in_the_size_of_a_file(tmp_path: Path, root: Path) -> Non
     found = {name: line["outcome"] for name, line in read_all(folder, root).items()}
     expected = {"ties.qfr": "read", "cliques.qfm": "read", "rationals.qfr": "read", "order.qfr": "refused"}
     assert found == {**expected, "shared.qfr": "read", "nulls.qfr": "read"}
+
+
+def network_text(parents: int, size: int = 2, *, row: str = "default 1, 0") -> str:
+    """A network in BIF of one variable with many parents, whose table is a single line."""
+    names = [f"v{i}" for i in range(parents + 1)]
+    labels = ", ".join(f"l{i}" for i in range(size))
+    lines = [f"variable {name} {{ type discrete [ {size} ] {{ {labels} }}; }}" for name in names]
+    flat = ", ".join(["1", *["0"] * (size - 1)])
+    lines += [f"probability ( {name} ) {{ table {flat}; }}" for name in names[1:]]
+    return "\n".join([*lines, f"probability ( v0 | {', '.join(names[1:])} ) {{ {row}; }}"])
+
+
+def test_networks_in_bif_that_ask_for_much(tmp_path: Path, root: Path) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    draw = random.Random(5)
+    honest = network_text(3, row="default 0.25, 0.75; property x; (l0, l1, l0) 1, 0")
+    chain = "".join(
+        f"variable v{i} {{ type discrete [ 2 ] {{ a, b }}; }} probability ( v{i}{f' | v{i - 1}' if i else ''} ) "
+        + "{ default 0.5 0.5; }\n"
+        for i in range(5000)
+    )
+    texts = {
+        "read-most": network_text(20), "refused-more": network_text(21), "refused-astronomical": network_text(60),
+        "refused-axes": network_text(90, 1, row="default 1"), "read-small": honest, "read-chain": chain,
+        "refused-values": "variable a { type discrete [ 9999999999999 ] { x }; }",
+        "refused-comment": "/*" * 200_000, "refused-quotes": '"' * 100_001, "refused-words": "network " + "x " * 10**5,
+        "refused-property": "network x { property " + "a" * 10**6,
+    }  # fmt: skip
+    for name, text in texts.items():
+        (folder / f"{name}.bif").write_text(text)
+    (folder / "refused-bomb.bif").write_bytes(gzip.compress(b" " * 2**28))
+    for i in range(300):
+        data = bytearray(honest.encode())
+        for _ in range(draw.choice([1, 2, 8])):
+            data[draw.randrange(len(data))] = draw.choice(b'{}()[];,|"/* 019.eyvd\n\xff')
+        (folder / f"changed-{i}.bif").write_bytes(data[: draw.choice([None, draw.randrange(len(data))])])
+    for name, line in read_all(folder, root).items():
+        assert name.startswith("changed") or name.startswith(line["outcome"]), line
 
 
 # Honest files

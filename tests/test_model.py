@@ -1,6 +1,7 @@
 """The model's answers against enumeration, pgmpy and its own samples."""
 
 import math
+import sys
 import zipfile
 from itertools import pairwise
 
@@ -11,9 +12,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import quietfield as qf
-from quietfield import structures
+from quietfield import interop, structures
 from quietfield.errors import Error, FileError, TooLarge
 from quietfield.files import write_archive
+from quietfield.models import basis
 from tests.brute_force import COMPILED, joint, marginal, models, possible
 
 
@@ -58,6 +60,95 @@ def test_entropy_mode_and_log_prob_equal_enumeration(parts):
     everyone = np.array(list(np.ndindex(*domain.shape)))
     with np.errstate(divide="ignore"):
         np.testing.assert_allclose(model.log_prob(everyone), np.log(p.ravel()), atol=1e-8)
+
+
+@given(models(scales=(0.0, 1.0, 20.0)), st.data())
+def test_the_most_probable_record_given_evidence_equals_enumeration(parts, data):
+    """With impossible combinations, ties (a scale of 0), one known label or several, and impossible evidence."""
+    domain, potentials = parts
+    model = qf.Model(domain, potentials)
+    p, _ = joint(domain, potentials)
+    known = {}
+    for name in data.draw(st.lists(st.sampled_from(domain.attributes), unique=True)):
+        labels = data.draw(st.lists(st.integers(0, domain.size(name) - 1), min_size=1, unique=True))
+        known[name] = labels[0] if len(labels) == 1 and data.draw(st.booleans()) else labels
+    allowed = np.zeros(domain.shape, bool)
+    allowed[np.ix_(*(np.atleast_1d(known.get(name, range(domain.size(name)))) for name in domain))] = True
+    if not (allowed & (p > 0)).any():
+        if not (allowed & possible(domain)).any():
+            with pytest.raises(Error, match="probability 0"):
+                model.mode(known)
+        return
+    best = model.mode(known)
+    assert list(best) == list(domain)
+    cell = tuple(best[name] for name in domain)
+    assert allowed[cell]
+    assert p[cell] == pytest.approx(p[allowed].max(), rel=1e-9)
+    assert qf.Model(domain, potentials).mode(known) == best
+
+
+def test_evidence_of_the_most_probable_record_is_checked(small):
+    assert small.mode()["sex"] == small.mode(given={})["sex"]
+    assert small.mode(given={"pregnant": "yes", "spare": 1}) | {"age": 0, "job": "none"} == {
+        "age": 0, "sex": "f", "pregnant": "yes", "job": "none", "spare": 1
+    }  # fmt: skip
+    for known, message in (
+        ({"sex": "m", "pregnant": "yes"}, "probability 0"), ({"sex": "x"}, "not a value of 'sex'"),
+        ({"sex": []}, "probability 0"), ({"se": "f"}, "not an attribute"), ("sex", "given maps attributes"),
+    ):  # fmt: skip
+        with pytest.raises(Error, match=message):
+            small.mode(given=known)
+
+
+def test_the_most_probable_record_equals_pgmpys():
+    inference = pytest.importorskip("pgmpy.inference")
+    domain = qf.Domain({name: [f"{name}{i}" for i in range(3)] for name in "abcdef"})
+    random = np.random.default_rng(1)
+    model = qf.Model(domain, {c: 2 * random.normal(size=(3, 3)) for c in structures.grid(domain, 3)})
+    peer = inference.VariableElimination(interop.to_pgmpy(model))
+    for known in ({}, {"a": "a2"}, {"a": "a1", "f": "f0"}):
+        found = peer.map_query([name for name in domain if name not in known], known, show_progress=False)
+        assert {**found, **known} == model.mode(known)
+
+
+class TestLabelledAnswers:
+    def test_every_cell_has_its_labels(self, small):
+        for wanted, known in ((("job", "age"), None), ("sex", {}), (("sex", "job"), {"age": [2, 3]}), ((), None)):
+            frame = small.query(wanted, known)
+            table = small.conditional(wanted, known) if known else small.marginal(wanted)
+            names = [wanted] if isinstance(wanted, str) else list(wanted)
+            assert list(frame.columns) == [*names, "probability"]
+            assert len(frame) == table.size
+            for row in frame.to_dict("records"):
+                cell = tuple(small.domain.code(name, row[name]) for name in names)
+                assert row["probability"] == table[cell]
+        assert frame.attrs["basis"]
+        jobs = small.query("job")["job"]
+        assert list(jobs.cat.categories) == ["none", "works", "retired"]
+        wide = small.query(("job", "age")).pivot(index="job", columns="age", values="probability")
+        np.testing.assert_array_equal(wide.to_numpy(), small.marginal(("job", "age")))
+
+    def test_with_a_level_the_ends_of_intervals_stand_beside(self):
+        domain = qf.Domain({"a": ["x", "y"], "probability": 2, "c": 2})
+        tables = {("a", "probability"): [[500, 90], [110, 300]], ("probability", "c"): [[300, 310], [200, 190]]}
+        model = qf.fit(qf.Release.from_tables(domain, tables, noise=qf.Laplace(2.0), total=1000))
+        frame = model.query(("a", "probability"), level=0.8)
+        assert list(frame.columns) == ["a", "probability", "probability_", "low", "high"]
+        low, high = model.interval(("a", "probability"), 0.8)
+        np.testing.assert_array_equal(frame["low"], low.ravel())
+        np.testing.assert_array_equal(frame["high"], high.ravel())
+        assert (frame["low"] <= frame["probability_"]).all()
+        assert frame.attrs["basis"] == basis.COUNTED
+        given = model.query("a", {"c": 1}, level=0.8)
+        np.testing.assert_allclose(given["high"], model.interval("a", 0.8, given={"c": 1})[1])
+        assert given.attrs["basis"] == basis.INFERRED
+
+    def test_without_pandas_the_error_says_what_to_do(self, small, monkeypatch):
+        monkeypatch.setitem(sys.modules, "pandas", None)
+        with pytest.raises(Error, match=r"pip install pandas\. Without it, use model\.marginal"):
+            small.query("sex")
+        with pytest.raises(Error, match=r"pip install pandas"):
+            qf.people_tables(small, ["sex"]).tables[0].to_pandas()
 
 
 @COMPILED

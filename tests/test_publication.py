@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 import quietfield as qf
 from quietfield.cli import main
 from quietfield.models import intervals
+from quietfield.models.basis import COUNTED, INFERRED, UNMEASURED
 from quietfield.models.fit_report import FitReport
 from quietfield.models.uncertainty import remember_fit
-from quietfield.output.tables import COUNTED, INFERRED, UNMEASURED, people_tables
+from quietfield.output.tables import people_tables
 from quietfield.output.workbooks import Sheet, sheet_names, workbook
 
 DOMAIN = qf.Domain({"age": ["young", "old"], "smokes": ["no", "yes"], "visits": 3})

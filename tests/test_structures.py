@@ -1,6 +1,7 @@
 """Structures: the builders, and what they refuse."""
 
 import networkx as nx
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -102,3 +103,22 @@ def test_an_attribute_without_edges_gets_a_table_of_its_own():
 def test_bad_structures_are_refused(make, message):
     with pytest.raises(Error, match=message):
         make()
+
+
+def test_a_clique_that_is_there_twice_is_refused_wherever_a_structure_is_given():
+    """Also with its attributes in another order: whose axes count, and what a second table costs, is up to users."""
+    domain, twice = qf.Domain({"a": 2, "b": 2}), [("a", "b"), ("b", "a")]
+    tables = {clique: np.ones((2, 2)) for clique in twice}
+    schema, records = qf.Schema({"a": [0, 1], "b": [0, 1]}), {"a": [0], "b": [1]}
+    for call in (
+        lambda: structures.from_edges(twice),
+        lambda: qf.Structure(tuple(twice)),
+        lambda: qf.Model(domain, tables),
+        lambda: qf.inference.marginals(domain, tables),
+        lambda: qf.Release.from_tables(domain, tables, noise=qf.Laplace(1.0)),
+        lambda: qf.release(records, schema, twice, epsilon=1, unit=qf.Rows(1), ledger=None),
+        lambda: qf.rehearse(domain, twice, records=100),
+        lambda: qf.simulate(twice),
+    ):
+        with pytest.raises(Error, match=r"\('b', 'a'\) is there twice \(also as \('a', 'b'\)\); keep one of them"):
+            call()

@@ -15,7 +15,7 @@ from warnings import warn
 
 import numpy as np
 
-from quietfield.curator.counting.kinds import FRAMES, is_a
+from quietfield.curator.counting.sources import FRAMES, is_a
 from quietfield.curator.ledger import Ledger
 from quietfield.errors import Error, PolicyRefused
 from quietfield.models.frames import Frame

@@ -13,7 +13,10 @@ from itertools import combinations
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error
 from quietfield.files import MOST_CLIQUES
-from quietfield.text import join_names
+from quietfield.text import facts_html, join_names, plural
+
+#: The most cliques that a notebook lists.
+MOST_SHOWN = 40
 
 
 def hashable(cliques: "Structure | Iterable[str | Iterable[str]]") -> "Structure | tuple[object, ...]":
@@ -149,6 +152,14 @@ class Structure:
 
     def __iter__(self) -> Iterator[Clique]:
         return iter(self.cliques)
+
+    def _repr_html_(self) -> str:
+        cliques = [" × ".join(clique) for clique in self.cliques[:MOST_SHOWN]]
+        ties = [" = ".join(" × ".join(clique) for clique in tie[:MOST_SHOWN]) for tie in self.ties[:MOST_SHOWN]]
+        more = f"; … {len(self) - MOST_SHOWN:,} more" if len(self) > MOST_SHOWN else ""
+        facts = [("attributes", f"{len(self.attributes):,}"), ("cliques", "; ".join(cliques) + more)]
+        facts += [("tied", tie) for tie in ties]
+        return facts_html(f"Structure of {plural(len(self), 'clique')}", facts)
 
 
 def chain(attributes: Iterable[str], order: int = 1, *, homogeneous: bool = False) -> Structure:

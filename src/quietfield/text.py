@@ -151,6 +151,35 @@ def facts_html(caption: str, facts: Iterable[tuple[str, str]], picture: str = ""
     return f"<div style='display:flex;flex-wrap:wrap;gap:24px;align-items:center'>{picture}{table}</div>"
 
 
+def table_html(
+    caption: str, heads: Sequence[str], rows: Iterable[Sequence[object]], notes: Iterable[str] = (), picture: str = ""
+) -> str:
+    """Rows under their heads as an HTML table, with notes below and a picture above: what a notebook shows."""
+    head = "".join(f"<th scope='col' style='{CELL};font-weight:600'>{escape(printable(text))}</th>" for text in heads)
+    body = "".join(
+        f"<tr>{''.join(f'<td style={CELL!r}><bdi>{escape(printable(cell))}</bdi></td>' for cell in row)}</tr>"
+        for row in rows
+    )
+    title = f"<caption style='text-align:left;font-weight:600;caption-side:top'>{escape(printable(caption))}</caption>"
+    below = "".join(f"<li>{escape(printable(note))}</li>" for note in notes)
+    return (
+        f"<div style='{BOX}'>{picture}<table style='border-collapse:collapse'>{title if caption else ''}"
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{f'<ul>{below}</ul>' if below else ''}</div>"
+    )
+
+
+def free_name(name: str, taken: Iterable[str]) -> str:
+    """A name for a column that no attribute has.
+
+    >>> free_name("share", ("age", "share"))
+    'share_'
+    """
+    held = set(taken)
+    while name in held:
+        name += "_"
+    return name
+
+
 def plural(count: int, one: str, several: str = "") -> str:
     """A number with its noun, for use in messages.
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import quietfield as qf
 from quietfield.cli import main, query
 from quietfield.cli.questions import attributes, evidence
+from quietfield.models.basis import COUNTED, INFERRED, UNMEASURED
 from quietfield.text import quote_label
 
 ODD = qf.Domain({"smoker": ["no, never", "a=b", ' "yes"'], "a=b": ["c=d", "x"], "a, b": 2})
@@ -71,6 +72,45 @@ def test_without_error_bars_one_line_says_why(files, capsys, model, words, said)
     assert said in content["no_error_bars"]
     assert content["level"] is None
     assert all(cell["low"] is cell["high"] is None for cell in content["cells"])
+
+
+@pytest.mark.parametrize(
+    ("words", "basis"),
+    [(["smoker", "visits"], COUNTED), (["visits", "--given", "smoker=yes"], COUNTED), (["smoker"], COUNTED),
+     (["smoker", "sex"], INFERRED), (["smoker", "--given", "sex=f"], INFERRED), (["smoker,sex,visits"], INFERRED),
+     (["smoker", "left out"], UNMEASURED)],
+)  # fmt: skip
+def test_what_no_table_joins_is_marked_as_in_an_export(files, capsys, words, basis):
+    assert json.loads(asked(files, capsys, *words, "--json"))["basis"] == basis
+    shown = asked(files, capsys, *words)
+    assert (INFERRED in shown, UNMEASURED in shown) == (basis == INFERRED, basis == UNMEASURED)
+    assert ("the answer and its error bars assume that nothing but" in shown) == (basis == INFERRED)
+    alone = asked(files, capsys, *words, "--no-error-bars")
+    assert ("the answer assumes that nothing but the model's structure" in alone) == (basis == INFERRED)
+    if "--given" not in words:
+        table = attributes(words, qf.load(files / "m.qfm").domain)
+        assert qf.people_tables(qf.load(files / "m.qfm"), [table]).tables[0].note == basis
+
+
+def test_the_most_probable_record(files, capsys):
+    model = qf.load(files / "m.qfm")
+    p = model.marginal(model.domain.attributes)
+    said = json.loads(asked(files, capsys, "--most-probable", "--json"))
+    assert said["most_probable"] == model.mode()
+    assert said["probability"] == pytest.approx(p.max())
+    words = ["--most-probable", "--given", "smoker=yes", "--given", "sex=m"]
+    known = json.loads(asked(files, capsys, *words, "--json"))
+    assert known["given"] == {"smoker": "yes", "sex": "m"}
+    assert known["most_probable"] == model.mode({"smoker": "yes", "sex": "m"})
+    assert known["probability"] == pytest.approx(p[1, :, 1].max() / p[1, :, 1].sum())
+    shown = asked(files, capsys, *words).splitlines()
+    assert shown[0] == "the most probable record where smoker=yes, sex=m"
+    assert shown[1].split() == ["smoker", "yes"]
+    assert shown[-1] == f"its probability there is {known['probability']:.3g}"
+    for wrong in (["--most-probable", "visits"], []):
+        assert main(["query", str(files / "m.qfm"), *wrong]) == 2
+        assert "--most-probable" in capsys.readouterr().err
+    assert main(["query", str(files / "plain.qfm"), "--most-probable", "--given", "smoker=x"]) == 1
 
 
 def test_what_takes_long_is_left_out_unless_asked_for(files, capsys, monkeypatch):

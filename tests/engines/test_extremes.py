@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "curator" / "counti
 import extremes
 import extremes_sql
 
-from quietfield.curator.counting.checks import check_columns
+from quietfield.curator.counting.sources import check_columns
 from quietfield.errors import Error
 
 # What Spark, its bridge and the drivers of databases warn of, in one version or another, is their own.

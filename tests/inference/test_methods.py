@@ -181,7 +181,7 @@ def test_offsets_cancel():
 def test_what_does_not_fit_is_refused_with_its_figures():
     domain = qf.Domain({f"x{i}": 10 for i in range(900)})
     grid = structures.grid(domain, 30)
-    with pytest.raises(TooLarge, match=r"treewidth is \d+.*loopy"):
+    with pytest.raises(TooLarge, match=r"treewidth is at most \d+.*loopy"):
         inference.infer(domain, {c: np.zeros((10, 10)) for c in grid})
 
 

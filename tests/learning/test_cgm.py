@@ -7,7 +7,7 @@ from scipy import optimize
 
 import quietfield as qf
 from quietfield.learning.cgm import Cgm
-from quietfield.learning.loop import compile_step
+from quietfield.learning.compiled import compile_step
 from quietfield.learning.problem import problem_of
 
 

@@ -10,7 +10,7 @@ from scipy import optimize
 
 import quietfield as qf
 from quietfield.errors import Error
-from quietfield.learning.loop import compile_step
+from quietfield.learning.compiled import compile_step
 from quietfield.learning.nlbp import Nlbp, Trace, recipe_of
 from quietfield.learning.problem import problem_of
 from tests.brute_force import joint, marginal

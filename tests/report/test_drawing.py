@@ -59,9 +59,14 @@ def test_a_chain_and_a_grid_are_drawn_as_such():
 
 def test_names_are_escaped_and_there():
     release, model = hostile()
-    for shown in (model._repr_html_(), release._repr_html_(), release.domain._repr_html_()):
-        page = read(shown)
+    people = qf.people_tables(model, [model.cliques[0]])
+    for shown in (
+        model, release, release.domain, model.structure, release.tables, release.parts[0].noise, people,
+        people.tables[0], qf.goodness_of_fit(release, model, draws=19), model.sample(5, seed=0),
+    ):  # fmt: skip
+        page = read(shown._repr_html_())
         assert not page.all("script")
+        assert "<script" not in shown._repr_html_()
     text = read(release.domain._repr_html_()).text
     for name in HOSTILE:
         assert name in text
@@ -77,3 +82,34 @@ def test_any_name_gives_well_formed_pictures(names):
     structure = qf.structures.chain(known)
     read(drawing.structure_svg(known, structure))
     read(known._repr_html_())
+
+
+def test_displays_say_what_matters_and_stay_short():
+    names = [f"x{i}" for i in range(60)]
+    chain = qf.structures.chain(names, homogeneous=True)
+    text = read(chain._repr_html_()).text
+    assert "Structure of 60 cliques" in text
+    assert "x0 × x1; " in text
+    assert "… 20 more" in text
+    assert "tied" in text
+    assert "x59" not in text
+    domain = qf.Domain(dict.fromkeys(names, 2))
+    tables = {clique: np.full((2,) * len(clique), 50.0) for clique in qf.structures.chain(names)}
+    release = qf.Release.from_tables(domain, tables, noise=qf.Laplace(2.0, step=1), total=200)
+    text = read(release.tables._repr_html_()).text
+    for part in ("59 noisy tables", "x0 × x1", "2 × 2", "discrete Laplace of scale 2", "… 19 more tables"):
+        assert part in text
+    noise = read(qf.Gaussian(3.0)._repr_html_()).text
+    for part in ("Gaussian noise", "standard deviation", "3", "continuous"):
+        assert part in noise
+    small = qf.Release.from_tables(domain.project(["x0", "x1"]), {("x0", "x1"): [[90, 10], [10, 90]]}, qf.Laplace(1.0))
+    wrong = qf.Model(small.domain, {("x0", "x1"): np.zeros((2, 2))})
+    check = qf.goodness_of_fit(small, wrong)
+    text = " ".join(read(check._repr_html_()).text.split())
+    for part in (check.verdict, check.blind, "x0 × x1", "Fit of the model: p = "):
+        assert part in text
+    people = qf.people_tables(wrong, [("x0", "x1"), "x0"], total=100)
+    text = read(people._repr_html_()).text
+    assert "2 tables for people" in text
+    assert people.tables[0].note in text
+    assert "0.25" in read(people.tables[0]._repr_html_()).text

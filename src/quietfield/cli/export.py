@@ -182,7 +182,7 @@ def _columns(release: "Release", part: "Table") -> dict[str, list[Any]]:
     """The labels of each cell, its noisy count and, where a cell was left out, whether it is that one."""
     import numpy as np
 
-    from quietfield.output.exports import free_name
+    from quietfield.text import free_name
 
     clique = part.cliques[0]
     labels = list(zip(*product(*(release.domain.labels(name) for name in clique)), strict=True))

@@ -26,14 +26,16 @@ def inspect(
 
     from quietfield.cli import arguments
     from quietfield.curator.counting import lines
-    from quietfield.curator.inspection import inspect_records, suggest_labels
+    from quietfield.curator.inspection import inspect_lines, inspect_records, suggest_labels
     from quietfield.schema import Schema
+    from quietfield.status import is_terminal, show_status
 
     known = Schema.load(schema)
     records = arguments.records(data, values, delimiter, encoding)
-    found = inspect_records(records, known, common)
+    found = inspect_records(records, known, common, progress=is_terminal())
     suggestion = suggest_labels(records, known)
-    broken, foreign, odd, every = lines.count_lines(records) if lines.is_lines(records) else (0, 0, 0, 0)
+    with show_status("Looking for broken lines ...", is_terminal()):
+        broken, foreign, odd, every = inspect_lines(records, found[0].records if found else 0)
     if as_json:
         rows = [
             {
@@ -76,7 +78,7 @@ def inspect(
         typer.echo(
             f"{odd:,} of {plural(every, 'line')} {'holds' if odd == 1 else 'hold'} an odd number of quotes: a text "
             "with line breaks in it, whose lines may be rows under other ids, or a stray quote. If texts have line "
-            f"breaks, do not say --one-line-per-record; convert the file to Parquet: {lines.to_parquet(records)}"
+            f"breaks, do not say --one-line-per-record; convert the file to Parquet: {lines.parquet_command(records)}"
         )
     width = max(len(item.attribute) for item in found)
     for item in found:

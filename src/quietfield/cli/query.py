@@ -1,6 +1,10 @@
-"""``quietfield query``: what a model says about some attributes, with error bars where it knows its errors."""
+"""``quietfield query``: what a model says about some attributes, or its most probable record.
+
+Answers have error bars where the model knows its errors, and say what they rest on.
+"""
 
 import json
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +29,9 @@ QUICK_MODEL, QUICK_ANSWER = 2000, 1000
 @app.command(epilog="Example: quietfield query visits.qfm visits --given age=65+ --given smokes=yes")
 def query(
     model: Annotated[Path, typer.Argument(help="A model file.")],
-    attributes: Annotated[list[str], typer.Argument(help="One attribute or several: their joint distribution.")],
+    attributes: Annotated[
+        list[str] | None, typer.Argument(help="One attribute or several: their joint distribution.")
+    ] = None,
     given: Annotated[
         list[str] | None, typer.Option(help="ATTRIBUTE=LABEL, what is known; may be said several times.")
     ] = None,
@@ -37,44 +43,92 @@ def query(
             help="Work them out, however long it takes, or leave them out. Unless said: where that is quick.",
         ),
     ] = None,
+    most_probable: Annotated[
+        bool, typer.Option("--most-probable", help="Instead: the most probable record, among those with --given.")
+    ] = False,
     trust: Trust = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write the table as JSON.")] = False,
 ) -> None:
-    """Ask a model for a distribution, on its own or where something is known, with error bars."""
+    """Ask a model for a distribution, on its own or where something is known, with error bars.
+
+    A joint distribution that no published table holds is marked as the model's inference.
+    """
     from itertools import product
 
     from quietfield.cli import questions
     from quietfield.drawing.graph import bars
     from quietfield.errors import Error
+    from quietfield.models.basis import COUNTED, INFERRED, describe_basis
     from quietfield.models.model import Model
     from quietfield.text import format_level, printable, quote_label
 
+    if bool(attributes) == most_probable:
+        raise typer.BadParameter(
+            "the most probable record is about all attributes; name none with --most-probable."
+            if most_probable
+            else "name one attribute or several, or say --most-probable."
+        )
     if not 0 < level < 1:
         raise Error(f"--level lies between 0 and 1, for instance 0.9; it is not {level!r}.")
     learned = Model.load(model, trust or None)
-    wanted = questions.attributes(attributes, learned.domain)
     known = questions.evidence(given or [], learned.domain)
+    if most_probable:
+        _show_most_probable(learned, known, as_json)
+        return
+    wanted = questions.attributes(attributes or [], learned.domain)
     both = [name for name in known if name in wanted]
     if both:
         raise Error(f"{both[0]!r} is both asked for and given; name each attribute once.")
     with _compiled_quickly(learned):
         shares = (learned.conditional(wanted, known) if known else learned.marginal(wanted)).ravel()
         ends, why = _error_bars(learned, wanted, level, known, error_bars)
+    basis = describe_basis(learned, (*wanted, *known))
     cells = list(product(*(learned.domain.labels(name) for name in wanted)))
     if as_json:
-        typer.echo(json.dumps(_content(wanted, known, cells, shares, level, ends, why), ensure_ascii=False, indent=2))
+        content = _content(wanted, known, cells, shares, level, ends, why)
+        typer.echo(json.dumps({**content, "basis": basis}, ensure_ascii=False, indent=2))
         return
     typer.echo(printable(", ".join(map(quote_label, wanted)) + _where(known)))
     many = len(wanted) > 1
     lines = bars([", ".join(map(quote_label, cell)) if many else cell[0] for cell in cells], shares).splitlines()
-    if ends is None:
-        typer.echo("\n".join(lines))
-        typer.echo(f"no error bars: {why}")
-        return
-    for line, low, high in zip(lines, *ends, strict=True):
-        typer.echo(f"{line}   {low:6.1%} to {high:6.1%}")
+    if ends is not None:
+        lines = [f"{line}   {low:6.1%} to {high:6.1%}" for line, low, high in zip(lines, *ends, strict=True)]
+    typer.echo("\n".join(lines))
+    if basis == INFERRED:
+        which = "the answer assumes" if ends is None else "the answer and its error bars assume"
+        typer.echo(f"{basis}; {which} that nothing but the model's structure connects them")
+    elif basis != COUNTED:
+        typer.echo(basis)
     sure = f"{format_level(level)} confidence"
-    typer.echo(f"with {sure} a share lies between the two numbers after it, if the model's structure is right")
+    typer.echo(
+        f"no error bars: {why}"
+        if ends is None
+        else f"with {sure} a share lies between the two numbers after it, if the model's structure is right"
+    )
+
+
+def _show_most_probable(model: "Model", known: "dict[str, Label]", as_json: bool) -> None:
+    """Show the most probable record, and how probable it is among those with what is known."""
+    from quietfield.text import pad_left, printable, quote_label, text_width
+
+    record = model.mode(known)
+    chance = 1.0  # of what is known, one attribute after the other
+    before: dict[str, Label] = {}
+    for name, label in known.items():
+        chance *= float(model.conditional(name, before)[model.domain.code(name, label)])
+        before[name] = label
+    with _compiled_quickly(model):
+        share = min(1.0, math.exp(model.log_prob({name: [label] for name, label in record.items()})[0]) / chance)
+    if as_json:
+        content = {"given": known, "most_probable": record, "probability": share}
+        typer.echo(json.dumps(content, ensure_ascii=False, indent=2))
+        return
+    typer.echo(printable("the most probable record" + _where(known)))
+    names = {name: printable(quote_label(name)) for name in record}
+    width = max(map(text_width, names.values()))
+    for name, label in record.items():
+        typer.echo(f"  {pad_left(names[name], width)}  {printable(quote_label(label))}")
+    typer.echo(f"its probability{_where(known) and ' there'} is {share:.3g}")
 
 
 @contextmanager
@@ -111,7 +165,7 @@ def _error_bars(
             "this model does not know its errors; models learned by `quietfield fit` with its default method do",
         )
     if unknown:
-        return None, f"no published table holds {join_names(unknown)}, so its values are taken as equally likely"
+        return None, f"no published table holds {join_names(unknown)}"
     if asked is None and (model.parameters > QUICK_MODEL or model.domain.cells(wanted) > QUICK_ANSWER):
         return None, "for a model or a table of this size they take a while; say --error-bars to have them"
     try:

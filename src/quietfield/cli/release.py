@@ -95,7 +95,7 @@ def release(
     from quietfield.curator import publish
     from quietfield.curator.anchors import read_anchor
     from quietfield.curator.counting import lines
-    from quietfield.curator.counting.checks import check_there
+    from quietfield.curator.counting.sources import check_there
     from quietfield.curator.ledger import Ledger
     from quietfield.curator.policy import read_policy
     from quietfield.curator.release import open_records
@@ -230,7 +230,7 @@ def _written(found: "Release", out: Path, signer: "Ed25519PrivateKey | None", fo
 
 
 def _planned(prepared: "ReleasePlan", book: "Ledger | None", neighbours: str, protects: str) -> dict[str, Any]:
-    from quietfield.curator.counting import spilling
+    from quietfield.curator.counting import describe_spilling
     from quietfield.privacy.accounting import format_number
     from quietfield.privacy.units import Person
     from quietfield.text import plural
@@ -250,7 +250,7 @@ def _planned(prepared: "ReleasePlan", book: "Ledger | None", neighbours: str, pr
         + (f", delta {format_number(plan.delta)}" if plan.delta is not None else ""),
         "sensitivity": f"L1 {format_number(counted.l1)}, squared L2 {format_number(counted.l2_squared)}",
         "protects": protects,
-        **({"disk": spilling.note()} if isinstance(prepared.unit, Person) else {}),
+        **({"disk": describe_spilling()} if isinstance(prepared.unit, Person) else {}),
         **paid,
     }
 

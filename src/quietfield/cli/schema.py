@@ -49,7 +49,7 @@ def schema(
     )
     made = starter(((name, kinds.get(kind, "text")) for name, kind in columns(records).items()), origin)
     if is_lines:
-        arguments.warn(lines.one_column(records))
+        arguments.warn(lines.single_name_hint(records))
     text = json.dumps(made, indent=2, ensure_ascii=False) + "\n"
     if out is None:
         typer.echo(text, nl=False)

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quietfield.curator.counting.cleaning import cleaned
-from quietfield.curator.counting.embedded import DuckEngine, coded_sql, connected
-from quietfield.curator.counting.mapping import Parameters, mapped
-from quietfield.curator.counting.sources import UNREADABLE
+from quietfield.curator.counting.coding import Parameters, code_column
+from quietfield.curator.counting.duckdb_engine import DuckEngine, codes_sql, connect
+from quietfield.curator.counting.reading import hide_details
 from quietfield.schema import DROP, Attribute, Schema
 
 if TYPE_CHECKING:
@@ -28,16 +27,16 @@ def codes(source: Any, schema: Schema) -> np.ndarray:
     kept = {name: _kept(schema[name]) for name in schema}
 
     def work() -> np.ndarray:
-        with connected() as con:
+        with connect() as con:
             con.execute("SET preserve_insertion_order = true")
             parameters = Parameters()
             table, columns = engine.attach(con, [schema.column(name) for name in schema])
-            rules = [mapped(kept[a], columns[schema.column(a)], i, parameters) for i, a in enumerate(schema)]
-            found = con.execute(coded_sql(table, rules), parameters.values).fetchnumpy()
+            rules = [code_column(kept[a], columns[schema.column(a)], i, parameters) for i, a in enumerate(schema)]
+            found = con.execute(codes_sql(table, rules), parameters.values).fetchnumpy()
             parts = [_places(kept[a], schema[a])[np.asarray(found[f"k{i}"])] for i, a in enumerate(schema)]
             return np.stack(parts, axis=1)
 
-    return cleaned(work, UNREADABLE)
+    return hide_details(work)
 
 
 def log_prob(model: "Model", source: Any, schema: Schema) -> np.ndarray:

@@ -1,18 +1,29 @@
-"""The curator's own look at how a schema and some records agree. What it finds is NOT PRIVATE."""
+"""The curator's own look at how a schema and some records agree. What it finds is NOT PRIVATE.
+
+The records are read once. Arrow counts the values of each column batch by batch, DuckDB keeps the counts, and the rules
+look at each value once, however often it occurs.
+"""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from quietfield.curator.counting.cleaning import cleaned
-from quietfield.curator.counting.embedded import DuckEngine, connected
-from quietfield.curator.counting.lines import files
-from quietfield.curator.counting.mapping import Parameters, own
-from quietfield.curator.counting.sources import UNREADABLE
-from quietfield.curator.counting.statfiles import NO_LABELS, StatFile, dictionary
+from quietfield.curator.counting import lines
+from quietfield.curator.counting.coding import Column, Parameters, place_value
+from quietfield.curator.counting.csvfiles import COMPRESSED, CsvFile
+from quietfield.curator.counting.duckdb_engine import DuckEngine, connect
+from quietfield.curator.counting.reading import hide_details, sql_column, to_duckdb
+from quietfield.curator.counting.statfiles import NO_LABELS, StatFile, read_dictionary
 from quietfield.errors import Error
 from quietfield.schema import Schema
+from quietfield.status import show_status
 from quietfield.text import join_names
+
+#: The most values of one column that wait to be handed to DuckDB, and the bytes that are read at a time.
+WAITING, BLOCK = 2**18, 2**22
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -50,7 +61,7 @@ def suggest_labels(source: Any, schema: Schema) -> str:
     """
     if not isinstance(source, StatFile) or source.values != "codes" or Path(source.path).suffix.lower() in NO_LABELS:
         return ""
-    columns = dictionary(replace(source, values="labels"), files(source.path)[0])
+    columns = read_dictionary(replace(source, values="labels"), lines.find_files(source.path)[0])
     words = [
         name
         for name in schema
@@ -66,7 +77,7 @@ def suggest_labels(source: Any, schema: Schema) -> str:
     )
 
 
-def inspect_records(source: Any, schema: Schema, most: int = 5) -> list[ColumnFindings]:
+def inspect_records(source: Any, schema: Schema, most: int = 5, *, progress: bool = False) -> list[ColumnFindings]:
     """For each attribute: nulls, unknown values and the most common of those. NOT PRIVATE: for the curator's eyes.
 
     >>> found = inspect_records({"sex": ["f", "M", None, "M"]}, Schema({"sex": ["f", "m"]}))[0]
@@ -74,28 +85,97 @@ def inspect_records(source: Any, schema: Schema, most: int = 5) -> list[ColumnFi
     (1, 2, (('M', 2),))
     """
     engine = DuckEngine(source)
-    if engine.source.once or engine.log is not None:
-        raise Error("an inspection reads the records several times; give it a file or a frame.")
+    if engine.log is not None:
+        raise Error("an inspection looks at records, not at the sequences that they make; give it the records.")
 
     def work() -> list[ColumnFindings]:
-        with connected(gathers=True) as con:
-            return [_inspect_column(con, engine, schema, name, most) for name in schema]
+        with show_status("Reading records ...", progress), connect(gathers=True) as con:
+            columns = _count_values(con, engine, list(dict.fromkeys(schema.column(name) for name in schema)))
+            return [_inspect_column(con, columns[schema.column(name)], schema, name, most) for name in schema]
 
-    return cleaned(work, UNREADABLE)
+    return hide_details(work)
 
 
-def _inspect_column(con: Any, engine: DuckEngine, schema: Schema, name: str, most: int) -> ColumnFindings:
-    parameters, column = Parameters(), schema.column(name)
-    table, columns = engine.attach(con, [column])
-    found = columns[column]
-    value, code = own(schema[name], found, "v", parameters)
-    read = f"SELECT {found.identity} AS x, {value} AS v, {found.is_missing(schema[name])} AS n FROM {table}"
-    coded = f"SELECT x, n, {code} AS k FROM ({read})"
-    nulls, unknown = "count(*) FILTER (n)", "count(*) FILTER (NOT n AND k IS NULL)"
-    row = con.execute(f"SELECT count(*), {nulls}, {unknown} FROM ({coded})", parameters.values).fetchone()
-    ranked = (
-        f"SELECT x, count(*) AS many FROM ({coded}) WHERE NOT n AND k IS NULL "
-        f"GROUP BY 1 ORDER BY many DESC, 1 LIMIT {int(most)}"
-    )
-    common = tuple((str(text), int(many)) for text, many in con.execute(ranked, parameters.values).fetchall())
-    return ColumnFindings(name, column, found.kind, int(row[0]), int(row[1]), int(row[2]), common)
+def inspect_lines(source: Any, records: int) -> lines.LineCounts:
+    """The lines of a file of lines, and what is wrong with those that are none of its records. NOT PRIVATE.
+
+    Where every line is a record, as in most files, nothing is: then lines are counted and not read again.
+    """
+    if not lines.is_lines(source):
+        return lines.LineCounts(0, 0, 0, 0)
+    return lines.LineCounts(0, 0, 0, records) if _count_breaks(source) == records else lines.count_lines(source)
+
+
+def _count_breaks(source: Any) -> int | None:
+    """The lines of plain files but for their first, blank ones included; None where line feeds do not tell."""
+    how = source if isinstance(source, CsvFile) else CsvFile(source)
+    paths = lines.find_files(how.path)
+    if how.encoding != "utf-8" or any(Path(path).suffix.lower() in COMPRESSED for path in paths):
+        return None
+    every = -len(paths)
+    for path in paths:
+        with open(path, "rb") as file:
+            last = b"\n"
+            while block := file.read(BLOCK):
+                every += block.count(b"\n")
+                last = block[-1:]
+            every += last != b"\n"
+    return every
+
+
+def _count_values(con: Any, engine: DuckEngine, wanted: list[str]) -> dict[str, Column]:
+    """Read the records once: each column ``cI`` becomes a table ``vI`` of its values and, in ``many``, their counts.
+
+    A value may be in there several times. Where they are many, DuckDB keeps them, on disk if need be.
+    """
+    import pyarrow as pa
+
+    read, types = engine.source.plan_read(wanted)
+    schemas = [pa.schema([(f"c{i}", kind), ("many", pa.int64())]) for i, kind in enumerate(types)]
+    waiting: list[list[pa.RecordBatch]] = [[] for _ in wanted]
+    lengths = [0] * len(wanted)
+    for batch in read.batches():
+        for i, array in enumerate(batch.columns):
+            waiting[i].append(pa.record_batch([*_count_batch(array)], schema=schemas[i]))
+            lengths[i] += len(waiting[i][-1])
+            if lengths[i] > WAITING:
+                con.register("part", pa.Table.from_batches(waiting[i]))
+                con.execute(f"CREATE TABLE IF NOT EXISTS kept{i} AS SELECT * FROM part LIMIT 0")
+                con.execute(f"INSERT INTO kept{i} SELECT * FROM part")
+                con.unregister("part")
+                waiting[i], lengths[i] = [], 0
+    kept = {name for (name,) in con.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+    for i, schema in enumerate(schemas):
+        con.register(f"w{i}", pa.Table.from_batches(waiting[i], schema))
+        both = f"w{i} UNION ALL SELECT * FROM kept{i}" if f"kept{i}" in kept else f"w{i}"
+        con.execute(f"CREATE TEMP VIEW v{i} AS SELECT * FROM {both}")
+    return {name: sql_column(i, kind) for i, (name, kind) in enumerate(zip(wanted, read.kinds, strict=True))}
+
+
+def _count_batch(array: "pa.Array") -> "tuple[pa.Array, pa.Array]":
+    """The values of an array as DuckDB is given them, and the count of each; one by one where Arrow cannot count."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not pa.types.is_string(array.type):  # texts are checked after they are counted, since that takes as long
+        array = to_duckdb(array)
+    try:
+        counted = pc.value_counts(array)
+    except pa.ArrowNotImplementedError:
+        return array, pa.repeat(pa.scalar(1, pa.int64()), len(array))
+    return to_duckdb(counted.field("values")), counted.field("counts")
+
+
+def _inspect_column(con: Any, found: Column, schema: Schema, name: str, most: int) -> ColumnFindings:
+    parameters, rule = Parameters(), schema[name]
+    value, code = place_value(rule, found, "v", parameters)
+    whole = f"SELECT {found.sql}, sum(many)::BIGINT AS many FROM v{found.sql[1:]} GROUP BY 1"
+    read = f"SELECT {found.identity} AS x, {value} AS v, {found.is_missing(rule)} AS n, many FROM ({whole})"
+    coded = f"SELECT x, n, NOT n AND ({code}) IS NULL AS u, many FROM ({read})"
+    kept = f"SELECT CASE WHEN u THEN x END AS x, n, u, sum(many)::BIGINT AS many FROM ({coded}) GROUP BY ALL"
+    con.execute(f"CREATE OR REPLACE TEMP TABLE coded AS {kept}", parameters.values)
+    sums = ", ".join(f"coalesce(sum(many) FILTER ({which}), 0)" for which in ("true", "n", "u"))
+    row = con.execute(f"SELECT {sums} FROM coded").fetchone()
+    ranked = f"SELECT x, many FROM coded WHERE u ORDER BY many DESC, x LIMIT {int(most)}"
+    common = tuple((str(text), int(many)) for text, many in con.execute(ranked).fetchall())
+    return ColumnFindings(name, schema.column(name), found.kind, int(row[0]), int(row[1]), int(row[2]), common)

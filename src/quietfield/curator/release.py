@@ -15,8 +15,8 @@ import numpy as np
 from quietfield.curator import counting
 from quietfield.curator.charging import open_ledger
 from quietfield.curator.counting import lines
-from quietfield.curator.counting.arrays import ArrayEngine
-from quietfield.curator.counting.checks import check_columns
+from quietfield.curator.counting.sources import check_columns
+from quietfield.curator.counting.tally import ArrayEngine
 from quietfield.curator.ledger import Ledger
 from quietfield.curator.mechanism import NoiseKind
 from quietfield.curator.publish import ReleasePlan, charge_and_count, plan_release
@@ -111,7 +111,7 @@ class OpenRecords:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        return tuple(lines.notes(self.source))
+        return tuple(lines.row_notes(self.source))
 
     @property
     def protects(self) -> str:
@@ -152,7 +152,7 @@ def _check_source(source: Any, plan: ReleasePlan) -> None:
             raise Error(
                 f"these sequences have no {join_names(other)} with these values; release with sequences.schema."
             )
-        check_columns(source, source.sequences.checked(plan.unit).columns)
+        check_columns(source, source.sequences.check_unit(plan.unit).columns)
         return
     persons = plan.unit.columns if isinstance(plan.unit, Person) else ()
     wanted = [plan.schema.column(name) for name in plan.statistics.attributes]

@@ -19,9 +19,9 @@ import numpy as np
 
 from quietfield.curator import WARNING, mechanism
 from quietfield.curator.charging import Price, Receipt, charge_ledger, open_ledger
-from quietfield.curator.counting import count, engine, in_database, lines
-from quietfield.curator.counting.arrays import ArrayEngine
-from quietfield.curator.counting.checks import check_columns
+from quietfield.curator.counting import count, is_in_database, lines, open_engine
+from quietfield.curator.counting.sources import check_columns
+from quietfield.curator.counting.tally import ArrayEngine
 from quietfield.curator.ledger import Ledger
 from quietfield.curator.sequences import Log
 from quietfield.domain import Clique
@@ -351,11 +351,11 @@ def _reader(source: Any, schema: Schema, unit: Unit) -> Callable[[], np.ndarray]
         return lambda: _array_codes(source, schema)
     if isinstance(source, Log):
         raise Error("a score is of records, and a log of sequences has none; write its segments to a file first.")
-    if in_database(source):
+    if is_in_database(source):
         raise Error("a score reads records within this process, and a database keeps them; write them to a file first.")
     lines.check_unit(source, unit)
     check_columns(source, [*(schema.column(name) for name in schema), *(person.columns if person is not None else ())])
-    return lambda: engine(source).codes(schema, person)  # type: ignore[attr-defined]  # the engine of all that is left
+    return lambda: open_engine(source).codes(schema, person)  # type: ignore[attr-defined]  # the engine of all that is left
 
 
 def _array_codes(source: np.ndarray, schema: Schema) -> np.ndarray:

@@ -8,20 +8,16 @@ of edges.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
-from quietfield.curator.counting.mapping import mapped
 from quietfield.domain import Label
 from quietfield.errors import Error
 from quietfield.privacy.units import Kind, Person, Unit
 from quietfield.schema import DROP, Labels, Schema
 from quietfield.structures import Structure, chain
-
-if TYPE_CHECKING:
-    from quietfield.curator.counting.mapping import Column, Parameters
 
 UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 #: From the year 1 to 1970, in seconds: a whole number of days, added so that no moment is negative.
@@ -152,7 +148,7 @@ class Sequences:
         """
         return Log(data, self)
 
-    def checked(self, unit: Unit) -> "Sequences":
+    def check_unit(self, unit: Unit) -> "Sequences":
         """Refuse a unit that these sequences do not have.
 
         Args:
@@ -179,35 +175,9 @@ class Log:
     sequences: Sequences
 
 
-def coded_sql(
-    how: Sequences, table: str, columns: "Mapping[str, Column]", attributes: Sequence[str], parameters: "Parameters"
-) -> str:
-    """Segments as codes k0, k1, ... and units u0, u1, ... with their texts, in DuckDB's SQL."""
-    person, time = columns[how.person].read_as(how.kind), columns[how.time]
-    rule = mapped(how.rule, columns[how.value], 0, parameters)
-    size, absent = len(how.rule.labels), how.rule.null_code
-    kind = "UTINYINT" if size <= 2**8 else "USMALLINT" if size <= 2**16 else "UINTEGER"
-    read = (
-        f"SELECT {rule.value} AS v0, {rule.null} AS n0, {time.seconds} + {EPOCH} AS s, {person.sql} AS u0, "
-        f"{person.identity} AS t0 FROM {table} WHERE NOT {person.is_null}"
-    )
-    seen = f"SELECT {rule.code}::BIGINT AS k, s, u0, t0 FROM ({read}) WHERE s IS NOT NULL"
-    # The last moment wins, and the lowest code within a moment: one maximum gives both, whatever the rows' order.
-    last = f"max(s * {size} + {size - 1} - k)"
-    slots = (
-        f"SELECT u0, t0, s // {how.slot_seconds} AS slot, {size - 1} - {last} % {size} AS k FROM ({seen}) "
-        f"WHERE k IS NOT NULL AND k <> {absent} GROUP BY u0, t0, slot"
-    )
-    places = {name: i for i, name in enumerate(how.schema)}
-    codes = ", ".join(
-        f"coalesce(max(CASE WHEN slot % {how.slots} = {places[name]} THEN k END), {absent})::{kind} AS k{i}"
-        for i, name in enumerate(attributes)
-    )
-    day = "" if how.unit_of == "person" else f", slot * {how.slot_seconds} // 86400 AS u1"
-    day += ", u1::VARCHAR AS t1" if day else ""
-    cut = f"SELECT *, slot // {how.slots} AS segment{day} FROM ({slots})"
-    who = "u0, t0" + (", u1, t1" if day else "")
-    return f"SELECT {codes}, {who} FROM ({cut}) GROUP BY {who}, segment"
+def log_data(source: Any) -> Any:
+    """The data of a log, or whatever else a source is."""
+    return source.data if isinstance(source, Log) else source
 
 
 def _seconds(text: str) -> int:

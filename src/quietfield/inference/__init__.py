@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error
+from quietfield.inference.traced import is_traced, trace_marginals
 from quietfield.structures import Structure
 from quietfield.text import join_names, type_name
 
@@ -85,7 +86,7 @@ class Inference:
         return (
             f"{self.method} inference stopped after {self.iterations} iterations with messages still moving by up to "
             f"{_largest(self.residual):.2g}; "
-            + ("try method='convex', or " if self.method == "loopy" else "")
+            + ("try 'convex' inference, or " if self.method == "loopy" else "")
             + "allow more iterations (iterations=...), or more damping (damping=0.9)."
         )
 
@@ -132,10 +133,16 @@ def infer(
     With ``batch`` every table has one more leading axis: many parameter sets in one call.
     """
     from quietfield.inference.layout import IMPOSSIBLE, check_values
+    from quietfield.inference.tree import Tree
 
     if str(dtype) not in ("float64", "float32"):
         raise Error(f"inference runs in float64 or float32, not in {dtype!r}.")
-    found = engine(domain, tuple(potentials), method, **options)
+    if method == "exact" and not batch and str(dtype) == "float64":  # nothing need be compiled for one call
+        check_options(method, options)
+        found: Any = Tree.of(domain, tuple(potentials))
+        found.plan.check_memory(log_space=True)
+    else:
+        found = engine(domain, tuple(potentials), method, **options)
     theta = found.layout.pack(potentials, str(dtype), batch)
     check_values(theta, potentials)
     mu, log_z, *trace = found.run(theta)
@@ -166,7 +173,22 @@ def marginals(
 
     Compiled once a structure and fast with new numbers each call. Warns where an approximate method did not converge;
     :func:`infer` takes the same arguments and returns the details.
+
+    JAX differentiates, batches and compiles through exact inference (``jax.grad``, ``jax.vmap``, ``jax.jit``), in the
+    precision of the arrays:
+
+    >>> import jax
+    >>> slope = jax.grad(lambda theta: marginals(Domain({"a": 2}), {("a",): theta})[0]["a",][1])
+    >>> slope(jax.numpy.zeros(2)).tolist()
+    [-0.25, 0.25]
     """
+    if is_traced(potentials):
+        if method != "exact" or options:
+            raise Error(
+                "JAX traces these log-potentials, which exact inference alone allows, without options; leave out "
+                "method and options, and use jax.vmap for many parameter sets."
+            )
+        return trace_marginals(engine(domain, tuple(potentials)), potentials)
     found = infer(domain, potentials, method, **options)
     if not found.converged:
         warnings.warn(found.advice, NotConverged, stacklevel=2)

@@ -25,34 +25,12 @@ def log_sum_exp(table: np.ndarray, axis: int | tuple[int, ...]) -> np.ndarray:
     return np.squeeze(out, axis=axis)
 
 
-def sum_out(sizes: Sequence[int], factors: Sequence[Factor], keep: Sequence[int]) -> np.ndarray:
-    """The log of the sum of the product of all factors over every attribute that is not kept; axes follow ``keep``."""
-    scalar = float(sum(table for scope, table in factors if not scope))
-    tables, steps = _prepare(sizes, factors, keep)
-    kept = set(keep)
-    messages: list[np.ndarray] = []
-    left: list[Factor] = []
-    for step in steps:
-        inputs = _inputs(steps, step, tables, messages)
-        if step.bag[0] in kept:  # kept attributes come last: collect what mentions them instead of summing
-            left.extend(inputs)
-            messages.append(np.zeros([sizes[v] for v in step.message]))
-            continue
-        message = log_sum_exp(_bag(sizes, step.bag, inputs), axis=0)
-        if step.message:
-            messages.append(message)
-        else:
-            messages.append(np.zeros(()))
-            scalar += float(message)
-    return _bag(sizes, tuple(keep), left) + scalar
-
-
 def conditionals(sizes: Sequence[int], factors: Sequence[Factor]) -> list[tuple[int, tuple[int, ...], np.ndarray]]:
     """The chain rule of a model: (attribute, attributes it depends on, log p(attribute | those)), last attribute first.
 
     In that order each attribute can be drawn once all that it depends on have been.
     """
-    tables, steps = _prepare(sizes, factors, ())
+    tables, steps = _prepare(sizes, factors)
     messages: list[np.ndarray] = []
     chain = []
     for step in steps:
@@ -63,26 +41,30 @@ def conditionals(sizes: Sequence[int], factors: Sequence[Factor]) -> list[tuple[
     return chain[::-1]
 
 
-def most_probable(sizes: Sequence[int], factors: Sequence[Factor]) -> dict[int, int]:
-    """An assignment of the largest probability, by max-product; the first such along each attribute's values."""
-    tables, steps = _prepare(sizes, factors, ())
+def most_probable(sizes: Sequence[int], factors: Sequence[Factor]) -> tuple[dict[int, int], float]:
+    """An assignment of the largest probability and the log of its product of factors, by max-product.
+
+    Of equals, the last attribute in the order of elimination takes its first value, then the one before it, and so on.
+    """
+    largest = float(sum(table for scope, table in factors if not scope))
+    tables, steps = _prepare(sizes, factors)
     messages: list[np.ndarray] = []
     best = []
     for step in steps:
         bag = _bag(sizes, step.bag, _inputs(steps, step, tables, messages))
         messages.append(bag.max(axis=0))
         best.append(bag.argmax(axis=0))
+        if not step.message:
+            largest += float(messages[-1])
     assignment: dict[int, int] = {}
     for step, table in zip(reversed(steps), reversed(best), strict=True):
         assignment[step.bag[0]] = int(table[tuple(assignment[v] for v in step.message)])
-    return assignment
+    return assignment, largest
 
 
-def _prepare(
-    sizes: Sequence[int], factors: Sequence[Factor], keep: Sequence[int]
-) -> tuple[list[Factor], tuple[EliminationStep, ...]]:
+def _prepare(sizes: Sequence[int], factors: Sequence[Factor]) -> tuple[list[Factor], tuple[EliminationStep, ...]]:
     """Factors with axes sorted by the elimination order, and its steps."""
-    order = elimination_order(sizes, [scope for scope, _ in factors if scope], last=keep)
+    order = elimination_order(sizes, [scope for scope, _ in factors if scope])
     rank = {v: i for i, v in enumerate(order)}
     tables = []
     for scope, table in factors:
@@ -90,9 +72,7 @@ def _prepare(
             axes = sorted(range(len(scope)), key=lambda i: rank[scope[i]])
             tables.append((tuple(scope[i] for i in axes), table.transpose(axes)))
     steps = schedule([scope for scope, _ in tables], order)
-    kept = set(keep)
-    largest = max((prod(sizes[v] for v in step.bag) for step in steps if step.bag[0] not in kept), default=1)
-    need = 8 * 3 * max(largest, prod(sizes[v] for v in keep))
+    need = 8 * 3 * max((prod(sizes[v] for v in step.bag) for step in steps), default=1)
     if need > available_memory():
         raise TooLarge(
             f"this question would need a table of {need / 24:.3g} cells, about {readable_bytes(need)}; "

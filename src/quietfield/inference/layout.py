@@ -85,17 +85,25 @@ class Layout:
             raise Error("potentials must be arrays of real numbers.")
         if batch and not len(flat):
             raise Error("with batch=True the tables need at least one row.")
+        return self.arrange(flat)
+
+    def arrange(self, flat: Any) -> Any:
+        """From the caller's tables laid end to end to the vector; NumPy and JAX arrays alike."""
         return flat if self._moved is None else flat[..., self._moved]
+
+    def restore(self, flat: Any) -> Any:
+        """The inverse of :meth:`arrange`."""
+        return flat if self._back is None else flat[..., self._back]
+
+    def split(self, flat: Any) -> dict[Clique, Any]:
+        """The caller's tables, laid end to end, as one table a clique."""
+        return {clique: flat[..., a:b].reshape(*flat.shape[:-1], *shape) for clique, a, b, shape in self._parts}
 
     def unpack(self, flat: "np.ndarray") -> "dict[Clique, np.ndarray]":
         """The vector (or rows of vectors) as one table a clique, axes as the caller gave them; read-only."""
-        if self._back is not None:
-            flat = flat[..., self._back]
-        elif flat.flags.writeable:
-            flat = flat.copy()
+        flat = flat.copy() if self._back is None and flat.flags.writeable else self.restore(flat)
         flat.flags.writeable = False
-        lead = flat.shape[:-1]
-        return {clique: flat[..., a:b].reshape(*lead, *shape) for clique, a, b, shape in self._parts}
+        return self.split(flat)
 
 
 def plain_layout(domain: Domain, cliques: Sequence[Clique]) -> Layout:

@@ -152,9 +152,11 @@ class EliminationPlan:
             bag = ", ".join(repr(self.domain.attributes[v]) for v in worst.bag[:8])
             raise TooLarge(
                 f"exact inference would need about {readable_bytes(need)}, and {readable_bytes(limit)} is free: "
-                f"the treewidth is {self.treewidth} and the largest table joins {len(worst.bag)} attributes ({bag}"
+                f"the treewidth is at most {self.treewidth} and the largest table joins {len(worst.bag)} attributes "
+                f"({bag}"
                 f"{', ...' if len(worst.bag) > 8 else ''}) with {float(min(self.largest_table, 10**300)):.3g} cells. "
-                "Use loopy inference (method='loopy' or 'convex'), or fewer cliques, or attributes with fewer values"
+                "Use approximate inference ('loopy' or 'convex': inference='loopy' in qf.fit, method='loopy' in "
+                "qf.Model, --inference loopy at the command line), or fewer cliques, or attributes with fewer values"
                 + (", or a smaller batch." if call.get("rows", 1) > 1 else ".")
             )
 

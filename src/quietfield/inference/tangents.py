@@ -27,6 +27,25 @@ def spread(engine: Any, theta: np.ndarray, directions: np.ndarray) -> tuple[np.n
     return np.asarray(mu), float(log_z), np.concatenate(found)
 
 
+def shares(engine: Any, theta: np.ndarray) -> tuple[np.ndarray, float]:
+    """(mu, A) of an engine's flat vector."""
+    with jax.enable_x64(True):
+        mu, log_z = _single(engine)[0](np.asarray(theta, dtype=np.float64))
+        return np.asarray(mu), float(log_z)
+
+
+def along(engine: Any, theta: np.ndarray, direction: np.ndarray) -> np.ndarray:
+    """J d for one direction."""
+    with jax.enable_x64(True):
+        return np.asarray(_single(engine)[1](np.asarray(theta, dtype=np.float64), direction))
+
+
+@lru_cache(maxsize=32)
+def _single(engine: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    call = engine.marginals_and_log_partition
+    return jax.jit(call), jax.jit(lambda theta, d: jax.jvp(call, (theta,), (d,))[1][0])
+
+
 def work(engine: Any) -> int:
     """Bytes that inference in one direction goes through, about."""
     plan = getattr(engine, "plan", None)

@@ -111,7 +111,7 @@ class Cgm(Learner):
                 return jnp.where(free, data.total * jacobian(p) + damped * p, p)
 
             diagonal = jnp.where(free, data.total * m + damped, 1.0)
-            step, _ = solve(curvature, jnp.where(free, slope, 0.0), diagonal, 0.1, 15)
+            step = solve(curvature, jnp.where(free, slope, 0.0), diagonal, 0.1, 15)
             here = value(t, log_partition)
 
             def short(trial: Any) -> jax.Array:

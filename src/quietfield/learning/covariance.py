@@ -18,39 +18,42 @@ ratio with the cell's leverage N^2 W_i (J S J)_ii. An estimated N adds its own e
 
 The prior's pull on an answer as far as the fit itself shows it is no spread but a bias: g.S.P.theta_hat, to first
 order. As theta_hat was pulled itself, ``pull`` takes the second order too: g.S.P.(theta_hat + S.P.theta_hat).
+
+Small problems work all this out with matrices. Large ones draw errors instead, some dozens for all answers: the sample
+from a normal of covariance N J (:meth:`quietfield.inference.tree.Calibrated.scatter`), noise and prior from theirs, and
+follow each through the fit, S then being that of the fit cell by cell, whose step to all cells together can only help.
+What the draws leave uncertain about a variance widens intervals as Student's t does.
 """
 
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from quietfield.inference.tangents import batch, spread
 from quietfield.learning.likelihood import information
-from quietfield.learning.map import sampling_variance
-from quietfield.learning.newton import solve
-from quietfield.learning.problem import Data, Shape, noise_scales, shape_of
+from quietfield.learning.map import Prior, conjugate_gradients, curvature, sampling_variance
+from quietfield.learning.problem import Data, Point, Shape, noise_scales, shape_of
 from quietfield.privacy.noise import Gaussian
 
 if TYPE_CHECKING:
     from quietfield.models.model import Model
 
-DENSE = 4000  # parameters: up to here a factorised matrix is faster than iterations, and takes at most 0.3 GB
-_PROBES = 48
+DENSE = 1500  # parameters: up to here a factorised matrix is exact, and as fast
+DRAWS = 32  # of the data, and of the prior: a standard deviation is then right within about a tenth
+_ACCURACY = 0.03  # of the equations for each draw, in units of its own size
+_MOST = 150  # iterations for each
 
 
 class ErrorParts(NamedTuple):
     """The parts of an answer's error, one entry an answer."""
 
-    noise: np.ndarray  # variances
+    noise: np.ndarray  # variances; of draws, with that of the sample
     sampling: np.ndarray
     prior: np.ndarray
     total: np.ndarray  # of an estimated number of records, with its part in the noise; may be negative
-    shared: np.ndarray  # covariance with the share among the people that were counted
+    shared: np.ndarray | None  # covariance with the share among the people that were counted, where it is known
     pull: np.ndarray  # of the prior, as the fit shows it
 
 
@@ -65,184 +68,180 @@ class Covariance:
     total: float
     total_variance: float
     total_weights: np.ndarray
-    variances: np.ndarray  # of the prior as the fit used it
-    drawn: np.ndarray  # of the parameters themselves, as the release shows them
+    prior: Prior  # as the fit used it
+    drawn: Prior  # of the parameters themselves, as the release shows them
 
     @cached_property
+    def point(self) -> Point:
+        """Inference at the fit."""
+        return self.shape.at(self.theta)
+
+    @property
     def shares(self) -> np.ndarray:
         """m at the fit."""
-        with jax.enable_x64(True):
-            return np.asarray(_compiled(self.shape)[0](self.theta))
+        return self.point.shares
 
     @cached_property
     def _cells(self) -> tuple[np.ndarray, np.ndarray]:
         """(v, W): sampling variance and information of each cell; none where nothing was counted."""
-        with jax.enable_x64(True):
-            v, w = _compiled(self.shape)[2](self.shares, self.b, self.total)
-            return np.asarray(v), np.asarray(w)
+        v = sampling_variance(self.shape, Data(np.zeros_like(self.b), self.b, self.total), self.shares)
+        return v, information(v, self.b, self.shape.is_gaussian) * self.shape.counted
 
     @cached_property
+    def _rest(self) -> np.ndarray:
+        """R: what the noise adds to the sampling variance."""
+        v, w = self._cells
+        return np.where(w > 0, 1 / np.where(w > 0, w, 1.0) - v, 0.0)
+
+    @property
     def dense(self) -> bool:
         return self.shape.size <= DENSE
 
     @cached_property
     def jacobian(self) -> np.ndarray:
         """J as a matrix."""
-        rows = [
-            spread(self.shape.engine, self._engine_theta, self._to_engine(part))[2] for part in _parts(self.shape.size)
-        ]
-        found = np.concatenate([self.to_parameters(part) for part in rows])
+        found = self.point.jacobian(np.eye(self.shape.size))
         return 0.5 * (found + found.T)
-
-    @cached_property
-    def _engine_theta(self) -> np.ndarray:
-        return self.theta[self.shape.places]
-
-    def _to_engine(self, rows: np.ndarray) -> np.ndarray:
-        return np.eye(self.shape.size)[rows][:, self.shape.places]
-
-    def to_parameters(self, rows: np.ndarray) -> np.ndarray:
-        """Derivatives by cells of the engine as derivatives by parameters: tied cliques add up."""
-        if self.shape.size == rows.shape[1]:
-            return rows[:, np.argsort(self.shape.places)]
-        found = np.zeros((len(rows), self.shape.size))
-        np.add.at(found.T, self.shape.places, rows.T)
-        return found
-
-    def _prior(self, x: np.ndarray, variances: np.ndarray | None = None) -> np.ndarray:
-        """P x for columns x; with other variances, P of those."""
-        first, second = self.variances if variances is None else variances
-        with jax.enable_x64(True):
-            part = np.asarray(_compiled(self.shape)[1](x.T)).T
-        return part / first + (x - part) / second
 
     @cached_property
     def _factors(self) -> tuple[Any, np.ndarray, Any]:
         """V of the counted cells as a Cholesky factor L, L^-1 N J, and the factor of the curvature."""
         from scipy.linalg import cholesky, solve_triangular
 
-        v, w = self._cells
+        _, w = self._cells
         counted = w > 0
         j = self.jacobian[counted]
-        root = cholesky(np.diag(1 / w[counted] - v[counted]) + self.total * j[:, counted], lower=True)
+        root = cholesky(np.diag(self._rest[counted]) + self.total * j[:, counted], lower=True)
         half = solve_triangular(root, self.total * j, lower=True)
-        return root, half, cholesky(half.T @ half + self._prior(np.eye(self.shape.size)), lower=True)
+        return root, half, cholesky(half.T @ half + self.prior.matrix, lower=True)
 
     def _solve(self, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(S g, u) for columns g."""
-        _, w = self._cells
-        if self.dense:
-            from scipy.linalg import cho_solve, solve_triangular
+        from scipy.linalg import cho_solve, solve_triangular
 
-            root, half, curvature = self._factors
-            x = cho_solve((curvature, True), g)
-            u = np.zeros_like(g)
-            u[w > 0] = solve_triangular(root, half @ x, lower=True, trans="T")
-            return x, u
-        call = _iterative(self.shape)
-        v, _ = self._cells
-        with jax.enable_x64(True):
-            found = [
-                call(self.theta, v, w, self.total, self.variances, g[:, part].T)
-                for part in _parts(g.shape[1], batch(self.shape.engine))
-            ]
-        x, u = (np.concatenate([np.asarray(part[i]) for part in found]).T for i in (0, 1))
+        root, half, curved = self._factors
+        x = cho_solve((curved, True), g)
+        u = np.zeros_like(g)
+        u[self._cells[1] > 0] = solve_triangular(root, half @ x, lower=True, trans="T")
         return x, u
 
-    def _apply(self, x: np.ndarray) -> np.ndarray:
-        """J x for columns x."""
-        if self.dense:
-            return self.jacobian @ x
-        found = spread(self.shape.engine, self._engine_theta, x.T[:, self.shape.places])[2]
-        return self.to_parameters(found).T
+    def _inflation(self, inside: np.ndarray) -> np.ndarray:
+        """r: how much more of the noise counts in each cell than an average of many would show.
 
-    @cached_property
-    def _inflation(self) -> np.ndarray:
-        """r: how much more of the noise counts in each cell than an average of many would show."""
-        v, w = self._cells
-        if self.dense:
-            from scipy.linalg import solve_triangular
-
-            half = solve_triangular(self._factors[2], self.jacobian, lower=True)
-            inside = np.einsum("ij,ij->j", half, half)
-        else:
-            # The diagonal from random signs, the same in every call.
-            signs = np.random.default_rng(0).choice([-1.0, 1.0], (self.shape.size, _PROBES))
-            inside = (signs * self._apply(self._solve(self._apply(signs))[0])).mean(1)
+        ``inside`` is the diagonal of J S J.
+        """
+        _, w = self._cells
         leverage = np.clip(self.total**2 * w * inside, 0, 1)
         known = w > 0
         ratio = np.ones_like(w)
-        ratio[known] = np.maximum(self.noise_variance[known] / (1 / w[known] - v[known]), 1)
+        ratio[known] = np.maximum(self.noise_variance[known] / self._rest[known], 1)
         return 1 + leverage * (ratio - 1)
 
+    @cached_property
+    def _noise(self) -> np.ndarray:
+        """R r, with matrices."""
+        from scipy.linalg import solve_triangular
+
+        half = solve_triangular(self._factors[2], self.jacobian, lower=True)
+        return self._rest * self._inflation(np.einsum("ij,ij->j", half, half))
+
     def errors(self, gradients: np.ndarray) -> ErrorParts:
-        """The errors of answers with these gradients, one a row."""
+        """The errors of answers with these gradients, one a row; with matrices."""
         g = gradients.T
-        v, w = self._cells
-        rest = np.where(w > 0, 1 / np.where(w > 0, w, 1.0) - v, 0.0)
         x, u = self._solve(g)
         # An N that is off by d moves the expected counts by m d; the noise that moved N is in the cells too.
         moved = u.T @ self.shares
-        both = u.T @ (self.total_weights * rest)
+        both = u.T @ (self.total_weights * self._rest)
+        pulled = self.prior.precision(x.T)
         return ErrorParts(
-            np.einsum("ij,i,ij->j", u, rest * self._inflation, u),
-            np.maximum(self.total * np.einsum("ij,ij->j", u, self._apply(u)), 0),
-            np.einsum("ij,ij->j", x, self._prior(x, self.variances**2 / self.drawn)),
+            np.einsum("ij,i,ij->j", u, self._noise, u),
+            np.maximum(self.total * np.einsum("ij,ij->j", u, self.jacobian @ u), 0),
+            np.einsum("ij,ij->i", pulled, self.drawn.variance(pulled)),
             moved**2 * self.total_variance - 2 * moved * both,
             np.einsum("ij,ij->j", u, g),
-            self._prior(x).T @ self._unpulled,
+            pulled @ self._unpulled,
         )
 
     @cached_property
     def _unpulled(self) -> np.ndarray:
         """The parameters with the prior's pull taken back, to first order."""
-        return self.theta + self._solve(self._prior(self.theta[:, None]))[0][:, 0]
+        return self.theta + self._solve(self.prior.precision(self.theta)[:, None])[0][:, 0]
 
-
-def _parts(size: int, rows: int = 512) -> list[np.ndarray]:
-    return [np.arange(start, min(start + rows, size)) for start in range(0, size, rows)]
-
-
-@lru_cache(maxsize=32)
-def _compiled(shape: Shape) -> tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]:
-    def cells(m: jax.Array, b: jax.Array, total: Any) -> tuple[jax.Array, jax.Array]:
-        v = sampling_variance(shape, Data(jnp.zeros_like(b), b, total), m)
-        return v, information(v, b, shape.per_cell(shape.gaussian)) * shape.counted
-
-    return jax.jit(shape.shares), jax.jit(jax.vmap(shape.interactions)), jax.jit(cells)
-
-
-@lru_cache(maxsize=32)
-def _iterative(shape: Shape) -> Callable[..., Any]:
-    """(S g, u) by conjugate gradients within conjugate gradients, for rows g."""
-
-    def call(theta: jax.Array, v: Any, w: Any, total: Any, variances: Any, rows: Any) -> tuple[jax.Array, jax.Array]:
-        m, jacobian = jax.linearize(shape.shares, theta)
+    @cached_property
+    def draws(self) -> "Draws":
+        """Errors of the parameters, drawn."""
+        _, w = self._cells
         counted = w > 0
-        safe = jnp.where(counted, w, 1.0)
-        rest = 1 / safe - v
+        weights = self.total**2 * w
+        diagonal = weights * self.shares**2 + self.prior.least
+        curved = curvature(self.point, weights, self.prior)
 
-        def covariance(p: jax.Array) -> jax.Array:
-            return jnp.where(counted, rest * p + total * jacobian(jnp.where(counted, p, 0.0)), p)
+        def follow(right: np.ndarray) -> np.ndarray:
+            return conjugate_gradients(curved, right, diagonal, _ACCURACY, _MOST)
 
-        def weighed(p: jax.Array) -> jax.Array:
-            """V^-1 N J p."""
-            right = jnp.where(counted, total * jacobian(p), 0.0)
-            return jnp.where(counted, solve(covariance, right, 1 / safe, 1e-6, 300)[0], 0.0)
+        def respond(response: np.ndarray) -> np.ndarray:
+            """S N J W of errors of the cells."""
+            return follow(self.total * self.point.jacobian(w * np.where(counted, response, 0.0)))
 
-        def curvature(p: jax.Array) -> jax.Array:
-            part = shape.interactions(p)
-            return total * jacobian(weighed(p)) + part / variances[0] + (p - part) / variances[1]
+        random = np.random.default_rng(0)  # the same in every call: the same model gives the same intervals
+        size = self.shape.size
+        scattered = [np.sqrt(self.total) * self.point.scatter(random) for _ in range(DRAWS)]
+        noise = [np.sqrt(self._rest) * random.standard_normal(size) for _ in range(DRAWS)]
+        priors = [self.drawn.root(random.standard_normal(size)) for _ in range(DRAWS)]
+        with ThreadPoolExecutor(2) as pool:  # numpy lets go of the interpreter while it adds
+            data = np.stack(list(pool.map(respond, map(np.add, scattered, noise))))
+            prior = np.stack(list(pool.map(lambda x: follow(self.prior.precision(x)), priors)))
+            extra = np.zeros((0, size))
+            if not self.shape.is_gaussian.all():
+                # Both together are draws of covariance S where the prior is as drawn: they show the leverage.
+                inside = np.mean([self.point.jacobian(row) ** 2 for row in data + prior], axis=0)
+                more = np.sqrt(self._rest * (self._inflation(inside) - 1))
+                extra = np.stack(list(pool.map(respond, [more * random.standard_normal(size) for _ in range(DRAWS)])))
+            first = follow(self.prior.precision(self.theta))
+            pull = follow(self.prior.precision(self.theta + first))
+            total = respond(self.shares)
+            both = respond(self.total_weights * self._rest)
+        return Draws(data, prior, extra, np.stack([total, both, pull]), np.stack(scattered) / self.total, self)
 
-        diagonal = total**2 * w * m * m + 1 / variances.max()
 
-        def one(g: jax.Array) -> tuple[jax.Array, jax.Array]:
-            x, _ = solve(curvature, g, diagonal, 1e-5, 1000)
-            return x, weighed(x)
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Errors of the parameters of a large model: rows of directions."""
 
-        return jax.vmap(one)(rows)
+    data: np.ndarray
+    prior: np.ndarray
+    extra: np.ndarray
+    known: np.ndarray  # what an error of N moves, what its noise shares with the cells, the prior's pull
+    scattered: np.ndarray  # the errors of the sample's shares, cell by cell, that belong to ``data``
+    source: Covariance
 
-    return jax.jit(call)
+    @cached_property
+    def directions(self) -> np.ndarray:
+        return np.concatenate([self.data, self.prior, self.extra, self.known])
+
+    def parts(
+        self, products: np.ndarray, scattered: np.ndarray | None = None, sample: np.ndarray | float = 0.0
+    ) -> ErrorParts:
+        """The errors of answers: ``products`` of their gradients with the directions, one row an answer.
+
+        ``scattered`` are the answers' own errors in the sample, where they are known, and ``sample`` their variance.
+        """
+        data, prior, extra, known = np.split(
+            products, np.cumsum([len(self.data), len(self.prior), len(self.extra)]), axis=1
+        )
+        moved, both, pull = known.T
+        variance = (data**2).mean(1) + ((extra**2).mean(1) if len(self.extra) else 0.0)
+        shared = None
+        if scattered is not None:  # so that the variance of the difference is that of the draws' differences
+            shared = 0.5 * ((data**2).mean(1) + sample - ((data - scattered) ** 2).mean(1))
+        return ErrorParts(
+            variance,
+            np.zeros_like(variance),
+            (prior**2).mean(1),
+            moved**2 * self.source.total_variance - 2 * moved * both,
+            shared,
+            pull,
+        )
 
 
 def covariance_of(model: "Model") -> Covariance:
@@ -258,6 +257,7 @@ def covariance_of(model: "Model") -> Covariance:
         model.method,
         tuple(sorted(model.options.items())),
     )
+    nothing = np.zeros((2, len(kept.groups)))
     return Covariance(
         shape,
         np.concatenate([model.potentials[group[0]].ravel() for group in kept.groups]),
@@ -266,6 +266,6 @@ def covariance_of(model: "Model") -> Covariance:
         kept.total,
         kept.total_variance,
         shape.per_cell(kept.total_weights),
-        np.array(kept.variances),
-        np.array(kept.drawn),
+        Prior(shape, np.array(kept.variances).T, nothing),
+        Prior(shape, np.array(kept.drawn).T, nothing),
     )

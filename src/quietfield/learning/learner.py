@@ -16,6 +16,7 @@ class Learner:
     """
 
     name: ClassVar[str]
+    compiled: ClassVar[bool] = True  # whether ``step`` is in JAX; otherwise it takes one release at a time, in numpy
     rounds: int
 
     @property

@@ -4,31 +4,48 @@ A count n of mean N m and variance v is about normal; with noise of scale b, y -
 """
 
 from functools import lru_cache
+from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jax.scipy.special import log_ndtr
 
 _NORMAL = 1e6  # v / b^2 from which the density is normal but for rounding: its kurtosis is 12 b^4 / v^2
 _WIDEST = 1e4  # the same for the information, which is 1 / (v + 2 b^2) from there on
 
 
-def log_normal_laplace(z: jax.Array, v: jax.Array, b: jax.Array) -> jax.Array:
-    """The log-density at z of a normal of variance v plus Laplace noise of scale b."""
-    narrow = v > _NORMAL * b * b  # here v / 2b^2 and what it cancels with would leave no digits
-    normal = log_normal(z, v, jnp.sqrt(2.0) * b)
-    b = jnp.where(narrow, jnp.sqrt(v), b)
-    s = jnp.sqrt(v)
-    # Both tails in one call: log_ndtr is a good part of what a fit compiles.
-    tails = log_ndtr(jnp.stack([z - v / b, -z - v / b]) / s)
-    either = jnp.logaddexp(tails[0] - z / b, tails[1] + z / b)
-    return jnp.where(narrow, normal, v / (2 * b * b) + either - jnp.log(2 * b))
+class Density(NamedTuple):
+    """The log-density of errors z, and its derivatives by z and by v."""
+
+    log: np.ndarray
+    by_error: np.ndarray
+    by_variance: np.ndarray
 
 
-def log_normal(z: jax.Array, v: jax.Array, b: jax.Array) -> jax.Array:
-    """The same with Gaussian noise of standard deviation b."""
-    return -0.5 * z * z / (v + b * b) - 0.5 * jnp.log(2 * jnp.pi * (v + b * b))
+def noisy_normal(z: np.ndarray, v: np.ndarray, b: np.ndarray, gaussian: np.ndarray) -> Density:
+    """The density at z of a normal of variance v plus noise of scale b, Gaussian where ``gaussian`` and else Laplace.
+
+    >>> at = noisy_normal(np.array([0.0]), np.array([1.0]), np.array([1.0]), np.array([True]))
+    >>> float(np.exp(at.log[0]) ** 2 * 4 * np.pi)
+    1.0
+    """
+    square = v + np.where(gaussian, 1.0, 2.0) * b * b
+    log = -0.5 * z * z / square - 0.5 * np.log(2 * np.pi * square)
+    by_error, by_variance = -z / square, 0.5 * (z * z / square - 1) / square
+    # Beyond _NORMAL, v / 2b^2 and what it cancels with would leave no digits: there the normal stands in.
+    laplace = ~gaussian & (v <= _NORMAL * b * b)
+    if laplace.any():
+        log[laplace], by_error[laplace], by_variance[laplace] = _normal_laplace(z[laplace], v[laplace], b[laplace])
+    return Density(log, by_error, by_variance)
+
+
+def _normal_laplace(z: np.ndarray, v: np.ndarray, b: np.ndarray) -> Density:
+    from scipy.special import log_ndtr
+
+    s = np.sqrt(v)
+    left, right = log_ndtr((z - v / b) / s) - z / b, log_ndtr((-z - v / b) / s) + z / b
+    either = np.logaddexp(left, right)
+    log = v / (2 * b * b) + either - np.log(2 * b)
+    normal = np.exp(-0.5 * z * z / v - 0.5 * np.log(2 * np.pi * v) - log)
+    return Density(log, (np.exp(right - either) - np.exp(left - either)) / b, 0.5 * (1 - normal) / (b * b))
 
 
 @lru_cache(maxsize=1)
@@ -37,28 +54,22 @@ def information_table() -> tuple[np.ndarray, np.ndarray]:
 
     1/(1+v) is only an upper bound (by up to 28%); the integral of the squared score has no closed form.
     """
-    from scipy.special import log_ndtr as log_phi  # in numpy: this runs while JAX traces a fit
-
     grid = np.logspace(-6, np.log10(_WIDEST), 81)
     u = np.linspace(-1, 1, 8001)
     rows = []
     for v in grid:
         s = np.sqrt(v)
         z = (12 * s + 60) * u**3 + min(1.0, s) * u  # dense around the kink at 0
-        left, right = -z + log_phi((z - v) / s), z + log_phi(-(z + v) / s)
-        both = np.logaddexp(left, right)
-        slope = np.exp(right - both) - np.exp(left - both)
-        rows.append(np.trapezoid(np.exp(v / 2 + both - np.log(2)) * slope**2, z))
+        found = _normal_laplace(z, np.full_like(z, v), np.ones_like(z))
+        rows.append(np.trapezoid(np.exp(found.log) * found.by_error**2, z))
     return np.log(grid), np.log(rows)
 
 
-def information(v: jax.Array, b: jax.Array, gaussian: np.ndarray) -> jax.Array:
+def information(v: np.ndarray, b: np.ndarray, gaussian: np.ndarray) -> np.ndarray:
     """The information that one noisy count of sampling variance v holds about its mean."""
+    if gaussian.all():
+        return 1 / (v + b * b)
     grid, values = information_table()
-    # Linear between the points of the grid, which is even: that needs no search.
-    place = jnp.clip((jnp.log(v / b**2) - grid[0]) / (grid[1] - grid[0]), 0.0, len(grid) - 1.0)
-    below = jnp.minimum(place.astype(int), len(grid) - 2)
-    ends = jnp.asarray(values)[jnp.stack([below, below + 1])]
-    laplace = jnp.exp(ends[0] + (place - below) * (ends[1] - ends[0])) / b**2
-    laplace = jnp.where(v > _WIDEST * b * b, 1 / (v + 2 * b * b), laplace)
-    return jnp.where(gaussian, 1 / (v + b * b), laplace)
+    laplace = np.exp(np.interp(np.log(v / b**2), grid, values)) / b**2
+    laplace = np.where(v > _WIDEST * b * b, 1 / (v + 2 * b * b), laplace)
+    return np.where(gaussian, 1 / (v + b * b), laplace)

@@ -13,20 +13,14 @@ FARTHEST = 4.0  # nats that a parameter moves in one step: far out, inference le
 
 Operator = Callable[[jax.Array], jax.Array]
 
-SEED, SOLVE, FINISH = range(3)  # what a turn of :func:`solve` works out
-
 
 class Local(NamedTuple):
-    """An objective around a point: value, gradient, (positive) curvature as an operator, its approximate diagonal.
-
-    With a ``seed`` the gradient lacks ``curvature(seed, SEED)``: see :func:`solve`.
-    """
+    """An objective around a point: value, gradient, (positive) curvature as an operator, its approximate diagonal."""
 
     value: Any
     gradient: Any
-    curvature: Callable[..., jax.Array]
+    curvature: Operator
     diagonal: Any
-    seed: Any = None
 
 
 class Progress(NamedTuple):
@@ -42,51 +36,25 @@ class Progress(NamedTuple):
     stuck: Any
 
 
-def solve(
-    operator: Callable[..., jax.Array],
-    right: jax.Array,
-    diagonal: jax.Array,
-    tolerance: float,
-    most: int,
-    seed: jax.Array | None = None,
-    finish: bool = False,
-) -> tuple[jax.Array, jax.Array]:
-    """Preconditioned conjugate gradients, until the residual has shrunk by ``tolerance``: the solution, the right side.
-
-    Inference in the operator is most of what is compiled, and so it stands once in the loop. With a ``seed`` the right
-    side is ``right + operator(seed, SEED)``, worked out in a turn before the first; and to ``finish``, the solution x
-    is given as ``operator(x, FINISH)``, worked out in a turn after the last. Turns between have ``SOLVE``.
-    """
-    seeded = seed is not None
-
-    def unsolved(state: Any) -> jax.Array:
-        *_, rz, size, k = state
-        return (k < most) & (rz > tolerance**2 * size)
+def solve(operator: Operator, right: jax.Array, diagonal: jax.Array, tolerance: float, most: int) -> jax.Array:
+    """Preconditioned conjugate gradients, until the residual has shrunk by ``tolerance``."""
 
     def more(state: Any) -> jax.Array:
-        k = state[-1]
-        return (k < 0) | unsolved(state) | (finish & (k <= most))
+        *_, rz, k = state
+        return (k < most) & (rz > tolerance**2 * size)
 
     def body(state: Any) -> Any:
-        x, r, right, p, rz, size, k = state
-        start = (k < 0) if seeded else False
-        end = ~(start | unsolved(state)) if finish else False
-        turn = jnp.where(start, SEED, jnp.where(end, FINISH, SOLVE))
-        q = operator(jnp.where(end, x, p), turn) if seeded or finish else operator(p)
-        length = jnp.where(start, -1.0, rz / jnp.vdot(p, q))
-        x = jnp.where(start, x, jnp.where(end, q, x + length * p))
+        x, r, p, rz, k = state
+        q = operator(p)
+        length = rz / jnp.vdot(p, q)
         r = r - length * q
         z = r / diagonal
         new = jnp.vdot(r, z)
-        onward = jnp.where(start, 0.0, new / rz)
-        k = jnp.where(end, most + 1, k + 1)
-        return x, r, jnp.where(start, r, right), z + onward * p, new, jnp.where(start, new, size), k
+        return x + length * p, r, z + new / rz * p, new, k + 1
 
     start = right / diagonal
     size = jnp.vdot(right, start)
-    first = (jnp.zeros_like(right), right, right, seed if seeded else start, size, size, -1 if seeded else 0)
-    x, _, right, *_ = jax.lax.while_loop(more, body, first)
-    return x, right
+    return jax.lax.while_loop(more, body, (jnp.zeros_like(right), right, start, size, 0))[0]
 
 
 def ascend(
@@ -107,9 +75,9 @@ def ascend(
 
     def body(state: Progress) -> Progress:
         here = local(state.theta)
-        direction, gradient = solve(here.curvature, here.gradient, here.diagonal, tolerance, conjugate, here.seed)
+        direction = solve(here.curvature, here.gradient, here.diagonal, tolerance, conjugate)
         direction = direction * jnp.minimum(1.0, farthest / (jnp.abs(direction).max() + 1e-300))
-        slope = jnp.vdot(gradient, direction)
+        slope = jnp.vdot(here.gradient, direction)
 
         def more(trial: Any) -> jax.Array:
             _, _, best, tries = trial

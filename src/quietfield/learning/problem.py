@@ -15,14 +15,12 @@ from itertools import combinations
 from math import prod, sqrt
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from quietfield import inference
 from quietfield.domain import Clique, Domain
 from quietfield.errors import CannotLearn, Error
-from quietfield.inference.exact import Exact
+from quietfield.inference.tree import Calibrated, Tree
 from quietfield.learning.observation import estimate_total, find_counted_cells
 from quietfield.privacy.noise import Gaussian, Noise
 from quietfield.releases.release import Release
@@ -58,8 +56,15 @@ class Shape:
     groups: tuple[Group, ...]  # one a table, those of equal shape side by side
     gaussian: tuple[bool, ...]  # per table: Gaussian noise, or Laplace
     excluded: tuple[tuple[int, ...] | None, ...]  # per table: the cell that was not counted
-    engine: Any
+    cliques: tuple[Clique, ...]
+    method: str = "exact"  # of inference
+    options: tuple[tuple[str, Any], ...] = ()
     log_space: bool = False  # inference that no parameters are too large for; several times slower
+
+    @cached_property
+    def engine(self) -> Any:
+        """Inference in JAX."""
+        return inference.engine(self.domain, self.cliques, self.method, **dict(self.options))
 
     @cached_property
     def table_shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -88,12 +93,26 @@ class Shape:
     @cached_property
     def places(self) -> np.ndarray:
         """For each cell of the engine's vector, its parameter."""
+        return self._places(self.engine.layout)
+
+    def _places(self, layout: Any) -> np.ndarray:
         places = {
             clique: np.arange(start, start + prod(shape)).reshape(shape)
             for group, start, shape in zip(self.groups, self.starts, self.table_shapes, strict=False)
             for clique in group
         }
-        return self.engine.layout.pack({c: places[c] for c in self.engine.layout.cliques}, np.int64)
+        return layout.pack({c: places[c] for c in layout.cliques}, np.int64)
+
+    @cached_property
+    def tree(self) -> Tree:
+        """Exact inference without a compiler."""
+        return Tree.of(self.domain, tuple(clique for group in self.groups for clique in group))
+
+    @cached_property
+    def tree_places(self) -> np.ndarray | slice:
+        """For each cell of the tree's vector, its parameter: all of them in order, if no cliques are tied."""
+        places = self._places(self.tree.layout)
+        return slice(None) if np.array_equal(places, np.arange(self.size)) else places
 
     @cached_property
     def _tied(self) -> bool:
@@ -114,20 +133,35 @@ class Shape:
         tables = zip(self.groups, self.excluded, strict=True)
         return np.concatenate([find_counted_cells(self.domain, *table).ravel() for table in tables]).astype(float)
 
-    def shares(self, theta: jax.Array) -> jax.Array:
+    @cached_property
+    def is_gaussian(self) -> np.ndarray:
+        """Per cell, whether its noise is Gaussian."""
+        return self.per_cell(self.gaussian)
+
+    def by_table(self, values: np.ndarray) -> np.ndarray:
+        """Sums of the values of each table's cells, along the last axis."""
+        return np.add.reduceat(values, self.starts[:-1], axis=-1)
+
+    def at(self, theta: np.ndarray) -> "Point":
+        """Inference at some parameters, with its derivative; nothing is compiled where it is exact."""
+        return Point(self, theta)
+
+    def shares(self, theta: Any) -> Any:
         """m(theta): the expected share of each cell; its Jacobian is symmetric."""
         return self.shares_and_log_partition(theta)[0]
 
-    def shares_and_log_partition(self, theta: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """(m, A) of theta, in one call."""
+    def shares_and_log_partition(self, theta: Any) -> tuple[Any, Any]:
+        """(m, A) of theta, in one call; in JAX."""
+        import jax.numpy as jnp
+
         mu, log_z = self._infer(theta)
         return jnp.zeros_like(theta).at[self.places].add(mu) if self._tied else mu[np.argsort(self.places)], log_z
 
-    def log_partition(self, theta: jax.Array) -> jax.Array:
+    def log_partition(self, theta: Any) -> Any:
         """A(theta)."""
         return self._infer(theta)[1]
 
-    def _infer(self, theta: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def _infer(self, theta: Any) -> tuple[Any, Any]:
         kernel = {"kernel": "log"} if self.log_space else {}
         return self.engine.marginals_and_log_partition(theta[self.places], **kernel)
 
@@ -138,34 +172,49 @@ class Shape:
 
     def beyond_floats(self, theta: np.ndarray) -> bool:
         """Whether inference at these parameters may leave the range of floats, and log space would help."""
-        if self.log_space or not isinstance(self.engine, Exact):
+        if self.log_space or self.method != "exact":
             return False
         return not np.isfinite(theta).all() or self.engine.kernel(theta[self.places]) == "log"
 
-    def centred(self, theta: jax.Array) -> jax.Array:
+    def centred(self, theta: Any) -> Any:
         """Each table less its mean: adding a constant changes no probability, but would drift."""
+        import jax.numpy as jnp
+
         parts = []
         for start, count, shape in self.stacks:
             part = theta[start : start + count * prod(shape)].reshape(count, -1)
             parts.append((part - part.mean(1, keepdims=True)).ravel())
         return jnp.concatenate(parts)
 
-    def interactions(self, theta: jax.Array) -> jax.Array:
+    def interactions(self, theta: np.ndarray) -> np.ndarray:
         """The part of the parameters that is an interaction of all attributes of its table (of two or more)."""
-        parts = []
+        found = np.zeros_like(theta)
+        lead = theta.shape[:-1]
         for start, count, shape in self.stacks:
-            part = theta[start : start + count * prod(shape)].reshape(count, *shape)
             if len(shape) == 1:
-                part = jnp.zeros_like(part)
-            for axis in range(1, part.ndim):
+                continue
+            cells = slice(start, start + count * prod(shape))
+            part = theta[..., cells].reshape(*lead, count, *shape)
+            for axis in range(-len(shape), 0):
                 part = part - part.mean(axis, keepdims=True)
-            parts.append(part.ravel())
-        return jnp.concatenate(parts)
+            found[..., cells] = part.reshape(*lead, -1)
+        return found
+
+    @cached_property
+    def interaction_sizes(self) -> np.ndarray:
+        """The dimension of that part in each table."""
+        return np.array([prod(s - 1 for s in shape) if len(shape) > 1 else 0 for shape in self.table_shapes], float)
+
+    @cached_property
+    def with_singles(self) -> np.ndarray:
+        """Per table, whether each of its attributes has a table of its own beside it, or it is one."""
+        alone = {group[0][0] for group in self.groups if len(group[0]) == 1}
+        return np.array([alone.issuperset(group[0]) for group in self.groups])
 
     @cached_property
     def interaction_dimension(self) -> float:
         """The dimension of that part."""
-        return float(sum(n * prod(s - 1 for s in shape) for _, n, shape in self.stacks if len(shape) > 1))
+        return float(self.interaction_sizes.sum())
 
     @cached_property
     def effect_dimension(self) -> float:
@@ -185,7 +234,73 @@ class Shape:
         found = {}
         for group, start, shape in zip(self.groups, self.starts, self.table_shapes, strict=False):
             found.update(dict.fromkeys(group, theta[start : start + prod(shape)].reshape(shape)))
-        return {clique: found[clique] for clique in self.engine.layout.cliques}
+        return {clique: found[clique] for clique in self.cliques}
+
+
+_ROWS = 2**18  # numbers that are worth following together: more of them leave the processor's cache
+DENSE = 500  # parameters: up to here the covariance as a matrix is faster than following directions one by one
+
+
+class Point:
+    """Inference at one set of parameters: shares, log-partition, and the Jacobian of the shares."""
+
+    def __init__(self, shape: Shape, theta: np.ndarray) -> None:
+        self.shape, self.theta = shape, theta
+        self._found: Calibrated | None = None
+        if shape.method == "exact":
+            self._found = shape.tree.calibrate(theta[shape.tree_places])
+            mu, self.log_partition = self._found.shares, float(self._found.log_z)
+        else:
+            from quietfield.inference import tangents
+
+            mu, self.log_partition = tangents.shares(shape.engine, theta[shape.places])
+        self.shares = self._to_parameters(mu[None])[0]
+
+    def jacobian(self, p: np.ndarray) -> np.ndarray:
+        """J p; or, of a matrix, J times each row."""
+        return p @ self.dense if self.dense is not None else self._along(p)  # J is symmetric
+
+    def _along(self, p: np.ndarray) -> np.ndarray:
+        if p.ndim > 1 and (self._found is None or p.size > _ROWS):
+            return np.stack([self._along(row) for row in p])
+        if self._found is not None:
+            moved = self._to_parameters(self._found.along(np.atleast_2d(p)[:, self.shape.tree_places]))
+            return moved if p.ndim > 1 else moved[0]
+        from quietfield.inference import tangents
+
+        moved = tangents.along(self.shape.engine, self.theta[self.shape.places], p[self.shape.places])
+        return self._to_parameters(moved[None])[0]
+
+    def _to_parameters(self, rows: np.ndarray) -> np.ndarray:
+        """Values by cells of the engine as values by parameters: tied cliques add up."""
+        places = self.shape.tree_places if self._found is not None else self.shape.places
+        if isinstance(places, slice):
+            return rows
+        found = np.zeros((len(rows), self.shape.size))
+        if len(places) == self.shape.size:
+            found[:, places] = rows
+        else:
+            np.add.at(found.T, places, rows.T)
+        return found
+
+    def scatter(self, random: np.random.Generator) -> np.ndarray:
+        """A draw from a normal of covariance J: how a record scatters around the shares, to second order.
+
+        Where inference is approximate, of J without what tables share.
+        """
+        if self._found is not None:
+            return self._to_parameters(self._found.scatter(random)[None])[0]
+        own = np.sqrt(self.shares) * random.standard_normal(self.shape.size)
+        copies = self.shape.copies
+        return own - self.shares / copies * self.shape.per_cell(self.shape.by_table(own))
+
+    @cached_property
+    def dense(self) -> np.ndarray | None:
+        """J as a matrix, where it is small."""
+        if self.shape.size > DENSE:
+            return None
+        found = self._along(np.eye(self.shape.size))
+        return 0.5 * (found + found.T)
 
 
 def problem_of(release: Release, method: str, options: Mapping[str, Any]) -> tuple[Shape, Data]:
@@ -225,4 +340,4 @@ def shape_of(
     options: tuple[tuple[str, Any], ...],
 ) -> Shape:
     """The shape of a problem, one object a structure, so that what is compiled for it is found again."""
-    return Shape(domain, groups, gaussian, excluded, inference.engine(domain, cliques, method, **dict(options)))
+    return Shape(domain, groups, gaussian, excluded, cliques, method, options)

@@ -4,7 +4,6 @@ Inside, a record is a row of codes: the position of each value among its attribu
 """
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,16 @@ import numpy as np
 from quietfield.domain import Domain
 from quietfield.errors import Error, FileError
 from quietfield.files import write_atomically
-from quietfield.text import APOSTROPHE, defuse_formulas, has_formulas, join_names, plural, type_name
+from quietfield.text import (
+    APOSTROPHE,
+    defuse_formulas,
+    free_name,
+    has_formulas,
+    join_names,
+    plural,
+    table_html,
+    type_name,
+)
 
 if TYPE_CHECKING:
     import pandas
@@ -140,9 +148,35 @@ class Frame:
         return "\n".join(lines) + (f"\n... {more:,} more" if more > 0 else "") + f"\n{plural(len(self), 'record')}"
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
-        body = "".join("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in row) + "</tr>" for row in self._rows())
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table><p>{plural(len(self), 'record')}</p>"
+        return table_html(plural(len(self), "record"), self.columns, self._rows())
+
+
+def label_cells(domain: Domain, attributes: Sequence[str], numbers: Mapping[str, np.ndarray]) -> "pandas.DataFrame":
+    """Tables over some attributes as a pandas frame, one row per cell: its labels, then its number in each table.
+
+    Text becomes categories in the domain's order, which plots keep.
+    """
+    pandas = import_pandas("model.marginal, conditional and interval")
+    shape = domain.table_shape(attributes)
+    columns: dict[str, Any] = {}
+    for name, codes in zip(attributes, np.indices(shape).reshape(len(shape), domain.cells(attributes)), strict=True):
+        labels = domain.labels(name)
+        text = isinstance(labels[0], str)
+        columns[name] = pandas.Categorical.from_codes(codes, labels) if text else np.asarray(labels)[codes]
+    for name, table in numbers.items():
+        columns[free_name(name, attributes)] = np.ravel(table)
+    return pandas.DataFrame(columns)
+
+
+def import_pandas(instead: str) -> Any:
+    """pandas, or an error that says what gives the same without it."""
+    try:
+        import pandas
+    except ImportError:
+        raise Error(
+            f"a labelled frame needs pandas, which is not installed: pip install pandas. Without it, use {instead}."
+        ) from None
+    return pandas
 
 
 def encode_records(domain: Domain, records: Any) -> np.ndarray:

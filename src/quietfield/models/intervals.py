@@ -15,7 +15,8 @@ The last two were chosen among some twenty variants on simulated chains; ``bench
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from functools import cached_property
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from quietfield.domain import Clique, Domain, Label
@@ -26,11 +27,13 @@ from quietfield.text import join_names
 if TYPE_CHECKING:
     import numpy as np
 
+    from quietfield.learning.covariance import ErrorParts
+    from quietfield.learning.problem import Point
     from quietfield.models.model import Model
 
 OF = ("source", "records")
 MOST_CELLS = 20_000  # of one question
-MOST_NUMBERS = 4_000_000  # of the directions that are followed together
+MOST_ROWS = 500  # of the directions that are followed together
 
 
 def interval(
@@ -49,20 +52,16 @@ def intervals(model: "Model", queries: Iterable[Any], level: float = 0.9) -> "li
     """(low, high) of many questions. What cliques of the model hold is worked out together, many times faster."""
     _check(model, level, "source")
     questions = [_question(model, query, {}) for query in queries]
-    cells = sum(model.domain.cells(clique) for clique in model.cliques)
-    found: dict[int, tuple[Any, Any]] = {}
-    together: list[int] = []
-    for i, question in enumerate(questions):
-        if not all(any(set(wanted) <= set(clique) for clique in model.cliques) for wanted in question.weights):
-            found[i] = _ask(model, [question], level, {}, "source")[0]  # it needs an inference of its own
-            continue
-        if together and (sum(questions[j].rows for j in together) + question.rows) * cells > MOST_NUMBERS:
-            found |= zip(together, _ask(model, [questions[j] for j in together], level, {}, "source"), strict=True)
-            together = []
-        together.append(i)
-    if together:
-        found |= zip(together, _ask(model, [questions[j] for j in together], level, {}, "source"), strict=True)
-    return [found[i] for i in range(len(questions))]
+    inside = [
+        all(any(set(wanted) <= set(clique) for clique in model.cliques) for wanted in question.weights)
+        for question in questions
+    ]
+    together = [question for question, held in zip(questions, inside, strict=True) if held]
+    found = iter(_ask(model, together, level, {}, "source") if together else [])
+    return [
+        next(found) if held else _ask(model, [question], level, {}, "source")[0]  # it needs an inference of its own
+        for question, held in zip(questions, inside, strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -111,14 +110,19 @@ def _ask(
     model: "Model", questions: Sequence[_Question], level: float, given: Mapping[str, Any], of: str
 ) -> "list[tuple[Any, Any]]":
     import numpy as np
-    from scipy.special import ndtri
+    from scipy.special import stdtrit
 
-    answer = _answer(model, [question.weights for question in questions], given)
-    errors = model._covariance.errors(answer.gradients)
+    answer = _answer(model, questions, given)
+    errors = answer.errors
     variance = errors.noise + errors.sampling + errors.prior + errors.total
     if of == "records":
+        if errors.shared is None:
+            raise Error(
+                "for a model of this size, an interval of the records is known for attributes that one table holds, "
+                "without conditions; ask of='source', or about attributes of one table."
+            )
         variance = variance + answer.sample_variance - 2 * errors.shared
-    step = ndtri(0.5 + level / 2) * np.sqrt(np.maximum(variance, 0))
+    step = stdtrit(answer.freedom, 0.5 + level / 2) * np.sqrt(np.maximum(variance, 0))
     prior = errors.prior / np.maximum(errors.noise + errors.sampling + errors.prior, 1e-300)
     found: list[tuple[Any, Any]] = []
     start = 0
@@ -132,7 +136,10 @@ def _ask(
 
 
 def _weights(domain: Domain, query: Any) -> "tuple[dict[Clique, np.ndarray], tuple[int, ...] | None]":
-    """Weights of the cells of some tables: one row a number that is asked for; the shape of a table of answers."""
+    """Weights of the cells of some tables: one row a number that is asked for; the shape of a table of answers.
+
+    Where a whole table is asked for, each row would be one of its cells, and is left empty.
+    """
     import numpy as np
 
     if not isinstance(query, Mapping):
@@ -142,7 +149,7 @@ def _weights(domain: Domain, query: Any) -> "tuple[dict[Clique, np.ndarray], tup
             raise Error(
                 f"{join_names(wanted)} have {cells:,} combinations; ask for intervals of at most {MOST_CELLS:,}."
             )
-        return {wanted: np.eye(cells)}, domain.table_shape(wanted)
+        return {wanted: np.zeros((cells, 0))}, domain.table_shape(wanted)
     if not query:
         raise Error("a weighted question maps attributes to weights, for instance {'age': [0, 0, 1]}; it is empty.")
     weights: dict[Clique, np.ndarray] = {}
@@ -169,58 +176,162 @@ def _weights(domain: Domain, query: Any) -> "tuple[dict[Clique, np.ndarray], tup
 @dataclass(frozen=True)
 class _Answer:
     values: "np.ndarray"
-    gradients: "np.ndarray"  # by the parameters of the fit
+    errors: "ErrorParts"
     sample_variance: "np.ndarray"  # of the same number among the records
+    freedom: float  # how many draws a variance rests on; infinite where it is worked out
 
 
-def _answer(model: "Model", asked: "Sequence[Mapping[Clique, np.ndarray]]", given: Mapping[str, Any]) -> _Answer:
-    """Answers and gradients of weighted questions, one after the other.
+def _answer(model: "Model", asked: Sequence[_Question], given: Mapping[str, Any]) -> _Answer:
+    """Answers and their errors, one question after the other.
 
-    The derivative of E[f] by a log-potential is Cov(f, its cell): one pass of inference in the direction f, in the
-    model with the evidence and with a (zero) potential wherever f needs one.
+    The derivative of E[f] by a log-potential is Cov(f, its cell). So either inference is followed in the direction f,
+    in the model with the evidence and with a (zero) potential wherever f needs one, which gives a gradient; or, in a
+    large model, in the direction of each error that was drawn, which gives what that error adds to all answers.
     """
     import numpy as np
 
-    from quietfield import inference
-    from quietfield.inference.tangents import spread
-
-    weights = list(dict.fromkeys(wanted for question in asked for wanted in question))
-    known = _evidence(model.domain, weights, given)
+    wanted = list(dict.fromkeys(clique for question in asked for clique in question.weights))
+    known = _evidence(model.domain, wanted, given)
     if known:
         model._need_exact("an interval of a conditional distribution")
-    homes = {wanted: _home(model, wanted) for wanted in weights}
-    added = [wanted for wanted, home in homes.items() if home == wanted and wanted not in model.cliques]
+    homes = {clique: _home(model, clique) for clique in wanted}
+    added = [clique for clique, home in homes.items() if home == clique and clique not in model.cliques]
     if added:
         model._need_exact(
             f"an interval of the joint distribution of {join_names(added[0])} (no clique holds them together)"
         )
-    cliques = (*model.cliques, *added)
-    engine = inference.engine(model.domain, cliques, model.method, **model.options)
-    if model.method == "exact":
-        engine.plan.check_memory()
-    theta = {c: model.potentials[c] if c in model.cliques else np.zeros(model.domain.table_shape(c)) for c in cliques}
-    for name, possible in known.items():  # in a table that is there: one more would have to be compiled
-        home = _home(model, (name,))
-        theta[home] = np.where(_at_home(model.domain, possible[None], (name,), home)[0], theta[home], IMPOSSIBLE)
-    rows = [len(next(iter(question.values()))) for question in asked]
-    blank = {c: np.zeros((sum(rows), *model.domain.table_shape(c))) for c in cliques}
-    for end, many, question in zip(accumulate(rows), rows, asked, strict=True):
-        for wanted, weight in question.items():
-            blank[homes[wanted]][end - many : end] += _at_home(model.domain, weight, wanted, homes[wanted])
-    directions = engine.layout.pack(blank, batch=True)
-    mu, log_z, moved = spread(engine, engine.layout.pack(theta), directions)
-    if not np.isfinite(mu).all() or not np.isfinite(moved).all():
+    cells = Cells.of(model, tuple(added), known)
+    if not np.isfinite(cells.point.shares).all() or cells.point.log_partition < IMPOSSIBLE / 10:
         raise Error(f"the given values {dict(given)!r} have probability 0 in this model.")
-    covariance = model._covariance
-    back = covariance.shape.engine.layout
-    tables = engine.layout.unpack(moved)
-    gradients = covariance.to_parameters(back.pack({c: tables[c] for c in back.cliques}, batch=True))
-    chance = 1.0
+    values = _sums(cells, asked, homes, cells.point.shares[None])[:, 0]
+    records = model._covariance.total
     if known:
         model.log_partition()
-        chance = float(np.exp(log_z - model.log_partition()))
-    variance = np.einsum("ij,ij->i", directions, moved) / (covariance.total * chance)
-    return _Answer(directions @ mu, gradients, variance)
+        records *= float(np.exp(cells.point.log_partition - model.log_partition()))
+    if model._covariance.dense:
+        found = [
+            cells.spread(_directions(cells, question, homes, rows)) for question in asked for rows in _blocks(question)
+        ]
+        variances, gradients = (np.concatenate(part) for part in zip(*found, strict=True))
+        return _Answer(values, model._covariance.errors(gradients), variances / records, np.inf)
+    draws = model._covariance.draws
+    scattered = None if known or added else _sums(cells, asked, homes, cells.from_parameters(draws.scattered))
+    moved = model._moved if not known and not added else cells.moved(draws.directions)
+    own = []
+    for question, part in zip(
+        asked, np.split(values, np.cumsum([question.rows for question in asked])[:-1]), strict=True
+    ):
+        own.append(part * (1 - part) if question.shape is not None else
+                   cells.spread(_directions(cells, question, homes, slice(None)))[0])  # fmt: skip
+    sample = np.concatenate(own) / records
+    errors = draws.parts(_sums(cells, asked, homes, moved), scattered, sample)
+    return _Answer(values, errors, sample, float(len(draws.data)))
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Inference on the cells of a model's tables and of some that were added, with evidence."""
+
+    model: "Model"
+    cliques: tuple[Clique, ...]
+    starts: dict[Clique, int]
+    point: "Point"
+
+    @classmethod
+    def of(
+        cls, model: "Model", added: tuple[Clique, ...] = (), known: "Mapping[str, np.ndarray] | None" = None
+    ) -> "Cells":
+        import numpy as np
+
+        from quietfield.learning.problem import shape_of
+
+        cliques = (*model.cliques, *added)
+        theta = {c: np.zeros(model.domain.table_shape(c)) for c in cliques} | dict(model.potentials)
+        for name, possible in (known or {}).items():
+            home = _home(model, (name,))
+            theta[home] = np.where(_at_home(model.domain, possible[None], (name,), home)[0], theta[home], IMPOSSIBLE)
+        shape = shape_of(
+            model.domain, cliques, tuple((c,) for c in cliques), (False,) * len(cliques), (None,) * len(cliques),
+            model.method, tuple(sorted(model.options.items())),
+        )  # fmt: skip
+        point = shape.at(np.concatenate([theta[c].ravel() for c in cliques]))
+        return cls(model, cliques, dict(zip(cliques, shape.starts, strict=False)), point)
+
+    @cached_property
+    def parameters(self) -> "np.ndarray":
+        """For each cell, the parameter of the fit that it is; -1 in tables that were added."""
+        import numpy as np
+
+        fitted = self.model._covariance.shape
+        places = dict.fromkeys(self.cliques, -1) | {
+            clique: start for group, start in zip(fitted.groups, fitted.starts, strict=False) for clique in group
+        }
+        sizes = [self.model.domain.cells(clique) for clique in self.cliques]
+        parts = [
+            np.full(size, -1) if places[c] < 0 else np.arange(places[c], places[c] + size)
+            for c, size in zip(self.cliques, sizes, strict=True)
+        ]
+        return np.concatenate(parts)
+
+    def from_parameters(self, rows: "np.ndarray") -> "np.ndarray":
+        """Rows by parameters of the fit as rows by cells."""
+        import numpy as np
+
+        return np.where(self.parameters >= 0, rows[:, self.parameters], 0.0)
+
+    def moved(self, directions: "np.ndarray") -> "np.ndarray":
+        """What errors of the parameters add to the shares of all cells."""
+        import numpy as np
+
+        return np.concatenate([self.point.jacobian(self.from_parameters(row[None])) for row in directions])
+
+    def spread(self, directions: "np.ndarray") -> "tuple[np.ndarray, np.ndarray]":
+        """(variance in one record, gradient by the parameters of the fit) of sums of cells, one a row."""
+        import numpy as np
+
+        moved = self.point.jacobian(directions)
+        gradients = np.zeros((len(moved), self.model._covariance.shape.size))
+        fitted = self.parameters >= 0
+        np.add.at(gradients.T, self.parameters[fitted], moved[:, fitted].T)
+        return np.einsum("ij,ij->i", directions, moved), gradients
+
+
+def _sums(cells: Cells, asked: Sequence[_Question], homes: Mapping[Clique, Clique], rows: "np.ndarray") -> "np.ndarray":
+    """Rows of numbers by cells, summed to what is asked: one row an answer."""
+    import numpy as np
+
+    domain = cells.model.domain
+    parts = []
+    for question in asked:
+        total: Any = 0.0
+        for clique, weights in question.weights.items():
+            home = homes[clique]
+            start, shape = cells.starts[home], domain.table_shape(home)
+            table = rows[:, start : start + prod(shape)].reshape(-1, *shape)
+            sums = np.einsum(table, range(len(home) + 1), (0, *(1 + home.index(name) for name in clique)))
+            flat = sums.reshape(len(rows), -1).T
+            total = total + (flat if question.shape is not None else weights @ flat)
+        parts.append(total)
+    return np.concatenate(parts)
+
+
+def _directions(cells: Cells, question: _Question, homes: Mapping[Clique, Clique], rows: slice) -> "np.ndarray":
+    """Some of the numbers that are asked for, as weights of all cells."""
+    import numpy as np
+
+    domain = cells.model.domain
+    found = np.zeros((len(range(question.rows)[rows]), len(cells.point.shares)))
+    for clique, weights in question.weights.items():
+        weights = np.eye(question.rows)[rows] if question.shape is not None else weights
+        home = homes[clique]
+        laid = _at_home(domain, weights, clique, home).reshape(len(found), -1)
+        found[:, cells.starts[home] : cells.starts[home] + laid.shape[1]] += laid
+    return found
+
+
+def _blocks(question: _Question) -> Iterable[slice]:
+    """The rows of a question, some at a time."""
+    return [slice(start, start + MOST_ROWS) for start in range(0, question.rows, MOST_ROWS)]
 
 
 def _evidence(domain: Domain, weights: Iterable[Clique], given: Any) -> "dict[str, np.ndarray]":

@@ -27,13 +27,14 @@ from quietfield.files import (
     unpack,
     write_archive,
 )
-from quietfield.inference.elimination import log_sum_exp, most_probable, sum_out
-from quietfield.inference.layout import check_values, plain_layout
+from quietfield.inference.elimination import most_probable
+from quietfield.inference.layout import IMPOSSIBLE, check_values, plain_layout
 from quietfield.learning.observation import count_codes, independent_variance
 from quietfield.models import sampling
+from quietfield.models.basis import describe_basis
 from quietfield.models.fit_report import FitReport
-from quietfield.models.frames import Frame, encode_records
-from quietfield.models.intervals import interval
+from quietfield.models.frames import Frame, encode_records, label_cells
+from quietfield.models.intervals import Cells, interval
 from quietfield.models.uncertainty import Uncertainty
 from quietfield.releases import keys
 from quietfield.structures import Structure
@@ -41,10 +42,12 @@ from quietfield.text import join_names, plural, type_name
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from numpy.typing import ArrayLike
 
     from quietfield.inference.elimination import Factor
+    from quietfield.inference.tree import Calibrated
     from quietfield.learning.covariance import Covariance
     from quietfield.models.fit_report import FitReport
     from quietfield.models.frames import Frame
@@ -124,36 +127,22 @@ class Model:
         if inside is not None:
             return inside
         self._need_exact(f"the joint distribution of {join_names(wanted)} (no clique holds them together)")
-        return self._normalised(self._factors, wanted)
+        return self._calibrated({}).joint([self.domain.position(name) for name in wanted])
 
     def conditional(
         self, attributes: str | Iterable[str], given: Mapping[str, Label | Sequence[Label]]
     ) -> "np.ndarray":
         """The joint distribution of attributes where others are known: a label each, or a list of possible labels."""
-        import numpy as np
-
         wanted = self.domain.clique(attributes)
-        if not isinstance(given, Mapping):
-            raise Error(f'given maps attributes to labels, for instance {{"sex": "f"}}; it is not {given!r}.')
-        both = [name for name in self.domain.clique(given) if name in wanted]
+        known = self._known(given)
+        both = [name for name in known if name in wanted]
         if both:
             raise Error(f"{join_names(both)} is both asked for and given; name each attribute once.")
         self._need_exact("a conditional distribution")
-        factors = self._factors
-        for name, value in given.items():
-            v = self.domain.position(name)
-            codes = self.domain.codes(name, value)
-            if len(codes) == 1:  # a known value: its axis goes
-                factors = [
-                    (tuple(u for u in scope if u != v), table.take(codes[0], axis=scope.index(v))) if v in scope
-                    else (scope, table)
-                    for scope, table in factors
-                ]  # fmt: skip
-            else:
-                known = np.full(self.domain.shape[v], -np.inf)
-                known[codes] = 0.0
-                factors = [*factors, ((v,), known)]
-        return self._normalised(factors, wanted, f"the given values {dict(given)!r} have probability 0 in this model.")
+        found = self._calibrated(known)
+        if found.log_z < IMPOSSIBLE / 10:
+            raise Error(f"the given values {dict(given)!r} have probability 0 in this model.")
+        return found.joint([self.domain.position(name) for name in wanted])
 
     def interval(
         self,
@@ -182,6 +171,33 @@ class Model:
         """
         return interval(self, query, level, given, of)
 
+    def query(
+        self,
+        attributes: str | Iterable[str],
+        given: Mapping[str, Label | Sequence[Label]] | None = None,
+        level: float | None = None,
+    ) -> "pandas.DataFrame":
+        """The joint distribution of attributes as a pandas frame with labels: one row per cell, ready to plot.
+
+        Columns are the attributes, ``probability`` and, with a ``level``, the ends ``low`` and ``high`` of intervals.
+        ``frame.attrs["basis"]`` says what the answer rests on: published tables, or the model's inference from others.
+
+        >>> import quietfield as qf
+        >>> domain = qf.Domain({"rain": ["no", "yes"], "wet": ["no", "yes"]})
+        >>> model = qf.Model(domain, {("rain", "wet"): [[1.0, -1.0], [-1.0, 1.0]]})
+        >>> print(model.query("wet", given={"rain": "yes"}).round(3))
+           wet  probability
+        0   no        0.119
+        1  yes        0.881
+        """
+        wanted = self.domain.clique(attributes)
+        numbers = {"probability": self.conditional(wanted, given) if given else self.marginal(wanted)}
+        if level is not None:
+            numbers["low"], numbers["high"] = self.interval(wanted, level, given)
+        frame = label_cells(self.domain, wanted, numbers)
+        frame.attrs["basis"] = describe_basis(self, (*wanted, *(given or {})))
+        return frame
+
     def log_prob(self, records: Any) -> "np.ndarray":
         """The log-probability of each record: an array of codes, or any frame or mapping of columns with labels."""
         import numpy as np
@@ -202,11 +218,26 @@ class Model:
         found = self.inference.marginals
         return self.log_partition() - sum(float((self.potentials[c] * found[c]).sum()) for c in self.cliques)
 
-    def mode(self) -> dict[str, Label]:
-        """A most probable record."""
+    def mode(self, given: Mapping[str, Label | Sequence[Label]] | None = None) -> dict[str, Label]:
+        """A most probable record, among those with the values in ``given``: a label each, or a list of possible labels.
+
+        Exact, by max-product. Among equally probable records the choice is always the same.
+
+        >>> import quietfield as qf
+        >>> domain = qf.Domain({"rain": ["no", "yes"], "wet": ["no", "yes"]})
+        >>> model = qf.Model(domain, {("rain", "wet"): [[2.0, -1.0], [-1.0, 1.0]]})
+        >>> model.mode(), model.mode(given={"wet": "yes"})
+        ({'rain': 'no', 'wet': 'no'}, {'rain': 'yes', 'wet': 'yes'})
+        """
+        given = {} if given is None else given
+        factors = self._factors_given(given)
         self._need_exact("the most probable record")
-        self.log_partition()  # refuses a model without possible records
-        best = most_probable(self.domain.shape, self._factors)
+        best, largest = most_probable(self.domain.shape, factors)
+        if largest == float("-inf"):
+            refusal = f"the given values {dict(given)!r} have probability 0 in this model."
+            raise Error(refusal if given else "no record is possible.")
+        known = {self.domain.position(name): self.domain.codes(name, value) for name, value in given.items()}
+        best |= {v: codes[0] for v, codes in known.items() if v not in best}
         return {name: self.domain.labels(name)[best.get(v, 0)] for v, name in enumerate(self.domain)}
 
     def kl(self, other: "Model") -> float:
@@ -373,6 +404,11 @@ class Model:
         return covariance_of(self)
 
     @cached_property
+    def _moved(self) -> "np.ndarray":
+        """What each error that was drawn of the parameters adds to the shares of all cells."""
+        return Cells.of(self).moved(self._covariance.draws.directions)
+
+    @cached_property
     def _factors(self) -> "list[Factor]":
         """Potentials and impossible combinations as (attribute positions, log-table) pairs."""
         import numpy as np
@@ -383,22 +419,54 @@ class Model:
         ]
         return [*factors, *masks]
 
-    def _normalised(
-        self, factors: "list[Factor]", wanted: Clique, refusal: str = "no record is possible."
-    ) -> "np.ndarray":
+    def _known(self, given: Mapping[str, Label | Sequence[Label]]) -> "dict[str, Sequence[int]]":
+        """The codes that each of some attributes may have."""
+        if not isinstance(given, Mapping):
+            raise Error(f'given maps attributes to labels, for instance {{"sex": "f"}}; it is not {given!r}.')
+        return {name: self.domain.codes(name, given[name]) for name in self.domain.clique(given)}
+
+    def _factors_given(self, given: Mapping[str, Label | Sequence[Label]]) -> "list[Factor]":
+        """The factors where some attributes are known: a single value's axis goes, several values become a factor."""
         import numpy as np
 
-        table = sum_out(self.domain.shape, factors, [self.domain.position(name) for name in wanted])
-        total = log_sum_exp(table, axis=tuple(range(table.ndim))) if table.ndim else table
-        if not np.isfinite(total):
-            raise Error(refusal)
-        return np.exp(table - total)
+        factors = self._factors
+        for name, codes in self._known(given).items():
+            v = self.domain.position(name)
+            if len(codes) == 1:
+                factors = [
+                    (tuple(u for u in scope if u != v), table.take(codes[0], axis=scope.index(v))) if v in scope
+                    else (scope, table)
+                    for scope, table in factors
+                ]  # fmt: skip
+            else:
+                known = np.full(self.domain.shape[v], -np.inf)
+                known[codes] = 0.0
+                factors = [*factors, ((v,), known)]
+        return factors
+
+    def _calibrated(self, known: "Mapping[str, Sequence[int]]") -> "Calibrated":
+        """Exact inference where some attributes have one of some codes."""
+        import numpy as np
+
+        from quietfield.inference.tree import Tree
+
+        masks = {}
+        for name, codes in known.items():
+            masks[name,] = np.full(self.domain.shape[self.domain.position(name)], IMPOSSIBLE)
+            masks[name,][list(codes)] = 0.0
+        tables = dict(self.potentials)
+        for clique, mask in masks.items():
+            tables[clique] = tables[clique] + mask if clique in tables else mask
+        tree = Tree.of(self.domain, tuple(tables))
+        tree.plan.check_memory(log_space=True)
+        return tree.calibrate(tree.layout.pack(tables))
 
     def _need_exact(self, what: str) -> None:
         if self.method != "exact":
             raise Error(
                 f"this model uses {self.method!r} inference, and {what} needs exact inference; estimate it from a "
-                "sample (model.sample), or build the model with method='exact' if it fits."
+                "sample (model.sample), or use exact inference if it fits (method='exact' in qf.Model, "
+                "inference='exact' in qf.fit)."
             )
 
     def _warn(self) -> None:

@@ -29,8 +29,10 @@ class Uncertainty:
     total: float  # N, public or estimated
     total_variance: float  # of the estimate's error; 0 where N is public
     total_weights: tuple[float, ...]  # per table, how much one more in each cell adds to the estimate of N
-    variances: tuple[float, float]  # of the prior as the fit used it: interactions, effects of fewer attributes
-    drawn: tuple[float, float]  # of the parameters themselves, as the release shows them
+    #: Per table, of the prior as the fit used it: interactions, effects of fewer attributes.
+    variances: tuple[tuple[float, float], ...]
+    #: The same of the parameters themselves, as the release shows them.
+    drawn: tuple[tuple[float, float], ...]
 
     def to_json(self) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -48,8 +50,8 @@ class Uncertainty:
             ],
             "total": self.total,
             "total_variance": self.total_variance,
-            "prior_variances": list(self.variances),
-            "drawn_variances": list(self.drawn),
+            "prior_variances": _pairs_to_json(self.variances),
+            "drawn_variances": _pairs_to_json(self.drawn),
         }
 
     @classmethod
@@ -57,8 +59,8 @@ class Uncertainty:
         """What :meth:`to_json` wrote down, checked."""
         tables = content["tables"]
         excluded = tuple(None if t["excluded"] is None else tuple(int(i) for i in t["excluded"]) for t in tables)
-        first, second = (float(value) for value in content["prior_variances"])
-        third, fourth = (float(value) for value in content["drawn_variances"])
+        used = _pairs_from_json(content["prior_variances"], len(tables))
+        drawn = _pairs_from_json(content["drawn_variances"], len(tables))
         found = cls(
             tuple(tuple(tuple(str(name) for name in clique) for clique in table["cliques"]) for table in tables),
             tuple(noise_from_json(table["noise"]) for table in tables),
@@ -66,10 +68,10 @@ class Uncertainty:
             float(content["total"]),
             float(content["total_variance"]),
             tuple(float(table["total_weight"]) for table in tables),
-            (first, second),
-            (third, fourth),
+            used,
+            drawn,
         )
-        least = min(found.total, first, second, third, fourth)
+        least = min(found.total, *(value for pair in (*used, *drawn) for value in pair))
         if not (least > 0 and found.total_variance >= 0 and found.groups):
             raise Error("what the intervals need must be positive numbers, and it names at least one table.")
         return found
@@ -85,6 +87,24 @@ class Uncertainty:
                 raise Error("what the intervals need does not fit the shapes of the model's tables.")
 
 
+def _pair(values: Any) -> tuple[float, float]:
+    first, second = (float(value) for value in values)
+    return first, second
+
+
+def _pairs_to_json(pairs: tuple[tuple[float, float], ...]) -> list[Any]:
+    """One pair a table, or a single one that all tables share."""
+    return list(pairs[0]) if len(set(pairs)) == 1 else [list(pair) for pair in pairs]
+
+
+def _pairs_from_json(content: Any, tables: int) -> tuple[tuple[float, float], ...]:
+    if not isinstance(content[0], list):
+        return (_pair(content),) * tables
+    if len(content) != tables:
+        raise Error("what the intervals need has variances of more or fewer tables than there are.")
+    return tuple(_pair(pair) for pair in content)
+
+
 def _within(index: int, size: int) -> bool:
     return 0 <= index < size
 
@@ -92,7 +112,7 @@ def _within(index: int, size: int) -> bool:
 def remember_fit(
     release: Release, total: float, variances: "np.ndarray", drawn: "np.ndarray | None" = None
 ) -> Uncertainty:
-    """What a fit to a release leaves behind: ``total`` and the prior's two variances as the fit used them.
+    """What a fit to a release leaves behind: ``total`` and the prior's variances (2, tables) as the fit used them.
 
     ``drawn`` are the variances that the release shows, where the fit used others on purpose.
     """
@@ -107,6 +127,6 @@ def remember_fit(
         float(total),
         records.variance,
         tuple(records.weights[i] for i in order),
-        (float(variances[0]), float(variances[1])),
-        (float(drawn[0]), float(drawn[1])),
+        tuple(_pair(pair) for pair in variances.T),
+        tuple(_pair(pair) for pair in drawn.T),
     )

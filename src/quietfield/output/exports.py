@@ -16,7 +16,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from quietfield.domain import Clique
 from quietfield.errors import Error, FileError
 from quietfield.files import check_writable, create, set_time, temporary_neighbour
 from quietfield.text import defuse_formulas, join_names, plural
@@ -133,17 +132,6 @@ def _of_others(folder: Path, listed: Sequence[str]) -> list[str]:
     # Where names differ in case alone and the system does not care, a file of ours would take the place of theirs.
     ours = [name for name in found if name.lower() == INDEX or _OURS.fullmatch(name.lower())]
     return [name for name in ours if name not in listed and os.path.lexists(folder / name.lower())]
-
-
-def free_name(name: str, taken: Clique) -> str:
-    """A name for a column that no attribute has.
-
-    >>> free_name("share", ("age", "share"))
-    'share_'
-    """
-    while name in taken:
-        name += "_"
-    return name
 
 
 def csv_rows(rows: Iterable[Sequence[Any]], *, for_programs: bool = False) -> bytes:

@@ -15,6 +15,8 @@ from quietfield.domain import Clique, Domain
 from quietfield.errors import Error
 from quietfield.files import write_atomically
 from quietfield.models import intervals
+from quietfield.models.basis import INFERRED, UNMEASURED, describe_basis
+from quietfield.models.frames import import_pandas
 from quietfield.models.verification import check_learned_from
 from quietfield.output import exports
 from quietfield.output.workbooks import Sheet, workbook
@@ -22,20 +24,19 @@ from quietfield.privacy.accounting import format_number
 from quietfield.releases.checks import check_same
 from quietfield.releases.description import describe_counted, describe_signers, explain_promise, list_warnings
 from quietfield.status import show_status
-from quietfield.text import APOSTROPHE, format_level, has_formulas, join_names
+from quietfield.text import APOSTROPHE, format_level, free_name, has_formulas, join_names, plural, table_html
 
 if TYPE_CHECKING:
     import numpy as np
+    import pandas
 
     from quietfield.models.model import Model
     from quietfield.releases.release import Release
 
 #: The most cells of one table: people do not read more, and an inferred table may be astronomical.
 MOST_CELLS = 1_000_000
-INFERRED = "the model's inference: no published table joins these attributes"
-COUNTED = "learned from published noisy tables of these attributes"
+MOST_SHOWN = 60  # rows in a notebook
 UNSURE = "the model keeps no record of how far it may be from the truth"
-UNMEASURED = "not measured: no published table holds one of these attributes, its values are taken as equally likely"
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,16 @@ class PeopleTable:
     inferred: bool
     margins: bool
     columns: dict[str, list[Any]] = field(repr=False)
-    note: str  # what it rests on: INFERRED, COUNTED or UNMEASURED
+    note: str  # what it rests on: see :func:`quietfield.models.basis.describe_basis`
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """The table as a pandas DataFrame, one row per cell."""
+        return import_pandas("people_tables(...).tables[0].columns").DataFrame(self.columns)
+
+    def _repr_html_(self) -> str:
+        rows = list(zip(*self.columns.values(), strict=True))
+        more = [f"… {plural(len(rows) - MOST_SHOWN, 'more row')}"] if len(rows) > MOST_SHOWN else []
+        return table_html(" × ".join(self.attributes), list(self.columns), rows[:MOST_SHOWN], more)
 
 
 @dataclass(frozen=True)
@@ -60,6 +70,10 @@ class Publication:
     counts: bool
     created: str = ""  # when the release was, where there is one: files bear that time
     counted: str = "records that were counted"  # what the shares are shares of
+
+    def _repr_html_(self) -> str:
+        rows = [(" × ".join(t.attributes), f"{self.domain.cells(t.attributes):,}", t.note) for t in self.tables]
+        return table_html(f"{plural(len(self.tables), 'table')} for people", ("attributes", "cells", "basis"), rows)
 
     @property
     def margins(self) -> bool:
@@ -183,17 +197,13 @@ def people_tables(
     with show_status("tables: margins of error ...", progress):
         margins = _margins(model, wanted, level)
     missing = unmeasured = ""
-    held = {name for clique in model.cliques for name in clique}
     made = []
     for attributes in wanted:
-        unknown = [name for name in attributes if name not in held and len(model.domain.labels(name)) > 1]
+        note = describe_basis(model, attributes)
         ends, why = margins[attributes]
-        missing, unmeasured = missing or ("" if unknown else why), unmeasured or why
-        joined = len(attributes) == 1 or any(set(attributes) <= set(clique) for clique in model.cliques)
-        inferred = not joined and not unknown
-        note = UNMEASURED if unknown else INFERRED if inferred else COUNTED
+        missing, unmeasured = missing or ("" if note == UNMEASURED else why), unmeasured or why
         columns = _columns(model, attributes, ends, total, note)
-        made.append(PeopleTable(attributes, inferred, ends is not None, columns, note))
+        made.append(PeopleTable(attributes, note == INFERRED, ends is not None, columns, note))
     said = _statement(model, release, made, level, missing or unmeasured)
     created = "" if release is None else release.created
     counted = describe_counted(None if release is None else release.promise)
@@ -264,10 +274,8 @@ def _columns(
     labels = zip(*product(*(model.domain.labels(name) for name in attributes)), strict=True)
     columns: dict[str, list[Any]] = {name: list(values) for name, values in zip(attributes, labels, strict=True)}
     for name, values in numbers.items():
-        columns[exports.free_name(name, attributes)] = np.round(
-            values.ravel(), 8 if name.startswith("share") else 3
-        ).tolist()
-    columns[exports.free_name("basis", attributes)] = [note] * shares.size
+        columns[free_name(name, attributes)] = np.round(values.ravel(), 8 if name.startswith("share") else 3).tolist()
+    columns[free_name("basis", attributes)] = [note] * shares.size
     return columns
 
 

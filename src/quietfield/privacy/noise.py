@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from quietfield.errors import Error
 from quietfield.privacy.accounting import parse_rational, write_rational
+from quietfield.text import facts_html
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,11 @@ class _Noise:
             "scale": write_rational(self.exact, "the scale of noise"),
             "step": write_rational(self.step, "the step of noise"),
         }
+
+    def _repr_html_(self) -> str:
+        step = str(self.step) if self.step else "none: continuous"
+        facts = [("scale", f"{self.scale:.6g}"), ("standard deviation", f"{self.std:.6g}"), ("step", step)]
+        return facts_html(f"{self.kind.capitalize()} noise", facts)
 
     def __repr__(self) -> str:
         grid = f", step={str(self.step)!r}" if self.step else ""

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 from quietfield.domain import Clique
 from quietfield.errors import Error
 from quietfield.privacy.noise import Noise
-from quietfield.text import join_names
+from quietfield.text import join_names, plural, table_html
 
 if TYPE_CHECKING:
     import numpy as np
+
+#: The most tables that a notebook lists.
+MOST_SHOWN = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,3 +103,12 @@ class Tables(Mapping[Clique, "np.ndarray"]):
 
     def __repr__(self) -> str:
         return f"Tables({join_names(self)})"
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for part in self._parts[:MOST_SHOWN]:
+            tied = f", tied with {len(part.cliques) - 1:,} more" if len(part.cliques) > 1 else ""
+            shape = " × ".join(map(str, part.values.shape))
+            rows.append((" × ".join(part.cliques[0]) + tied, shape, part.noise.describe()))
+        more = [f"… {plural(len(self) - MOST_SHOWN, 'more table')}"] if len(self) > MOST_SHOWN else []
+        return table_html(plural(len(self), "noisy table"), ("attributes", "shape", "noise"), rows, more)

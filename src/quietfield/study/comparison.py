@@ -10,7 +10,6 @@ method that follows the noise looks better than it is, and residuals below 1 are
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from html import escape
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,7 @@ from quietfield.privacy.calibration import format_points
 from quietfield.privacy.noise import Gaussian
 from quietfield.releases.checks import check_same
 from quietfield.status import show_status
-from quietfield.text import join_names, pad_left, printable, quote_label, text_width, type_name
+from quietfield.text import join_names, pad_left, printable, quote_label, table_html, text_width, type_name
 
 if TYPE_CHECKING:
     from quietfield.releases.release import Release
@@ -188,12 +187,9 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         table = self._shown()
-        head = "".join(f"<th>{escape(head)}</th>" for head, _ in table)
         rows = zip(*(texts for _, texts in table), strict=True)
-        body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-        notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
         picture = self.svg() if len(self.rows) > 1 else ""
-        return f"<div><table><tr>{head}</tr>{body}</table>{picture}<ul>{notes}</ul></div>"
+        return table_html("Comparison", [head for head, _ in table], rows, self.notes, picture)
 
 
 def compare(
@@ -360,22 +356,19 @@ def _errors(truth: Model, model: Model) -> TruthErrors:
 
 def explain_columns(release: "Release", model: Model) -> tuple[float, float, int]:
     """How well a model explains a release: log-score a cell, root mean square residual, tables beyond their noise."""
-    import jax
     import numpy as np
 
-    from quietfield.learning.likelihood import log_normal, log_normal_laplace
+    from quietfield.learning.likelihood import noisy_normal
 
     fits = residuals(release, table_moments(release, model))
     logs, squares = [], []
-    with jax.enable_x64(True):
-        for part, fit in zip(release.parts, fits, strict=True):
-            counted = np.isfinite(fit.z)
-            # A floor far below the noise: the density is not defined without any sampling error.
-            v = fit.sampling[counted] + 1e-4 * part.noise.variance
-            density = log_normal if isinstance(part.noise, Gaussian) else log_normal_laplace
-            b = np.asarray(part.noise.scale)
-            logs.append(np.asarray(density((fit.noisy - fit.expected)[counted], v, b)))  # type: ignore[arg-type]
-            squares.append(fit.z[counted] ** 2)
+    for part, found in zip(release.parts, fits, strict=True):
+        counted = np.isfinite(found.z)
+        # A floor far below the noise: the density is not defined without any sampling error.
+        v = found.sampling[counted] + 1e-4 * part.noise.variance
+        b, gaussian = np.full_like(v, part.noise.scale), np.full(v.shape, isinstance(part.noise, Gaussian))
+        logs.append(noisy_normal((found.noisy - found.expected)[counted], v, b, gaussian).log)
+        squares.append(found.z[counted] ** 2)
     missed = sum(fit.exceeds_noise for fit in fits)
     return float(np.concatenate(logs).mean()), float(np.sqrt(np.concatenate(squares).mean())), missed
 

@@ -36,7 +36,7 @@ from quietfield.models.model import Model
 from quietfield.models.sampling import check_whole
 from quietfield.privacy.noise import Noise
 from quietfield.releases.release import Release
-from quietfield.text import type_name
+from quietfield.text import plural, table_html, type_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -47,6 +47,7 @@ BLIND = (
     "This check sees only what the tables show. Dependence between attributes that no table joins leaves no trace in "
     "them, nor do records that are missing alike from every table: a good fit does not prove the structure."
 )
+MOST_SHOWN = 30  # tables in a notebook
 _ROUNDING = 1e-9  # relative, of sums of counts; generous
 _DRAWS = 999  # of noise, for the agreement
 _RECORDS = 50_000  # at most, per simulated release: more are imitated by scaling
@@ -78,6 +79,14 @@ class GoodnessOfFit:
 
     def __str__(self) -> str:
         return f"{self.verdict}\n{self.blind}"
+
+    def _repr_html_(self) -> str:
+        agreement = "no table says anything about another" if self.agreement is None else f"p = {self.agreement:.2g}"
+        rows = [(" × ".join(t.clique), f"{t.residual:.3g}", f"{t.p_value:.2g}") for t in self.tables[:MOST_SHOWN]]
+        more = [f"{plural(len(self.tables) - MOST_SHOWN, 'table')} that fit better are left out."]
+        notes = [f"Agreement of the tables: {agreement}. Fit of the model: p = {self.fit:.2g}.", self.blind]
+        notes += more if len(self.tables) > MOST_SHOWN else []
+        return table_html(self.verdict, ("table, worst first", "residuals (1 is expected)", "p"), rows, notes)
 
 
 def goodness_of_fit(

@@ -8,7 +8,6 @@ dependence. How wrong the learned models are is measured, not derived.
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from html import escape
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -23,7 +22,7 @@ from quietfield.privacy.calibration import TableNoise, format_points
 from quietfield.privacy.units import Neighbours, Person, Rows, Statistics, Unit, choose_statistics
 from quietfield.schema import Schema
 from quietfield.structures import Structure
-from quietfield.text import join_names, plural, type_name
+from quietfield.text import join_names, plural, table_html, type_name
 
 if TYPE_CHECKING:
     from quietfield.study.trials import RehearsalErrors, Trial
@@ -233,20 +232,14 @@ class Rehearsal:
 
     def _repr_html_(self) -> str:
         heads = ["noise", "epsilon", "std of a cell", "mean error", "19 of 20 below", "one attribute", "distance"]
-        rows = ""
+        rows = []
         for row in self.table:
             values = [
                 format_points(row[m]) if row[m] is not None else "–" for m in ("mean", "p95", "single", "distance")
             ]
-            cells = [row["noise"], f"{row['epsilon']:g}", f"{row['cell_std']:.3g}", *values]
-            rows += f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
-        head = "".join(f"<th>{escape(text)}</th>" for text in heads)
-        notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
-        picture = self.svg() if self.trials else ""
-        return (
-            f"<div>{picture}<table><caption>Rehearsal for {plural(self.records, 'record')} (guessed)</caption>"
-            f"<tr>{head}</tr>{rows}</table><ul>{notes}</ul></div>"
-        )
+            rows.append([row["noise"], f"{row['epsilon']:g}", f"{row['cell_std']:.3g}", *values])
+        caption = f"Rehearsal for {plural(self.records, 'record')} (guessed)"
+        return table_html(caption, heads, rows, self.notes, self.svg() if self.trials else "")
 
 
 def rehearse(

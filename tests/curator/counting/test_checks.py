@@ -17,7 +17,7 @@ import pytest
 
 import quietfield as qf
 from quietfield.curator.counting import count
-from quietfield.curator.counting.checks import check_columns
+from quietfield.curator.counting.sources import check_columns
 from quietfield.errors import Error
 from quietfield.privacy.units import statistics
 from quietfield.structures import Structure

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from quietfield.curator.counting import count
-from quietfield.curator.counting.cleaning import cleaned
+from quietfield.curator.counting.reading import hide_details
 from quietfield.errors import Error, FileError
 from quietfield.privacy.units import Rows, statistics
 from quietfield.schema import Schema
@@ -28,7 +28,7 @@ def test_an_engine_s_words_do_not_leave() -> None:
         raise ValueError(f"could not convert {SECRET!r}")
 
     with pytest.raises(Error, match=r"^fixed text$") as caught:
-        cleaned(fail, "fixed text")
+        hide_details(fail, "fixed text")
     assert caught.value.__context__ is None
     assert SECRET not in everything(caught.value)
 
@@ -41,7 +41,7 @@ def test_our_own_errors_keep_their_words_and_lose_their_context() -> None:
             raise FileError("no column 'b'") from None
 
     with pytest.raises(FileError, match="no column 'b'") as caught:
-        cleaned(fail, "fixed text")
+        hide_details(fail, "fixed text")
     assert SECRET not in everything(caught.value)
 
 
@@ -50,7 +50,7 @@ def test_interruptions_pass() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        cleaned(stop, "fixed text")
+        hide_details(stop, "fixed text")
 
 
 def test_a_stream_that_fails_on_a_record_says_nothing_about_it() -> None:

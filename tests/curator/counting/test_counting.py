@@ -14,8 +14,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import frames
 import reference
 
-from quietfield.curator.counting import count, engine
-from quietfield.curator.counting.tally import covers
+from quietfield.curator.counting import count, open_engine
+from quietfield.curator.counting.tally import cover_cliques
 from quietfield.domain import Domain
 from quietfield.errors import Error, TooLarge
 from quietfield.privacy.units import Person, Rows, statistics
@@ -99,7 +99,7 @@ def test_the_order_of_rows_and_the_size_of_batches_change_nothing() -> None:
 def test_tables_are_marginals_of_covering_tables() -> None:
     domain = Domain({f"x{i}": 10 for i in range(10)})
     structure = chain(domain, order=3)
-    found = covers(structure.cliques, domain)
+    found = cover_cliques(structure.cliques, domain)
     assert len(found) <= 7
     assert all(any(set(clique) <= set(cover) for cover in found) for clique in structure)
     assert all(domain.cells(cover) <= 10**4 for cover in found)
@@ -157,7 +157,7 @@ def test_a_file_that_is_not_what_its_name_says(tmp_path: Path) -> None:
 def test_categories_are_not_labels() -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"a": pandas.Categorical(["y", "x"], categories=["z", "y", "x"]), "b": [0, 1]})
-    assert dict(engine(frame).columns()) == {"a": "text", "b": "integer"}
+    assert dict(open_engine(frame).columns()) == {"a": "text", "b": "integer"}
     found = count(frame, PAIR, wanted(PAIR, [("a", "b")]), Rows(1))
     assert found.tables[0].tolist() == [[0, 1], [1, 0]]
 
@@ -167,7 +167,7 @@ def test_categories_of_polars_count_as_their_texts() -> None:
     values = ["y", "x", None, "z", "y"]
     for kind in (polars.Categorical, polars.Enum(["z", "y", "x"]), polars.String):
         frame = polars.DataFrame({"a": polars.Series(values, dtype=kind), "b": [0, 1, 1, 1, 0]})
-        assert dict(engine(frame).columns()) == {"a": "text", "b": "integer"}
+        assert dict(open_engine(frame).columns()) == {"a": "text", "b": "integer"}
         found = count(frame, PAIR, wanted(PAIR, [("a", "b")]), Rows(1))
         assert found.tables[0].tolist() == [[0, 1], [2, 0]]
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import quietfield as qf
 from quietfield.cli import main
 from quietfield.curator.counting import columns, count, lines
-from quietfield.curator.counting.csvfiles import CsvFile, coding, known_encoding
+from quietfield.curator.counting.csvfiles import CsvFile, encoding_name, find_coding
 from quietfield.curator.counting.statfiles import StatFile
 from quietfield.errors import Error, FileError
 from quietfield.privacy.units import Rows, statistics
@@ -116,7 +116,7 @@ def test_a_line_that_is_too_long_is_no_record_wherever_it_stands(
 @pytest.mark.parametrize("name", sorted(module.name for module in pkgutil.iter_modules(encodings.__path__)))
 def test_no_text_makes_an_encoding_fail_or_speak(name: str) -> None:
     try:
-        codec = known_encoding(name)
+        codec = encoding_name(name)
     except Error:
         return
     draw = random.Random(1)
@@ -130,7 +130,7 @@ def test_no_text_makes_an_encoding_fail_or_speak(name: str) -> None:
 @pytest.mark.parametrize("name", ["unicode_escape", "raw_unicode_escape", "idna", "punycode", "undefined"])
 def test_codecs_that_are_no_encodings_of_files_are_refused(name: str) -> None:
     with pytest.raises(Error, match="there is no encoding"):
-        known_encoding(name)
+        encoding_name(name)
     with pytest.raises(Error, match="there is no encoding"):
         StatFile("survey.sav", encoding=name)
 
@@ -140,7 +140,7 @@ def test_encodings_with_a_memory_are_refused(encoding: Any) -> None:
     with pytest.raises(Error, match=r"convert it to UTF-8|no encoding"):
         CsvFile("rows.csv", encoding=encoding)
     with pytest.raises(Error):
-        coding(encoding)
+        find_coding(encoding)
 
 
 @pytest.mark.parametrize("sign", ["", ";;", "a", "0", '"', "\n", "\0", "é", 3])

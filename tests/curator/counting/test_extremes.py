@@ -67,7 +67,7 @@ def test_decimals_are_whole_by_all_their_digits() -> None:
 
 
 def test_decimals_of_a_negative_scale_are_refused_by_their_type() -> None:
-    from quietfield.curator.counting.checks import check_columns
+    from quietfield.curator.counting.sources import check_columns
     from quietfield.errors import Error
 
     with pytest.raises(Error, match="column 'a' holds decimal"):

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quietfield.curator.counting import count, engine, lines
+from quietfield.curator.counting import count, lines, open_engine
+from quietfield.curator.counting.csvfiles import CsvFile
 from quietfield.errors import Error
 from quietfield.privacy.units import Rows, statistics
 from quietfield.schema import Labels, Schema
@@ -34,7 +35,7 @@ BROKEN = [
 
 
 def rows(path: Path, wanted: list[str]) -> list[dict[str, Any]]:
-    _, batches = lines.reader([str(path)], wanted)
+    _, batches = lines.open_columns([str(path)], wanted, CsvFile(path))
     return [row for batch in batches() for row in batch.to_pylist()]
 
 
@@ -104,8 +105,8 @@ def test_blocks_do_not_cut_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_headers_are_read_and_refused_by_name(tmp_path: Path) -> None:
     path = tmp_path / "rows.csv"
     path.write_text('a,"b, c","say ""d"""\n1,2,3\n')
-    assert list(engine(path).columns()) == ["a", "b, c", 'say "d"']
+    assert list(open_engine(path).columns()) == ["a", "b, c", 'say "d"']
     for text, message in [("a,a\n", "more than once"), ("\n", "is empty"), ('"a\n', "quotes match")]:
         path.write_text(text)
         with pytest.raises(Error, match=message):
-            engine(path)
+            open_engine(path)

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import csv
 
-from quietfield.curator.counting import count, engine, lines
+from quietfield.curator.counting import count, lines, open_engine
+from quietfield.curator.counting.csvfiles import CsvFile
 from quietfield.curator.release import release
 from quietfield.errors import Error
 from quietfield.privacy.units import Rows, statistics
@@ -69,7 +70,7 @@ def plainly(line: bytes, width: int, separator: str = ",") -> list[Row]:
 
 
 def read(path: Path, width: int) -> list[Row]:
-    _, batches = lines.reader([str(path)], [f"h{i}" for i in range(width)])
+    _, batches = lines.open_columns([str(path)], [f"h{i}" for i in range(width)], CsvFile(path))
     return [tuple(row.values()) for batch in batches() for row in batch.to_pylist()]
 
 
@@ -127,7 +128,7 @@ def test_a_line_is_too_long_by_itself(
     path.write_bytes(b"\n".join([b"h0,h1", *rows]))
     expected = [row for line in rows if len(line) <= longest for row in plainly(line, 2)]
     with pytest.MonkeyPatch.context() as patch:
-        _, batches = lines.reader([str(path)], ["h0", "h1"])
+        _, batches = lines.open_columns([str(path)], ["h0", "h1"], CsvFile(path))
         patch.setattr(lines, "BLOCK", size)
         patch.setattr(lines, "LONGEST", longest)
         assert [tuple(row.values()) for batch in batches() for row in batch.to_pylist()] == expected
@@ -228,4 +229,4 @@ def test_a_file_without_names_shows_nobody(tmp_path: Path, content: bytes) -> No
     assert "Smith" not in str(caught.value)
     assert "HIV" not in str(caught.value)
     named = written(tmp_path, b"x,0\n", 'ä,"say ""b"", twice",\n'.encode())
-    assert list(engine(named).columns()) == ["ä", 'say "b", twice', ""]
+    assert list(open_engine(named).columns()) == ["ä", 'say "b", twice', ""]

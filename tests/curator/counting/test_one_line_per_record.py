@@ -77,7 +77,7 @@ def test_what_the_word_is_for(survey: Path) -> None:
     asked = statistics(WARD, SCHEMA.domain, PERSON)
     assert count(survey, SCHEMA, asked, PERSON).tables[0].tolist() == [100, 1100]
     done = subprocess.run(
-        [sys.executable, *shlex.split(lines.to_parquet(survey))[1:]], capture_output=True, check=False
+        [sys.executable, *shlex.split(lines.parquet_command(survey))[1:]], capture_output=True, check=False
     )
     assert done.returncode == 0, done.stderr
     assert count(survey.with_suffix(".parquet"), SCHEMA, asked, PERSON).tables[0].tolist() == [201, 0]
@@ -87,7 +87,7 @@ def test_what_the_word_is_for(survey: Path) -> None:
     with survey.open("a") as file:
         file.write('300,b,"a quote that does not end\n301,b,well\n')
     refused = subprocess.run(
-        [sys.executable, *shlex.split(lines.to_parquet(survey))[1:]], capture_output=True, check=False
+        [sys.executable, *shlex.split(lines.parquet_command(survey))[1:]], capture_output=True, check=False
     )
     assert refused.returncode != 0  # a reader of quoted fields must not swallow people silently
 
@@ -106,7 +106,7 @@ def test_the_command_that_converts_a_file_works(encoding: str, name: str, tmp_pa
     path = tmp_path / name.replace("*", "1")
     path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     before = set(tmp_path.iterdir())
-    command = shlex.split(lines.to_parquet(qf.CsvFile(tmp_path / name, delimiter=";", encoding=encoding)))
+    command = shlex.split(lines.parquet_command(qf.CsvFile(tmp_path / name, delimiter=";", encoding=encoding)))
     done = subprocess.run([sys.executable, *command[1:]], capture_output=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     (target,) = set(tmp_path.iterdir()) - before  # and no copy in another encoding is left behind
@@ -176,7 +176,7 @@ def test_a_check_tells_of_line_breaks(survey: Path, capsys: pytest.CaptureFixtur
     assert main(asked) == 0
     shown = capsys.readouterr().out
     assert "2 of 1,402 lines hold an odd number of quotes: a text with line breaks in it" in shown
-    assert lines.to_parquet(survey) in shown
+    assert lines.parquet_command(survey) in shown
     assert main([*asked, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["odd_quotes"] == 2
     survey.write_text('user,ward,text\n1,a,"say ""no"""\n')

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from quietfield.cli import main
-from quietfield.curator.counting import count, embedded, spilling
+from quietfield.curator.counting import count, describe_spilling, duckdb_engine
 from quietfield.curator.counting.tally import BATCH
 from quietfield.privacy.units import Person, statistics
 from quietfield.schema import Schema
@@ -22,7 +22,7 @@ from quietfield.structures import Structure
 
 HOLDING = """
 import sys, time
-from quietfield.curator.counting.spilling import spill_folder
+from quietfield.curator.counting.duckdb_engine import spill_folder
 with spill_folder() as folder:
     folder.mkdir()
     (folder / "rows.tmp").write_text("Smith, 1970")
@@ -39,7 +39,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def left(folder: Path) -> list[Path]:
-    return sorted(folder.glob(spilling.PREFIX + "*"))
+    return sorted(folder.glob(duckdb_engine.PREFIX + "*"))
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals and locks of POSIX")
@@ -50,7 +50,7 @@ def test_what_a_killed_count_left_is_removed_and_what_another_uses_is_not(tempor
         folder = Path(running.stdout.readline().strip())
         assert left(temporary) == [folder]
         assert folder.stat().st_mode & 0o777 == 0o700
-        spilling.remove_left_behind()
+        duckdb_engine.remove_leftovers()
         assert left(temporary) == [folder]
         running.send_signal(signal.SIGKILL)
         running.wait()
@@ -69,19 +69,19 @@ def test_nothing_else_is_removed(temporary: Path) -> None:
     for other in others:
         other.mkdir()
     (temporary / "target").mkdir()
-    (temporary / "target" / spilling.LOCK).touch()
+    (temporary / "target" / duckdb_engine.LOCK).touch()
     (temporary / "quietfield-spill-link").symlink_to(temporary / "target")
-    with spilling.spill_folder() as one, spilling.spill_folder() as two:
+    with duckdb_engine.spill_folder() as one, duckdb_engine.spill_folder() as two:
         assert one != two
         assert one.parent.exists()
         assert two.parent.exists()
-    assert all(other.exists() for other in [*others, temporary / "target" / spilling.LOCK])
+    assert all(other.exists() for other in [*others, temporary / "target" / duckdb_engine.LOCK])
     assert len(left(temporary)) == 3
 
 
 def test_a_failure_removes_the_folder(temporary: Path) -> None:
     def stopped() -> None:
-        with spilling.spill_folder() as folder:
+        with duckdb_engine.spill_folder() as folder:
             folder.mkdir()
             raise KeyboardInterrupt
 
@@ -101,7 +101,7 @@ def test_the_plan_says_that_persons_may_go_to_disk(
     paths = [part for name, file in given.items() for part in (f"--{name}", str(temporary / file))]
     asked = ["release", str(temporary / "rows.csv"), *paths, "--epsilon", "1", "--unit", unit, "--no-ledger"]
     assert main([*asked, "--one-line-per-record", "--dry-run"]) == 0
-    assert (spilling.note() in capsys.readouterr().out) == told
+    assert (describe_spilling() in capsys.readouterr().out) == told
 
 
 MARK = "MARKED-PERSON"
@@ -119,8 +119,8 @@ def spilled(monkeypatch: pytest.MonkeyPatch, temporary: Path) -> tuple[int, int]
             seen["marks"] = max(seen["marks"], sum(data.count(MARK.encode()) for data in held))
             yield batch
 
-    monkeypatch.setattr(embedded, "PERSON_MEMORY", "40MB")
-    monkeypatch.setattr(embedded, "_batches", batches)
+    monkeypatch.setattr(duckdb_engine, "PERSON_MEMORY", "40MB")
+    monkeypatch.setattr(duckdb_engine, "_batches", batches)
     many = 400_000
     who = pa.array([f"{MARK}-{i // 2:07d}-{'x' * 40}" for i in range(many)])
     schema, unit = Schema({"a": ["x"]}), Person("who", rows=1)
@@ -151,7 +151,7 @@ def test_without_encryption_rows_would_lie_in_the_clear(temporary: Path, monkeyp
 
 def test_a_count_works_where_duckdb_refuses_to_change_its_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in Jupyter without ipywidgets, where no bar can be shown either."""
-    real = embedded.duckdb.connect
+    real = duckdb_engine.duckdb.connect
 
     class Connection:
         def __init__(self, inner: Any) -> None:
@@ -162,9 +162,9 @@ def test_a_count_works_where_duckdb_refuses_to_change_its_bar(monkeypatch: pytes
 
         def execute(self, text: str, *arguments: Any) -> Any:
             if "enable_progress_bar" in text:
-                raise embedded.duckdb.InvalidInputException("required package 'ipywidgets' is missing")
+                raise duckdb_engine.duckdb.InvalidInputException("required package 'ipywidgets' is missing")
             return self.inner.execute(text, *arguments)
 
-    monkeypatch.setattr(embedded.duckdb, "connect", lambda **settings: Connection(real(**settings)))
-    with embedded.connected() as con:
+    monkeypatch.setattr(duckdb_engine.duckdb, "connect", lambda **settings: Connection(real(**settings)))
+    with duckdb_engine.connect() as con:
         assert con.execute("SELECT 1").fetchone() == (1,)

@@ -322,7 +322,7 @@ def test_no_record_chooses_or_names_the_encoding(
     assert main([*said, "--encoding", "utf-8"]) == 0
 
 
-def test_a_declared_encoding_stands_whatever_the_records_say(tmp_path: Path) -> None:
+def test_a_file_encoding_stands_whatever_the_records_say(tmp_path: Path) -> None:
     schema = qf.Schema({"s": qf.Labels(["é", "x"], unknown="other")})
     frame = pd.DataFrame({"s": ["é"] * 3 + ["x"], "t": ["A" * 40] * 3 + ["B" * 40]})
     for removed in ([], [20], [3]):  # either of the two records that tell it will do
@@ -344,7 +344,7 @@ def test_the_whole_dictionary_is_walked(tmp_path: Path) -> None:
     for name in ("a.sav", "b.zsav"):
         file = write(frame, tmp_path / name, **described)
         assert counted(file, qf.Schema({"Größe": ["groß", "süß"]})) == [2, 1, 1]
-        assert statfiles._declared_encoding(str(file)) == "UTF-8"
+        assert statfiles._file_encoding(str(file)) == "UTF-8"
 
 
 def test_a_dictionary_in_the_other_order_of_bytes() -> None:
@@ -374,7 +374,7 @@ def test_a_hostile_dictionary_is_refused_in_our_words(
         content[place : place + len(made)] = made
     (folder / "people.sav").write_bytes(bytes(content))
     with contextlib.suppress(qf.Error):
-        statfiles.dictionary(StatFile(folder / "people.sav"), str(folder / "people.sav"))
+        statfiles.read_dictionary(StatFile(folder / "people.sav"), str(folder / "people.sav"))
 
 
 @pytest.mark.parametrize("claimed", [2**31 - 1, -1])
@@ -387,7 +387,7 @@ def test_a_dictionary_that_claims_to_be_huge_is_not_read_into_memory(
         start = content[:176] + struct.pack("<iiii", kind, claimed, 1, claimed)
         (tmp_path / "people.sav").write_bytes(start + bytes(2**18))
         with pytest.raises(FileError, match="cannot be read"):
-            statfiles._declared_encoding(str(tmp_path / "people.sav"))
+            statfiles._file_encoding(str(tmp_path / "people.sav"))
 
 
 def test_an_unknown_encoding_of_sas_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

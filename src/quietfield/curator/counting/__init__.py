@@ -5,18 +5,19 @@ Records stay where they are: DuckDB streams files and frames within this process
 end to end, and no error, log or progress line depends on what a record says.
 """
 
+import tempfile
 from collections.abc import Mapping
 from typing import Any, Protocol
 
 from quietfield.curator.counting import lines
-from quietfield.curator.counting.kinds import is_a
+from quietfield.curator.counting.sources import is_a
 from quietfield.curator.request import Counts, check_request
-from quietfield.curator.sequences import Log
+from quietfield.curator.sequences import log_data
 from quietfield.errors import Error
 from quietfield.privacy.units import Statistics, Unit
 from quietfield.schema import Schema
 
-__all__ = ["Engine", "columns", "count", "engine", "in_database"]
+__all__ = ["Engine", "columns", "count", "describe_spilling", "is_in_database", "open_engine"]
 
 
 class Engine(Protocol):
@@ -31,33 +32,33 @@ class Engine(Protocol):
         ...
 
 
-def engine(source: Any) -> Engine:
+def open_engine(source: Any) -> Engine:
     """The engine for a source: DuckDB for files, frames, Arrow and relations; arrays and Ibis tables have their own."""
     import numpy as np
 
     if isinstance(source, np.ndarray):
-        from quietfield.curator.counting.arrays import ArrayEngine
+        from quietfield.curator.counting.tally import ArrayEngine
 
         return ArrayEngine(source)
-    if in_database(source):
+    if is_in_database(source):
         from quietfield.curator.counting.databases import IbisEngine
 
         return IbisEngine(source)
     try:
-        from quietfield.curator.counting.embedded import DuckEngine
+        from quietfield.curator.counting.duckdb_engine import DuckEngine
     except ModuleNotFoundError:
         raise Error("counting needs DuckDB; install it with: pip install 'quietfield[curator]'") from None
     return DuckEngine(source)
 
 
-def in_database(source: Any) -> bool:
+def is_in_database(source: Any) -> bool:
     """Whether a database keeps these records."""
-    return is_a(source.data if isinstance(source, Log) else source, "ibis")
+    return is_a(log_data(source), "ibis")
 
 
 def columns(source: Any) -> Mapping[str, str]:
     """The names and kinds of a source's columns, from its header or type information alone."""
-    return engine(source).columns()
+    return open_engine(source).columns()
 
 
 def count(source: Any, schema: Schema, statistics: Statistics, unit: Unit, *, progress: bool = False) -> Counts:
@@ -73,4 +74,13 @@ def count(source: Any, schema: Schema, statistics: Statistics, unit: Unit, *, pr
     """
     check_request(schema, statistics, unit)
     lines.check_neighbours(source, statistics)
-    return engine(source).count(schema, statistics, unit, progress=progress)
+    return open_engine(source).count(schema, statistics, unit, progress=progress)
+
+
+def describe_spilling() -> str:
+    """What a plan says about the disk where a unit is a person."""
+    return (
+        f"while each person's rows are gathered, some may be written to {tempfile.gettempdir()} (TMPDIR says where), "
+        "encrypted with a key that is never written, in a folder that only you can read; it is removed afterwards, or "
+        "by the next count if this one is killed"
+    )

@@ -6,14 +6,13 @@ two bytes, a line is a run of such pairs, and ends with the pair of a line feed.
 """
 
 import codecs
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 
-from quietfield.curator.counting import reading
+from quietfield.curator.counting.reading import attempt, mask_path
 from quietfield.errors import Error, FileError
 
 SUFFIXES = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
@@ -21,24 +20,10 @@ COMPRESSED = {".gz": "gzip", ".zst": "zstd"}
 #: What separates fields in files that are called CSV, and what it is called in messages.
 SEPARATORS = {",": "','", ";": "';'", "\t": "'\\t' (a tab)", "|": "'|'"}
 #: East Asian encodings in which no character has a line feed among its bytes and none changes how others are read.
-SEVERAL = {
-    "big5",
-    "big5hkscs",
-    "cp932",
-    "cp949",
-    "cp950",
-    "euc_jis_2004",
-    "euc_jisx0213",
-    "euc_jp",
-    "euc_kr",
-    "gb18030",
-    "gb2312",
-    "gbk",
-    "johab",
-    "shift_jis",
-    "shift_jis_2004",
-    "shift_jisx0213",
-}
+MULTIBYTE = {
+    "big5", "big5hkscs", "cp932", "cp949", "cp950", "euc_jis_2004", "euc_jisx0213", "euc_jp", "euc_kr", "gb18030",
+    "gb2312", "gbk", "johab", "shift_jis", "shift_jis_2004", "shift_jisx0213",
+}  # fmt: skip
 PAIRS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 #: Lines that are no records: one that is not of the encoding (a byte that no UTF-8 has), and one that is too long.
 FOREIGN, TOO_LONG = b"\xff", b'"'
@@ -70,7 +55,7 @@ class CsvFile:
             isinstance(sign, str) and len(sign) == 1 and sign.isascii() and not sign.isalnum() and sign not in '"\n\r\0'
         ):
             raise Error(f"a delimiter is one sign such as ',', ';', '|' or '\\t' (a tab), not {sign!r}.")
-        coding(self.encoding)
+        find_coding(self.encoding)
         if not isinstance(self.one_line_per_record, bool):
             raise Error(f"one_line_per_record is True or False, not {self.one_line_per_record!r}.")
 
@@ -83,10 +68,10 @@ class CsvFile:
         Returns:
             One character.
         """
-        return self.delimiter or by_name(path) or ","
+        return self.delimiter or separator_by_name(path) or ","
 
 
-def by_name(path: str) -> str | None:
+def separator_by_name(path: str) -> str | None:
     """What separates the fields of a file, by its name, or None if it is no file of lines."""
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
     if suffixes and suffixes[-1] in COMPRESSED:
@@ -122,8 +107,7 @@ class Coding:
         return (line, True) if place < 0 else (line[:place], line[place + size :] == sign[1])
 
     def utf8(self, block: bytes, longest: int) -> bytes:
-        """Whole lines in UTF-8; those that are not well formed, or longer than ``longest`` bytes, as broken
-        ones."""
+        """Whole lines in UTF-8; broken ones for those that are not well formed, or longer than ``longest`` bytes."""
         if self.kind == "plain":
             return block
         if self.kind == "pairs":
@@ -155,16 +139,13 @@ class Coding:
 NOT_OF_FILES = ("idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape")
 
 
-def known_encoding(encoding: str) -> str:
+def encoding_name(encoding: str) -> str:
     """The name by which Python knows an encoding of texts.
 
-    >>> known_encoding("Latin-1")
+    >>> encoding_name("Latin-1")
     'iso8859-1'
     """
-    try:
-        found = codecs.lookup(encoding)
-    except (LookupError, TypeError, ValueError):
-        found = None
+    found = attempt(lambda: codecs.lookup(encoding), LookupError, TypeError, ValueError)
     # Some codecs make bytes of bytes (hex), and some are no encodings of files: they fail on texts, or quote them in
     # a warning, so that what is said would depend on a record.
     if found is None or not found._is_text_encoding or found.name in NOT_OF_FILES:
@@ -174,20 +155,21 @@ def known_encoding(encoding: str) -> str:
     return found.name
 
 
-def coding(encoding: str) -> Coding:
+def find_coding(encoding: str) -> Coding:
     """The coding of a name; those with a memory, and those that are not like ASCII, are refused.
 
-    >>> coding("Latin-1").kind, coding("cp1252").kind, coding("UTF16").kind
+    >>> find_coding("Latin-1").kind, find_coding("cp1252").kind, find_coding("UTF16").kind
     ('single', 'single', 'pairs')
     """
-    name = known_encoding(encoding)
+    name = encoding_name(encoding)
     if name in ("utf-8", "utf-8-sig", "ascii"):
         return Coding("utf-8", "plain")
     if name.startswith("utf-16"):
         return Coding(name, "pairs")
-    if name.replace("-", "_") in SEVERAL:
+    if name.replace("-", "_") in MULTIBYTE:
         return Coding(name, "several")
-    if name == "iso8859-1" or (hasattr(_module(name), "decoding_table") and _like_ascii(name)):
+    module = attempt(lambda: import_module(f"encodings.{name.replace('-', '_')}"), ImportError)
+    if name == "iso8859-1" or (hasattr(module, "decoding_table") and _like_ascii(name)):
         return Coding(name, "single")
     raise Error(
         f"a CSV file in {encoding!r} is not read: what one of its lines means may depend on others, or it is not like "
@@ -195,19 +177,19 @@ def coding(encoding: str) -> Coding:
     )
 
 
-def by_mark(how: Coding, start: bytes, path: str) -> Coding:
+def with_byte_order(coding: Coding, start: bytes, path: str) -> Coding:
     """The coding of a file from its first two bytes, where they say in which order pairs stand."""
-    if how.name != "utf-16":
-        return how
+    if coding.name != "utf-16":
+        return coding
     if start[:2] not in PAIRS:
         raise FileError(
-            f"{reading.shown(path)} does not begin with a byte order mark; say which UTF-16 it is: encoding "
+            f"{mask_path(path)} does not begin with a byte order mark; say which UTF-16 it is: encoding "
             "utf-16-le or utf-16-be."
         )
     return Coding(PAIRS[start[:2]], "pairs")
 
 
-def wrong_encoding(start: bytes) -> str:
+def encoding_hint(start: bytes) -> str:
     """What to do about a first line that is not UTF-8."""
     if start[:2] in PAIRS or b"\0" in start[:64]:
         return "It looks like UTF-16: read it with CsvFile(path, encoding='utf-16') or --encoding utf-16."
@@ -215,25 +197,6 @@ def wrong_encoding(start: bytes) -> str:
         "If the file was written on Windows or long ago, name its encoding, such as cp1252 or latin-1: read it with "
         "CsvFile(path, encoding='cp1252') or --encoding cp1252."
     )
-
-
-def wrong_separator(split: Mapping[str, Sequence[str]], used: str, wanted: Sequence[str]) -> str:
-    """A hint where another sign than the one used finds more of the names wanted in the first line; or nothing."""
-    found = {sign: len(set(fields) & set(wanted)) for sign, fields in split.items()}
-    best = max(found, key=lambda sign: (found[sign], sign == used), default=used)
-    if found.get(best, 0) <= found.get(used, 0):
-        return ""
-    return (
-        f" With {SEPARATORS[best]} between names it names more: read it with CsvFile(path, delimiter={best!r}) or "
-        f"--delimiter {'tab' if best == chr(9) else repr(best)}."
-    )
-
-
-def _module(name: str) -> object:
-    try:
-        return import_module(f"encodings.{name.replace('-', '_')}")
-    except ImportError:
-        return None
 
 
 def _like_ascii(name: str) -> bool:

@@ -1,7 +1,9 @@
 """Counting inside a database, through Ibis: PostgreSQL, Apache Spark, warehouses. Only counts travel.
 
-The expressions follow ``mapping.py`` step by step, in terms that every database has: texts are matched by a regular
-expression before they are cast, so that no cast can fail and quote a value.
+The expressions follow ``coding.py`` step by step, in terms that every database has: texts are matched by a regular
+expression before they are cast, so that no cast can fail and quote a value. They do not replace its SQL: on DuckDB they
+take twice the time for 5 million rows of Parquet (11 s against 5.8 s of one core) and four times for 5 rows (0.13 s
+against 0.03 s, and 0.3 s once to load Ibis).
 """
 
 import sys
@@ -11,9 +13,7 @@ from typing import Any
 import ibis
 
 from quietfield.curator import sequences
-from quietfield.curator.counting.cleaning import cleaned
-from quietfield.curator.counting.kinds import check_kind
-from quietfield.curator.counting.mapping import (
+from quietfield.curator.counting.coding import (
     FIRST,
     INTEGER,
     LAST,
@@ -25,7 +25,15 @@ from quietfield.curator.counting.mapping import (
     WHOLE,
     reads_numbers,
 )
-from quietfield.curator.counting.reading import Read, Source, check_names, unread
+from quietfield.curator.counting.reading import (
+    ReadPlan,
+    Source,
+    attempt,
+    check_names,
+    hide_details,
+    unread_type_error,
+)
+from quietfield.curator.counting.sources import check_kind
 from quietfield.curator.counting.tally import Tally
 from quietfield.curator.request import Counts
 from quietfield.errors import Error
@@ -51,25 +59,25 @@ class IbisEngine:
 
     def __init__(self, data: Any) -> None:
         self.log = data.sequences if isinstance(data, sequences.Log) else None
-        self.table = data.data if isinstance(data, sequences.Log) else data
+        self.table = sequences.log_data(data)
         check_kind(self.table)
 
     def columns(self) -> Mapping[str, str]:
         """Names and kinds of columns, as the database declares them."""
-        return {name: kind_of(kind) for name, kind in self.table.schema().items()}
+        return {name: ibis_kind(kind) for name, kind in self.table.schema().items()}
 
     def count(self, schema: Schema, statistics: Statistics, unit: Unit, *, progress: bool = False) -> Counts:
         """The true tables."""
-        return cleaned(lambda: self._count(schema, statistics, unit, progress), FAILED)
+        return hide_details(lambda: self._count(schema, statistics, unit, progress), FAILED)
 
     def _count(self, schema: Schema, statistics: Statistics, unit: Unit, progress: bool) -> Counts:
         tally = Tally(statistics, schema.domain)
         attributes = statistics.attributes
         if self.log is not None:
-            coded = self._segments(self.log.checked(unit), attributes)
+            coded = self._segments(self.log.check_unit(unit), attributes)
         else:
             coded = self._records(schema, attributes, unit)
-        coded = _of_units(coded, statistics, unit)
+        coded = _weigh_units(coded, statistics, unit)
         number = {name: coded[f"k{i}"].cast("int64") for i, name in enumerate(attributes)}
         cells = [ibis.literal(0, "int64")] if not tally.covers else []
         for start, cover in zip(tally.starts, tally.covers, strict=True):
@@ -107,7 +115,7 @@ class IbisEngine:
         return coded.filter([coded[key].notnull() for key in codes]) if codes else coded
 
     def _segments(self, how: sequences.Sequences, attributes: Sequence[str]) -> Any:
-        """The steps of ``sequences.coded_sql``."""
+        """The steps of ``duckdb_engine.segments_sql``."""
         person, time, value = (self._column(name) for name in how.columns)
         person, size, absent = _read_as(person, how.kind), len(how.rule.labels), how.rule.null_code
         read = self.table.filter(~_is_null(person)).select(
@@ -117,13 +125,13 @@ class IbisEngine:
             t0=_identity(person),
         )
         seen = read.filter([read.s.notnull(), read.k.notnull(), read.k != absent])
-        seen = seen.mutate(slot=_divided(seen.s, how.slot_seconds), rank=seen.s * size + (size - 1) - seen.k)
+        seen = seen.mutate(slot=_divide(seen.s, how.slot_seconds), rank=seen.s * size + (size - 1) - seen.k)
         slots = seen.group_by(["u0", "t0", "slot"]).aggregate(rank=seen["rank"].max())
         slots = slots.mutate(k=(size - 1) - slots["rank"] % size)
-        slots = slots.mutate(segment=_divided(slots.slot, how.slots), place=slots.slot % how.slots)
+        slots = slots.mutate(segment=_divide(slots.slot, how.slots), place=slots.slot % how.slots)
         who = ["u0", "t0"]
         if how.unit_of == "person-day":
-            slots = slots.mutate(u1=_divided(slots.slot * how.slot_seconds, 86_400))
+            slots = slots.mutate(u1=_divide(slots.slot * how.slot_seconds, 86_400))
             slots = slots.mutate(t1=slots.u1.cast("string"))
             who += ["u1", "t1"]
         places = {name: i for i, name in enumerate(how.schema)}
@@ -134,7 +142,7 @@ class IbisEngine:
         return slots.group_by([*who, "segment"]).aggregate(**codes).mutate(w=ibis.literal(1, "int64"))
 
 
-def _of_units(coded: Any, statistics: Statistics, unit: Unit) -> Any:
+def _weigh_units(coded: Any, statistics: Statistics, unit: Unit) -> Any:
     """What each unit adds: some of its rows, or all of them with a weight in ``w``."""
     if not isinstance(unit, Person):
         return coded
@@ -142,7 +150,7 @@ def _of_units(coded: Any, statistics: Statistics, unit: Unit) -> Any:
     persons = [f"u{i}" for i in range(len(unit.columns))]
     if unit.rows is not None:
         parts = [*(coded[f"t{i}"] for i in range(len(persons))), *(coded[key].cast("string") for key in keys)]
-        hashed = coded.mutate(h=_md5(_summed([ibis.literal(ROWS_KEY), *(ibis.literal("|") + part for part in parts)])))
+        hashed = coded.mutate(h=_md5(_sum([ibis.literal(ROWS_KEY), *(ibis.literal("|") + part for part in parts)])))
         place = ibis.row_number().over(ibis.window(group_by=persons, order_by=hashed.h))
         ranked = hashed.mutate(place=place)
         return ranked.filter(ranked.place < unit.rows)
@@ -154,43 +162,38 @@ def _of_units(coded: Any, statistics: Statistics, unit: Unit) -> Any:
         else:
             differs = [coded[number[name]] != code for name, code in zip(clique, cell, strict=True)]
             terms.append(ibis.ifelse(ibis.or_(*differs), 1, 0))
-    made = coded.mutate(e=_summed(terms))
+    made = coded.mutate(e=_sum(terms))
     made = made.filter(made.e > 0)
     shared = made.mutate(total=made.e.sum().over(ibis.window(group_by=persons)).cast("int64"))
-    return shared.mutate(w=_divided(ibis.literal(GRID, "int64"), shared.total))
+    return shared.mutate(w=_divide(ibis.literal(GRID, "int64"), shared.total))
 
 
-def _summed(terms: Sequence[Any]) -> Any:
+def _sum(terms: Sequence[Any]) -> Any:
     """A sum (of texts: one after the other) as a balanced tree: databases, and Ibis itself, refuse deep expressions."""
     if len(terms) == 1:
         return terms[0]
     middle = len(terms) // 2
-    return _summed(terms[:middle]) + _summed(terms[middle:])
+    return _sum(terms[:middle]) + _sum(terms[middle:])
 
 
-def declared_table(table: Any) -> Source:
+def open_table_types(table: Any) -> Source:
     """The columns of an Ibis table in the types of Arrow, as the database declares them; no record is asked for."""
     schema = table.schema()
 
-    def kind(name: str) -> Any:
+    def read_type(name: str) -> Any:
         import pyarrow as pa
 
-        if schema[name].is_decimal():  # of any width: here it is the database that reads them
-            return pa.decimal128(38)
-        found = None
-        try:
-            found = schema[name].to_pyarrow()
-        except Exception:  # noqa: BLE001  # told below: Arrow may not know the type
-            found = None
-        if found is None:
-            raise unread(name, schema[name])
-        return found
+        # Decimals of any width: here it is the database that reads them.
+        kind = pa.decimal128(38) if schema[name].is_decimal() else attempt(schema[name].to_pyarrow)
+        if kind is None:  # Arrow may not know it
+            raise unread_type_error(name, schema[name])
+        return kind
 
-    return Source(tuple(schema.names), lambda wanted: Read([kind(name) for name in wanted], list))
+    return Source(tuple(schema.names), lambda wanted: ReadPlan([read_type(name) for name in wanted], list))
 
 
-def kind_of(kind: Any) -> str:
-    """The kind of a column, as in ``values.kind_of``."""
+def ibis_kind(kind: Any) -> str:
+    """The kind of a column, as in ``reading.arrow_kind``."""
     for name, matches in (
         ("text", kind.is_string() or kind.is_uuid()),
         ("integer", kind.is_integer()),
@@ -204,38 +207,38 @@ def kind_of(kind: Any) -> str:
     return "other"
 
 
-def _divided(value: Any, by: Any) -> Any:
+def _divide(value: Any, by: Any) -> Any:
     """The quotient of whole numbers that are not negative, without floats: exact in every database."""
     return ((value - value % by) / by).cast("int64") if not isinstance(by, int) else (value - value % by) // by
 
 
 def _read_as(column: Any, kind: str | None) -> Any:
-    """As ``mapping.Column.read_as``; what is of another kind, by its text, since not every type can be compared."""
-    own = kind_of(column.type())
+    """As ``coding.Column.read_as``; what is of another kind, by its text, since not every type can be compared."""
+    own = ibis_kind(column.type())
     if kind == "integer" and own != "integer":
         return _integer(column)
     return column.cast("string") if own == "other" else column
 
 
 def _is_null(column: Any) -> Any:
-    kind = kind_of(column.type())
+    kind = ibis_kind(column.type())
     if kind == "text":
         return column.isnull() | (column.cast("string") == "")
     if kind == "number" and column.type().is_floating():
         return column.isnull() | column.isnan()
     if kind == "number":  # some databases know a decimal that is not a number
-        return column.isnull() | _matching(column, NAN).notnull()
+        return column.isnull() | _match(column, NAN).notnull()
     return column.isnull()
 
 
 def _is_missing(column: Any, rule: Attribute) -> Any:
-    """As ``mapping.Column.is_missing``."""
+    """As ``coding.Column.is_missing``."""
     null = _is_null(column)
-    spelled = kind_of(column.type()) == "text" and reads_numbers(rule)
-    return null | _matching(column, NAN).notnull() if spelled else null
+    spelled = ibis_kind(column.type()) == "text" and reads_numbers(rule)
+    return null | _match(column, NAN).notnull() if spelled else null
 
 
-def _matching(column: Any, pattern: str) -> Any:
+def _match(column: Any, pattern: str) -> Any:
     """The text where all of it matches, else NULL.
 
     In some databases ``$`` also matches before a final line break of whichever kind, so the text is given another end.
@@ -245,9 +248,9 @@ def _matching(column: Any, pattern: str) -> Any:
 
 
 def _integer(column: Any) -> Any:
-    kind = kind_of(column.type())
+    kind = ibis_kind(column.type())
     if kind == "text" or column.type().is_decimal():
-        text = _matching(column, INTEGER if kind == "text" else rf"{INTEGER}|{ZERO}")
+        text = _match(column, INTEGER if kind == "text" else rf"{INTEGER}|{ZERO}")
         return text.re_extract("(-?[0-9]+)", 1).cast("int64")
     if kind == "number":
         number = column.cast("float64")
@@ -262,7 +265,7 @@ def _integer(column: Any) -> Any:
 
 
 def _text(column: Any) -> Any:
-    kind = kind_of(column.type())
+    kind = ibis_kind(column.type())
     if kind == "number":
         return _integer(column).cast("string")
     if kind == "boolean":
@@ -275,9 +278,9 @@ def _identity(column: Any) -> Any:
 
 
 def _number(column: Any) -> Any:
-    kind = kind_of(column.type())
+    kind = ibis_kind(column.type())
     if kind == "text" or column.type().is_decimal():  # a decimal may be too large for a double, and the cast would fail
-        return _matching(column, NUMBER).re_replace("[ \t]", "").cast("float64")
+        return _match(column, NUMBER).re_replace("[ \t]", "").cast("float64")
     if kind == "number":
         number, most = column.cast("float64"), sys.float_info.max
         return ibis.ifelse((number >= -most) & (number <= most), number, ibis.null("float64"))
@@ -285,9 +288,9 @@ def _number(column: Any) -> Any:
 
 
 def _seconds(column: Any) -> Any:
-    kind = kind_of(column.type())
+    kind = ibis_kind(column.type())
     if kind == "text":
-        text = _matching(column, TIME)
+        text = _match(column, TIME)
         local = ibis.ifelse(text.substr(16, 1) == ":", text.substr(0, 19), text.substr(0, 16))
         time = local.re_replace("T", " ").cast("timestamp")
     elif kind == "date":  # some databases know dates that are no times to them, and fail where those are to become such
@@ -345,7 +348,7 @@ def _place(rule: Attribute, value: Any) -> Any:
     limits = rule.limits
     inside = (value >= limits[0]) & (value < limits[-1])
     if rule.period in SECONDS:
-        place = _divided(ibis.ifelse(inside, value - limits[0], 0), SECONDS[rule.period]).cast("int32")
+        place = _divide(ibis.ifelse(inside, value - limits[0], 0), SECONDS[rule.period]).cast("int32")
     else:
         place = _bins(value, limits[1:-1])
     return ibis.ifelse(inside, place, ibis.null("int32"))

@@ -22,21 +22,20 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from quietfield.curator.counting import reading
 from quietfield.curator.counting.csvfiles import (
     COMPRESSED,
     SEPARATORS,
     TOO_LONG,
     Coding,
     CsvFile,
-    by_mark,
-    by_name,
-    coding,
-    known_encoding,
-    wrong_encoding,
-    wrong_separator,
+    encoding_hint,
+    encoding_name,
+    find_coding,
+    separator_by_name,
+    with_byte_order,
 )
-from quietfield.curator.sequences import Log
+from quietfield.curator.counting.reading import attempt, check_names, mask_path
+from quietfield.curator.sequences import log_data
 from quietfield.errors import Error, FileError
 from quietfield.privacy.units import Person, Statistics, Unit
 
@@ -53,7 +52,7 @@ NOTE = "one row is one line of the file; a value with line breaks in it would ha
 AFFIRMED = "one row is one line of the file; the curator affirms that every record is one line"
 
 
-def files(path: str | Path) -> list[str]:
+def find_files(path: str | Path) -> list[str]:
     """The files that a path or a pattern stands for, in order; a path that exists as it is comes first."""
     text = str(path)
     found = [text] if Path(text).is_file() else sorted(f for f in glob.glob(text, recursive=True) if Path(f).is_file())
@@ -66,8 +65,10 @@ def files(path: str | Path) -> list[str]:
 
 def is_lines(source: Any) -> bool:
     """Whether a source, or the log that it is, is a file of lines or a pattern of such files."""
-    data = source.data if isinstance(source, Log) else source
-    return isinstance(data, CsvFile) or (isinstance(data, str | Path) and any(by_name(path) for path in files(data)))
+    data = log_data(source)
+    if not isinstance(data, str | Path):
+        return isinstance(data, CsvFile)
+    return any(separator_by_name(path) for path in find_files(data))
 
 
 def check_neighbours(source: Any, statistics: Statistics) -> None:
@@ -81,30 +82,29 @@ def check_neighbours(source: Any, statistics: Statistics) -> None:
 
 def check_unit(source: Any, unit: Unit) -> None:
     """Refuse persons in a file of lines, unless the curator affirms that every record is one line."""
-    if isinstance(unit, Person) and is_lines(source) and not _is_affirmed(source):
-        how = _how(source)
+    if isinstance(unit, Person) and is_lines(source) and not (how := _csv_file(source)).one_line_per_record:
         raise Error(
             f"{str(how.path)!r} is read line by line, so that the lines of a text with line breaks in it would be rows "
             f"of their own, under any id, and the promise to protect {unit.who} would not hold. If no field holds a "
             "line break, say so: CsvFile(path, one_line_per_record=True) or --one-line-per-record; the release "
             "notes it as your word. Otherwise convert the file with a reader of quoted fields, and release the Parquet "
-            f"file: {to_parquet(how)}"
+            f"file: {parquet_command(how)}"
         )
 
 
-def to_parquet(source: str | Path | CsvFile) -> str:
+def parquet_command(source: str | Path | CsvFile) -> str:
     """A command that converts a CSV file whose texts have line breaks in them; it fails where quotes do not match.
 
-    >>> print(to_parquet(CsvFile("visits.csv", delimiter=";")))
+    >>> print(parquet_command(CsvFile("visits.csv", delimiter=";")))
     python -c 'import duckdb; duckdb.read_csv("visits.csv", sep=";", ...).write_parquet("visits.parquet")'
     """
-    how = _how(source)
+    how = _csv_file(source)
     path = str(how.path)
     alone = Path(path).is_file() or not glob.has_magic(path)
     pattern = json.dumps(glob.escape(path) if alone else path)
     target = Path(path).with_suffix(".parquet") if alone else Path("records.parquet")
     imports, recode = "duckdb", ""
-    if known_encoding(how.encoding) != "utf-8":  # DuckDB writes Parquet from UTF-8 alone, so Python recodes first
+    if encoding_name(how.encoding) != "utf-8":  # DuckDB writes Parquet from UTF-8 alone, so Python recodes first
         imports = "duckdb, glob, pathlib, pyarrow, tempfile"
         utf8 = f"pyarrow.input_stream(old).read().decode({json.dumps(how.encoding)}).encode()"
         recode = (
@@ -124,35 +124,31 @@ def describe_unit(source: Any, unit: Unit) -> str:
     return unit.describe(lines=is_lines(source))
 
 
-def notes(source: Any) -> list[str]:
+def row_notes(source: Any) -> list[str]:
     """What a release of a source has to say of its rows."""
-    return [AFFIRMED if _is_affirmed(source) else NOTE] if is_lines(source) else []
+    if not is_lines(source):
+        return []
+    return [AFFIRMED if _csv_file(source).one_line_per_record else NOTE]
 
 
-def _is_affirmed(source: Any) -> bool:
-    return _how(source).one_line_per_record
-
-
-def _how(source: Any) -> CsvFile:
+def _csv_file(source: Any) -> CsvFile:
     """How a source of lines, or the log that it is, is read."""
-    data = source.data if isinstance(source, Log) else source
+    data = log_data(source)
     return data if isinstance(data, CsvFile) else CsvFile(data)
 
 
-def header(path: str, how: CsvFile | None = None) -> list[str]:
+def read_header(path: str, how: CsvFile) -> list[str]:
     """The names in a file's first line. Errors do not show them: in a file without names they are a person's record."""
-    how = how or CsvFile(path)
     line, separator = _first_line(path, how), how.separator(path)
     if not _quotes_match(line, separator.encode()):
         raise FileError(
-            f"the first line of {reading.shown(path)} does not name the columns: check that its quotes match and "
-            "that no name holds a "
-            f"line break.{other_separator(path, how)}"
+            f"the first line of {mask_path(path)} does not name the columns: check that its quotes match and that no "
+            f"name holds a line break.{separator_hint(path, how)}"
         )
     fields = _fields(line.decode(), separator)
     if len(set(fields)) < len(fields):
         raise FileError(
-            f"the first line of {reading.shown(path)} names a column more than once; give each column its own name."
+            f"the first line of {mask_path(path)} names a column more than once; give each column its own name."
         )
     return fields
 
@@ -162,17 +158,17 @@ def check_header(source: str | Path | CsvFile, header_stated: bool) -> None:
 
     Nothing proves that a line holds names. A field without a letter, a number or a date shows that it hardly does.
     """
-    how = _how(source)
-    path = files(how.path)[0]
+    how = _csv_file(source)
+    path = find_files(how.path)[0]
     if not header_stated:
         raise FileError(
-            f"the first line of {reading.shown(path)} would be published as the names of its columns, and without a "
+            f"the first line of {mask_path(path)} would be published as the names of its columns, and without a "
             "line of names it is somebody's record. Look at that line: if it holds names, say --header; otherwise add "
             "a line of names above it."
         )
-    if any(_is_value(name) for name in header(path, how)):
+    if any(_is_value(name) for name in read_header(path, how)):
         raise FileError(
-            f"the first line of {reading.shown(path)} does not look like names of columns, although --header says so: "
+            f"the first line of {mask_path(path)} does not look like names of columns, although --header says so: "
             "an empty field, a number or a date is among them. Add a line of names above it if it is a record; if "
             "these are names, give each a letter, or write the schema by hand."
         )
@@ -196,91 +192,90 @@ def _first_line(path: str, how: CsvFile) -> bytes:
     """The first line of a file in UTF-8, without a byte order mark."""
     first = b""
     with _open(path) as stream:
-        first = _filled(stream, 2**16, path)
-        using = by_mark(coding(how.encoding), first, path)
-        while not using.ends(first)[0] and len(first) <= LONGEST and (more := _filled(stream, 2**16, path)):
+        first = _read_full(stream, 2**16, path)
+        using = with_byte_order(find_coding(how.encoding), first, path)
+        while not using.ends(first)[0] and len(first) <= LONGEST and (more := _read_full(stream, 2**16, path)):
             first += more
     raw = first[: using.ends(first)[0] or None]
     # Where lines end with a carriage return alone, records follow it: nothing beyond it may be told of.
     names_alone, ended = using.before_return(raw)
     line = using.utf8(names_alone, LONGEST).removesuffix(b"\n").removeprefix(b"\xef\xbb\xbf")
     if not line:
-        raise FileError(f"the first line of {reading.shown(path)} is empty; it must name the columns.")
+        raise FileError(f"the first line of {mask_path(path)} is empty; it must name the columns.")
     if len(line) > LONGEST or not _is_text(line):
         named = "UTF-8" if using.kind == "plain" else how.encoding
-        hint = wrong_encoding(names_alone) if using.kind == "plain" else "Check that the encoding is the right one."
+        hint = encoding_hint(names_alone) if using.kind == "plain" else "Check that the encoding is the right one."
         raise FileError(
-            f"the first line of {reading.shown(path)} is not {named} text with the names of the columns, ended by a "
+            f"the first line of {mask_path(path)} is not {named} text with the names of the columns, ended by a "
             f"line feed. {hint}"
         )
     if not ended:
         raise FileError(
-            f"lines of {reading.shown(path)} do not end with a line feed (some old programs end them with a carriage "
-            "return alone); "
-            "write the file anew with line feeds."
+            f"lines of {mask_path(path)} do not end with a line feed (some old programs end them with a carriage "
+            "return alone); write the file anew with line feeds."
         )
     if EXCEL.fullmatch(line):
         raise FileError(
-            f"the first line of {reading.shown(path)} is a note to Excel and not the names of the columns; take it out."
+            f"the first line of {mask_path(path)} is a note to Excel and not the names of the columns; take it out."
         )
     return line
 
 
-def other_separator(path: str, how: CsvFile | None = None, wanted: Sequence[str] | None = None) -> str:
+def separator_hint(path: str, how: CsvFile, wanted: Sequence[str] | None = None) -> str:
     """A hint where the first line names more of the columns wanted with another sign between names; or nothing.
 
     Where nothing is wanted in particular, any names are.
     """
-    how = how or CsvFile(path)
-    line = _first_line(path, how)
+    line, used = _first_line(path, how), how.separator(path)
     split = {sign: _fields(line.decode(), sign) for sign in SEPARATORS if _quotes_match(line, sign.encode())}
     if wanted is None:
         wanted = [name for fields in split.values() if len(fields) > 1 for name in fields]
-    return wrong_separator(split, how.separator(path), wanted)
+    named = {sign: len(set(fields) & set(wanted)) for sign, fields in split.items()}
+    best = max(named, key=lambda sign: (named[sign], sign == used), default=used)
+    if named.get(best, 0) <= named.get(used, 0):
+        return ""
+    return (
+        f" With {SEPARATORS[best]} between names it names more: read it with CsvFile(path, delimiter={best!r}) or "
+        f"--delimiter {'tab' if best == chr(9) else repr(best)}."
+    )
 
 
-def one_column(source: str | Path | CsvFile) -> str | None:
+def single_name_hint(source: str | Path | CsvFile) -> str | None:
     """A hint where the first line is a single name, and would be several with another sign between them; or None."""
-    how = _how(source)
-    path = files(how.path)[0]
-    hint = other_separator(path, how) if len(header(path, how)) == 1 else ""
-    return f"the first line of {reading.shown(path)} is one name.{hint}" if hint else None
+    how = _csv_file(source)
+    path = find_files(how.path)[0]
+    hint = separator_hint(path, how) if len(read_header(path, how)) == 1 else ""
+    return f"the first line of {mask_path(path)} is one name.{hint}" if hint else None
 
 
-def check_names(path: str, fields: Sequence[str], wanted: Sequence[str], how: CsvFile | None = None) -> None:
-    """Refuse a file whose first line does not name all columns that are wanted, without showing that line."""
-    if not set(wanted) <= set(fields):
-        advice = (
-            "Columns are named by the first line of a file; what that line says is not shown, since it may be a record."
-            f"{other_separator(path, how, wanted)}"
-        )
-        reading.check_names(wanted, fields, path, advice)
-
-
-def reader(
-    paths: Sequence[str], wanted: Sequence[str], how: CsvFile | None = None
+def open_columns(
+    paths: Sequence[str], wanted: Sequence[str], how: CsvFile
 ) -> tuple["pa.Schema", Callable[[], Iterator[Any]]]:
     """The wanted columns of all files, as texts called c0, c1, ...: their schema, and what reads them in batches."""
     import pyarrow as pa
 
-    headers = {path: header(path, how) for path in paths}
+    headers = {path: read_header(path, how) for path in paths}
     for path, fields in headers.items():
-        check_names(path, fields, wanted, how)
+        if not set(wanted) <= set(fields):
+            advice = (
+                "Columns are named by the first line of a file; what that line says is not shown, since it may be a "
+                f"record.{separator_hint(path, how, wanted)}"
+            )
+            check_names(wanted, fields, path, advice)
     schema = pa.schema([(f"c{i}", pa.string()) for i in range(len(wanted))])
 
     def batches() -> Iterator[Any]:
         for path, fields in headers.items():
-            one = how or CsvFile(path)
             positions = [fields.index(name) for name in wanted] or [0]
-            for block in _blocks(path, coding(one.encoding)):
-                table = _parse(block, len(fields), positions, one.separator(path))
+            for block in _blocks(path, find_coding(how.encoding)):
+                table = _parse(block, len(fields), positions, how.separator(path))
                 for batch in table.to_batches():  # where no column is wanted, the records still count
                     yield batch.rename_columns(schema.names) if wanted else batch.select([])
 
     return schema, batches
 
 
-class Lines(NamedTuple):
+class LineCounts(NamedTuple):
     """How many lines are no records, are not of the encoding, hold an odd number of quotes, and are there in all."""
 
     broken: int
@@ -289,50 +284,43 @@ class Lines(NamedTuple):
     every: int
 
 
-def count_lines(source: str | Path | CsvFile) -> Lines:
+def count_lines(source: str | Path | CsvFile) -> LineCounts:
     """The lines of all files and what is wrong with them. NOT PRIVATE: for the curator's eyes."""
-    how = _how(source)
+    how = _csv_file(source)
     lines = records = foreign = odd = 0
-    for path in files(how.path):
-        width = len(header(path, how))
-        for block in _blocks(path, coding(how.encoding)):
+    for path in find_files(how.path):
+        width = len(read_header(path, how))
+        for block in _blocks(path, find_coding(how.encoding)):
             every = [line for line in block.split(b"\n") if line.strip(b"\r")]
             lines += len(every)
             foreign += sum(not _is_utf8(line) for line in every)
             odd += sum(line.count(b'"') % 2 for line in every if line != TOO_LONG) if b'"' in block else 0
             records += _parse(block, width, [0], how.separator(path)).num_rows
-    return Lines(lines - records, foreign, odd, lines)
+    return LineCounts(lines - records, foreign, odd, lines)
 
 
 def _open(path: str) -> Any:
     import pyarrow as pa
 
-    stream: Any = None
-    try:
-        stream = pa.input_stream(path, compression=COMPRESSED.get(Path(path).suffix.lower()), buffer_size=2**20)
-    except (OSError, pa.ArrowException):
-        stream = None
-    if stream is None:
+    packed = COMPRESSED.get(Path(path).suffix.lower())
+    opened = attempt(lambda: pa.input_stream(path, compression=packed, buffer_size=2**20), OSError, pa.ArrowException)
+    if opened is None:
         raise FileError(
-            f"cannot read {reading.shown(path)}; check that it is there, that you may read it and that it is whole."
+            f"cannot read {mask_path(path)}; check that it is there, that you may read it and that it is whole."
         )
-    return stream
+    return opened
 
 
 def _read(stream: Any, size: int, path: str) -> bytes:
-    found: bytes | None = None
-    try:
-        found = stream.read(size)
-    except (OSError, ValueError):  # Arrow's errors are of these kinds
-        found = None
-    if found is None:
+    data: bytes | None = attempt(lambda: stream.read(size), OSError, ValueError)  # Arrow's errors are of these kinds
+    if data is None:
         raise FileError(
-            f"cannot read {reading.shown(path)}; check that it is whole and compressed as its name says, if at all."
+            f"cannot read {mask_path(path)}; check that it is whole and compressed as its name says, if at all."
         )
-    return found
+    return data
 
 
-def _filled(stream: Any, size: int, path: str) -> bytes:
+def _read_full(stream: Any, size: int, path: str) -> bytes:
     """So many bytes, or those that are left: characters of two bytes then never lie across two calls."""
     found = _read(stream, size, path)
     while len(found) < size and (more := _read(stream, size - len(found), path)):
@@ -340,26 +328,26 @@ def _filled(stream: Any, size: int, path: str) -> bytes:
     return found
 
 
-def _blocks(path: str, how: Coding) -> Iterator[bytes]:
+def _blocks(path: str, coding: Coding) -> Iterator[bytes]:
     """Lines with their ends, some megabytes at a time, without the header; for one that is too long, a broken one."""
     with _open(path) as stream:
         rest, passing, begun = b"", True, False  # the header is passed over
-        while more := _filled(stream, BLOCK, path):
+        while more := _read_full(stream, BLOCK, path):
             if not begun:
-                how, begun = by_mark(how, more, path), True
+                coding, begun = with_byte_order(coding, more, path), True
             if passing:
-                first, _ = how.ends(more)
+                first, _ = coding.ends(more)
                 more, passing = more[first:] if first else b"", not first
-            _, end = how.ends(more)
+            _, end = coding.ends(more)
             if end:
-                yield how.utf8(rest + more[:end], LONGEST)
+                yield coding.utf8(rest + more[:end], LONGEST)
                 rest = b""
             rest += more[end:]
             if len(rest) > LONGEST:
                 rest, passing = b"", True
                 yield TOO_LONG + b"\n"
         if rest:
-            yield how.utf8(rest, LONGEST) + b"\n"
+            yield coding.utf8(rest, LONGEST) + b"\n"
 
 
 def _parse(block: bytes, width: int, positions: Sequence[int], separator: str) -> "pa.Table":

@@ -20,9 +20,8 @@ from typing import IO, TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from quietfield.curator.counting import reading
-from quietfield.curator.counting.csvfiles import known_encoding
-from quietfield.curator.counting.values import text
+from quietfield.curator.counting.csvfiles import encoding_name
+from quietfield.curator.counting.reading import attempt, mask_path, to_text
 from quietfield.errors import Error, FileError
 
 if TYPE_CHECKING:
@@ -76,11 +75,12 @@ class StatFile:
         if self.values not in ("codes", "labels"):
             raise Error(f"values is 'codes' or 'labels', not {self.values!r}.")
         if not is_statfile(self.path):
-            raise Error(f"{str(self.path)!r} is no file of SPSS, Stata or SAS; its name ends in one of {_endings()}.")
+            endings = ", ".join(READERS)
+            raise Error(f"{str(self.path)!r} is no file of SPSS, Stata or SAS; its name ends in one of {endings}.")
         if self.values == "labels" and Path(self.path).suffix.lower() in NO_LABELS:
             raise Error("SAS keeps labels of values in a catalogue of its own and not in the data; read its codes.")
         if self.encoding is not None:
-            known_encoding(self.encoding)
+            encoding_name(self.encoding)
 
 
 def is_statfile(path: str | Path) -> bool:
@@ -89,7 +89,7 @@ def is_statfile(path: str | Path) -> bool:
 
 
 @dataclass(frozen=True)
-class Kind:
+class StatColumn:
     """What a column of a file holds: its Arrow type, the labels to read for values, how numbers become dates.
 
     ``ticks`` are the milliseconds in one unit of the file and the day that it counts from, in days from 1970. ``coded``
@@ -110,8 +110,8 @@ class Kind:
         import pyarrow as pa
 
         if pa.types.is_string(self.type):
-            found = (_decoded(value, self.codec) for value in values)
-            return pa.array([text(self.labels.get(value, value)) for value in found], self.type)
+            found = (_decode(value, self.codec) for value in values)
+            return pa.array([to_text(self.labels.get(value, value)) for value in found], self.type)
         if self.ticks is None and pa.types.is_integer(self.type):
             return pa.array(values, self.type)
         numbers = np.array([np.nan if value is None else value for value in values], dtype=np.float64)
@@ -124,36 +124,36 @@ class Kind:
         return pa.array(whole, pa.int64(), mask=np.isnan(numbers)).view(self.type)
 
 
-def dictionary(file: StatFile, path: str) -> dict[str, Kind]:
+def read_dictionary(file: StatFile, path: str) -> dict[str, StatColumn]:
     """The columns of a file, from its dictionary alone."""
     ending = Path(path).suffix.lower()
     codec = _codec(file, path)
     _, found = _read(path, as_bytes=codec is not None, metadataonly=True)
-    columns = {name: _decoded(name, codec) for name in found.column_names}
+    columns = {name: _decode(name, codec) for name in found.column_names}
     if len(set(columns.values())) < len(found.column_names):
-        raise FileError(f"{reading.shown(path)} has several columns of one name; give each column its own name.")
+        raise FileError(f"{mask_path(path)} has several columns of one name; give each column its own name.")
     kinds = {}
     for name, shown in columns.items():
         listed = found.variable_value_labels.get(name, {})
-        labels = {_decoded(value, codec): _decoded(label, codec) for value, label in listed.items()}
+        labels = {_decode(value, codec): _decode(label, codec) for value, label in listed.items()}
         form = found.original_variable_types.get(name) or ""
-        kind = _kind(ending, found.readstat_variable_types[name], form, labels, file.values)
+        kind = _stat_column(ending, found.readstat_variable_types[name], form, labels, file.values)
         kinds[shown] = replace(kind, codec=codec, raw=name)
     return kinds
 
 
-def chunks(file: StatFile, path: str, kinds: Mapping[str, Kind], wanted: Sequence[str]) -> Iterator[Any]:
+def read_chunks(path: str, columns: Mapping[str, StatColumn], wanted: Sequence[str]) -> Iterator[Any]:
     """Some columns of a file as Arrow batches. Where none is wanted, the records still count."""
     import pyarrow as pa
 
-    raw = {name: kinds[name].raw for name in dict.fromkeys(wanted) or list(kinds)[:1]}
+    raw = {name: columns[name].raw for name in dict.fromkeys(wanted) or list(columns)[:1]}
     used = list(raw.values())
     rows, start = max(CELLS // len(used), 2**16), 0
     while True:
         found, _ = _read(path, usecols=used, row_limit=rows, row_offset=start, as_bytes=True)
         many = len(found[used[0]])
         if wanted:
-            arrays = [kinds[name].array(found[raw[name]]) for name in wanted]
+            arrays = [columns[name].array(found[raw[name]]) for name in wanted]
             yield pa.record_batch(arrays, names=[f"c{i}" for i in range(len(wanted))])
         else:
             yield pa.record_batch([pa.nulls(many)], ["none"]).select([])
@@ -162,16 +162,16 @@ def chunks(file: StatFile, path: str, kinds: Mapping[str, Kind], wanted: Sequenc
             return
 
 
-def _kind(ending: str, stored: str, shown: str, labels: Mapping[Any, str], values: str) -> Kind:
+def _stat_column(ending: str, stored: str, shown: str, labels: Mapping[Any, str], values: str) -> StatColumn:
     import pyarrow as pa
 
     named = {} if values == "codes" else {key: str(label) for key, label in labels.items()}
     if named or stored.startswith("string"):
-        return Kind(pa.string(), named)
+        return StatColumn(pa.string(), named)
     when = _ticks(ending, shown)
     if when is not None:
-        return Kind(pa.date64() if when[0] == "day" else pa.timestamp("ms"), {}, (when[1], when[2]))
-    return Kind(pa.int64() if stored.startswith("int") else pa.float64(), {}, coded=bool(labels))
+        return StatColumn(pa.date64() if when[0] == "day" else pa.timestamp("ms"), {}, (when[1], when[2]))
+    return StatColumn(pa.int64() if stored.startswith("int") else pa.float64(), {}, coded=bool(labels))
 
 
 def _ticks(ending: str, shown: str) -> tuple[str, int, int] | None:
@@ -190,7 +190,7 @@ def _ticks(ending: str, shown: str) -> tuple[str, int, int] | None:
     return ("day", 86_400_000, OTHERS) if _SAS_DAYS.match(word) else None
 
 
-def _decoded(value: Any, codec: str | None) -> Any:
+def _decode(value: Any, codec: str | None) -> Any:
     """A text that was read as bytes, as it is meant; what is no text of the encoding becomes one that nobody wrote."""
     return value if codec is None or not isinstance(value, str) else value.encode("latin-1").decode(codec, "replace")
 
@@ -202,17 +202,17 @@ def _codec(file: StatFile, path: str) -> str | None:
     """
     if Path(path).suffix.lower() == ".por":
         return None
-    name = file.encoding or _declared_encoding(path)
+    name = file.encoding or _file_encoding(path)
     try:
-        return known_encoding(name or "")
+        return encoding_name(name or "")
     except Error:  # what the file calls its encoding is not shown: a damaged one might call it anything
         raise FileError(
-            f"{reading.shown(path)} does not say in which encoding its texts are, or names one that Python does not "
+            f"{mask_path(path)} does not say in which encoding its texts are, or names one that Python does not "
             "know; name it: StatFile(path, encoding='cp1252') or --encoding cp1252 (often cp1252, latin1 or utf-8)."
         ) from None
 
 
-def _declared_encoding(path: str) -> str | None:
+def _file_encoding(path: str) -> str | None:
     """The encoding that a file declares, whatever bytes its texts hold; None where it declares none."""
     ending = Path(path).suffix.lower()
     if ending == ".xpt":
@@ -225,7 +225,7 @@ def _declared_encoding(path: str) -> str | None:
                 return _spss_encoding(file, path)
             release = re.match(rb"<stata_dta><header><release>(\d{3})<", file.read(64))
     except OSError:
-        raise _unreadable(path) from None
+        raise _unreadable_error(path) from None
     return "utf-8" if release and int(release[1]) >= 118 else "cp1252"
 
 
@@ -239,7 +239,7 @@ def _spss_encoding(file: IO[bytes], path: str) -> str | None:
     def take(size: int) -> bytes:
         found = file.read(size) if size >= 0 and file.tell() + size <= LONGEST_DICTIONARY else b""
         if len(found) != size:
-            raise _unreadable(path)
+            raise _unreadable_error(path)
         return found
 
     start = take(176)
@@ -271,7 +271,7 @@ def _spss_encoding(file: IO[bytes], path: str) -> str | None:
             elif subtype == 20 and size == 1 and many <= _LONGEST_NAME:
                 name = content.decode("ascii", "replace").strip(" \0")
         else:
-            raise _unreadable(path)
+            raise _unreadable_error(path)
     return name or _code_page(page)
 
 
@@ -292,20 +292,16 @@ def _read(path: str, as_bytes: bool = False, **asked: Any) -> Any:
     if as_bytes and reader != "read_por":
         asked["encoding"] = "LATIN1"
     read = _reader(reader)
-    found: Any = None
-    try:
-        # Its own dates fail on those that Python cannot hold, so they are read as the numbers that they are.
-        found = read(path, output_format="dict", disable_datetime_conversion=True, **asked)
-    except Exception:  # noqa: BLE001  # told below
-        found = None
+    # Its own dates fail on those that Python cannot hold, so they are read as the numbers that they are.
+    found = attempt(lambda: read(path, output_format="dict", disable_datetime_conversion=True, **asked))
     if found is None:
-        raise _unreadable(path)
+        raise _unreadable_error(path)
     return found
 
 
-def _unreadable(path: str) -> FileError:
+def _unreadable_error(path: str) -> FileError:
     return FileError(
-        f"{reading.shown(path)} cannot be read; check that it is whole and of the kind that its name says, or name the "
+        f"{mask_path(path)} cannot be read; check that it is whole and of the kind that its name says, or name the "
         "encoding of its texts: StatFile(path, encoding='latin1') or --encoding latin1. What the reader said is not "
         "shown: it may quote records."
     )
@@ -319,7 +315,3 @@ def _reader(name: str) -> Callable[..., Any]:
             "files of SPSS, Stata and SAS need pyreadstat; install it with: pip install 'quietfield[curator]'"
         ) from None
     return getattr(pyreadstat, name)
-
-
-def _endings() -> str:
-    return ", ".join(READERS)

@@ -1,11 +1,13 @@
-"""Other programs' terms: models as UAI files and pgmpy networks, and noisy tables measured by mbi or OpenDP.
+"""Other programs' terms: models as BIF and UAI files and pgmpy networks, and noisy tables measured by mbi or OpenDP.
 
-UAI files and pgmpy know probabilities of zero, which a table of finite log-potentials does not hold: zeros that are
-read become impossible combinations of the Domain, and impossible combinations that are written become zeros.
+Others know probabilities of zero, which a table of finite log-potentials does not hold: zeros that are read become
+impossible combinations of the Domain, and impossible combinations that are written become zeros.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import product
+import gzip
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import BytesIO
 from math import isfinite, prod, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,8 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from quietfield.domain import Clique, Domain, Label
-from quietfield.errors import Error, FileError
-from quietfield.files import read_bytes, write_atomically
+from quietfield.errors import Error, FileError, TooLarge
+from quietfield.files import MANIFEST_LIMIT, read_bytes, write_atomically
+from quietfield.inference.elimination import conditionals
+from quietfield.inference.plan import plan_elimination
+from quietfield.interop.bif import MOST_NUMBERS, format_bif, parse_bif
 from quietfield.models.model import Model
 from quietfield.privacy.noise import Gaussian, Laplace, Noise
 from quietfield.releases.release import Release
@@ -57,13 +62,25 @@ def from_factors(labels: Mapping[str, int | Sequence[Label]], tables: Iterable[t
     zeros: list[dict[str, Any]] = []
     potentials = {}
     for clique, table in merged.values():
-        for row in product(*(range(n) for n in table.shape[:-1])):
-            gone = np.flatnonzero(table[row] == 0)
-            if len(gone):
-                names = {name: domain.labels(name)[i] for name, i in zip(clique[:-1], row, strict=True)}
-                zeros.append({**names, clique[-1]: [domain.labels(clique[-1])[i] for i in gone]})
+        for box in _boxes(table == 0):
+            zeros.append({n: [domain.labels(n)[i] for i in codes] for n, codes in zip(clique, box, strict=True)})
         potentials[clique] = np.log(np.where(table > 0, table, 1.0))
     return Model(Domain(labels, zeros), potentials)
+
+
+def _boxes(zero: np.ndarray) -> Iterator[list[list[int]]]:
+    """Where a table is True, as boxes: some codes of each axis. Slices that are alike share theirs."""
+    if not zero.any():
+        return
+    if zero.ndim == 1:
+        yield [np.flatnonzero(zero).tolist()]
+        return
+    alike: dict[bytes, list[int]] = {}
+    for code, part in enumerate(zero):
+        alike.setdefault(part.tobytes(), []).append(code)
+    for codes in alike.values():
+        for box in _boxes(zero[codes[0]]):
+            yield [codes, *box]
 
 
 def to_factors(model: Model) -> Tables:
@@ -102,6 +119,86 @@ def to_factors(model: Model) -> Tables:
         if name not in mentioned:
             tables[(name,)] = np.ones(model.domain.size(name))
     return list(tables.items())
+
+
+def load_bif(path: str | Path) -> Model:
+    """Read a Bayesian network in BIF, as it is or compressed (``.bif.gz``): one clique per variable, with its parents.
+
+    Log-potentials are log-probabilities, scaled to rows that add up to 1 where the file rounds them. Properties are
+    read past. Labels are text, also where they look like numbers.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The model.
+
+    Raises:
+        FileError: It is missing or no such network; the message names the line.
+
+    >>> import tempfile
+    >>> path = tempfile.mkdtemp() + "/model.bif"
+    >>> save_bif(Model(Domain({"a": 2, "b": 2}), {("a", "b"): [[0.0, 1.0], [1.0, 0.0]]}), path)
+    >>> sorted(load_bif(path).domain)
+    ['a', 'b']
+    """
+    data = read_bytes(path, MANIFEST_LIMIT)
+    try:
+        if data.startswith(b"\x1f\x8b"):
+            with gzip.open(BytesIO(data)) as file:
+                data = file.read(MANIFEST_LIMIT + 1)
+        if len(data) > MANIFEST_LIMIT:
+            raise FileError(f"{path} holds more than {MANIFEST_LIMIT} bytes, the most that such a file may have.")
+        text = data.decode()
+    except (OSError, EOFError, zlib.error):
+        raise FileError(f"{path} is damaged: it cannot be decompressed; get a fresh copy.") from None
+    except UnicodeDecodeError:
+        raise FileError(f"{path} is not a network in BIF: it holds bytes that are no text in UTF-8.") from None
+    labels, families = parse_bif(text, str(path))
+    return from_factors(labels, families)
+
+
+def save_bif(model: Model, path: str | Path) -> None:
+    """Write a model as a Bayesian network in BIF: the same distribution, by the chain rule.
+
+    Each attribute depends on those that a junction tree joins it with. In a decomposable model these are neighbours of
+    it; loops without chords are filled with further parents. Labels become text.
+
+    Args:
+        model: The model.
+        path: The file; one that is there is replaced.
+
+    Raises:
+        FileError: The file cannot be written.
+        TooLarge: The tables would have more cells than a network may have.
+        Error: Inference is approximate, a name cannot be written, or a probability is too small for a float.
+    """
+    model._need_exact("a Bayesian network")
+    plan = plan_elimination(model.domain, model.cliques)
+    cells = sum(plan.cells(step.bag) for step in plan.steps)
+    if cells > MOST_NUMBERS:
+        raise TooLarge(
+            f"as a Bayesian network this model takes {float(min(cells, 10**300)):.3g} numbers, more than "
+            f"{MOST_NUMBERS:,}: along the best order that was found, a family has up to {plan.treewidth + 1} "
+            "attributes. Write it with save_uai, which keeps its cliques."
+        )
+    names = model.domain.attributes
+    families: dict[str, tuple[Clique, np.ndarray]] = {}
+    for v, given, log_p in conditionals(model.domain.shape, model._factors):
+        clique = (names[v], *(names[u] for u in given))
+        table = np.exp(log_p)
+        if ((table == 0) & np.isfinite(log_p)).any():
+            raise Error(
+                f"a probability of {names[v]!r} is too small for a float, and a zero would mean impossible; such a "
+                "model cannot be written as probabilities."
+            )
+        never = table.sum(0) == 0  # values of the parents that never occur: any row will do
+        if not given and never:
+            raise Error("no record is possible.")
+        families[names[v]] = clique, np.where(never, 1 / len(table), table)
+    for name in names:
+        families.setdefault(name, ((name,), np.full(model.domain.size(name), 1 / model.domain.size(name))))
+    write_atomically(path, format_bif(model.domain, [families[name] for name in names]).encode())
 
 
 def save_uai(model: Model, path: str | Path) -> None:

@@ -7,27 +7,32 @@ first (of a stream, all of the columns that are used), in at most ``PERSON_MEMOR
 folder, encrypted, which only this user can read and which is removed afterwards.
 """
 
+import os
+import re
+import shutil
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import numpy as np
 
 from quietfield.curator import sequences
-from quietfield.curator.counting.cleaning import cleaned
-from quietfield.curator.counting.mapping import Column, Mapped, Parameters, mapped
-from quietfield.curator.counting.reading import Source
-from quietfield.curator.counting.sources import UNREADABLE, source
-from quietfield.curator.counting.spilling import spill_folder
+from quietfield.curator.counting.coding import CodeSql, Column, Parameters, code_column, code_type
+from quietfield.curator.counting.reading import Source, arrow_kind, hide_details
+from quietfield.curator.counting.sources import open_source
 from quietfield.curator.counting.tally import BATCH, Counts, Tally
-from quietfield.curator.counting.values import kind_of
+from quietfield.files import TEMPORARY
 from quietfield.privacy.units import GRID, ROWS_KEY, Person, Statistics, Unit
 from quietfield.schema import Schema
 from quietfield.status import show_status
 
 #: What gathering each person's rows may use before it goes to disk.
 PERSON_MEMORY = "1GB"
+PREFIX = "quietfield-spill-"
+LOCK = "lock"
 
 
 class DuckEngine:
@@ -35,72 +40,60 @@ class DuckEngine:
 
     def __init__(self, data: Any) -> None:
         self.log = data.sequences if isinstance(data, sequences.Log) else None
-        self.source: Source = source(data.data if isinstance(data, sequences.Log) else data)
+        self.source: Source = open_source(sequences.log_data(data))
 
     def columns(self) -> Mapping[str, str]:
         """Names and kinds of columns, without a look at any value."""
-        kinds = cleaned(lambda: self.source.read(self.source.columns).kinds, UNREADABLE)
+        kinds = hide_details(lambda: self.source.read(self.source.columns).kinds)
         coded = self.source.coded
         every = zip(self.source.columns, kinds, strict=True)
-        return {name: "integer" if name in coded else kind_of(kind) for name, kind in every}
+        return {name: "integer" if name in coded else arrow_kind(kind) for name, kind in every}
 
     def count(self, schema: Schema, statistics: Statistics, unit: Unit, *, progress: bool = False) -> Counts:
         """The true tables."""
 
         def work() -> Counts:
             gathers = isinstance(unit, Person) or self.log is not None
-            with show_status("Counting ...", progress), connected(gathers=gathers) as con:
+            with show_status("Counting ...", progress), connect(gathers=gathers) as con:
                 return self._count(con, schema, statistics, unit)
 
-        return cleaned(work, UNREADABLE)
+        return hide_details(work)
 
     def codes(self, schema: Schema, person: Person | None = None) -> np.ndarray:
         """The records that are kept, as an array of codes: a column for each attribute, in the schema's order.
 
         Of each ``person``, as many rows as it says are kept, those that a count would choose.
         """
-        persons = {} if person is None else dict(zip(person.columns, person.kinds, strict=True))
 
         def work() -> np.ndarray:
-            with connected(gathers=person is not None) as con:
+            with connect(gathers=person is not None) as con:
                 parameters = Parameters()
-                table, columns = self.attach(con, [*(schema.column(name) for name in schema), *persons], bool(persons))
-                rules = [mapped(schema[a], columns[schema.column(a)], i, parameters) for i, a in enumerate(schema)]
-                query = coded_sql(table, rules, [columns[name].read_as(kind) for name, kind in persons.items()])
+                query = self._records_sql(con, schema, tuple(schema), person, parameters)
                 if person is not None:
-                    query = chosen_sql(query, len(schema), person)
+                    query = choose_rows_sql(query, len(schema), person)
                 batches = _batches(con.execute(query, parameters.values))
                 parts = [np.stack([part.to_numpy() for part in batch.columns], axis=1) for batch in batches]
                 return np.concatenate([np.zeros((0, len(schema)), np.int64), *parts])
 
-        return cleaned(work, UNREADABLE)
+        return hide_details(work)
 
     def attach(self, con: Any, wanted: Sequence[str], twice: bool = False) -> tuple[str, dict[str, Column]]:
         """Bring columns before a connection: a FROM clause, and each column as that clause calls it."""
-        wanted = list(dict.fromkeys(wanted))
-
-        def work() -> tuple[str, dict[str, Column]]:
-            table, columns = self.source.attach(con, wanted)
-            if twice and self.source.once:  # a plan may scan twice, and would find nothing the second time
-                con.execute(f"CREATE TABLE kept AS SELECT * FROM {table}")
-                table = "kept"
-            return table, columns
-
-        return cleaned(work, UNREADABLE)
+        table, columns = self.source.attach(con, list(dict.fromkeys(wanted)))
+        if twice and self.source.once:  # a plan may scan twice, and would find nothing the second time
+            con.execute(f"CREATE TABLE kept AS SELECT * FROM {table}")
+            table = "kept"
+        return table, columns
 
     def _count(self, con: Any, schema: Schema, statistics: Statistics, unit: Unit) -> Counts:
         tally, parameters = Tally(statistics, schema.domain), Parameters()
-        gathers = isinstance(unit, Person)
         attributes = statistics.attributes
         if self.log is not None:
-            table, columns = self.attach(con, self.log.columns, gathers)
-            coded = sequences.coded_sql(self.log.checked(unit), table, columns, attributes, parameters)
+            table, columns = self.attach(con, self.log.columns, isinstance(unit, Person))
+            coded = segments_sql(self.log.check_unit(unit), table, columns, attributes, parameters)
         else:
-            persons = dict(zip(unit.columns, unit.kinds, strict=True)) if isinstance(unit, Person) else {}
-            table, columns = self.attach(con, [*(schema.column(name) for name in attributes), *persons], gathers)
-            rules = [mapped(schema[a], columns[schema.column(a)], i, parameters) for i, a in enumerate(attributes)]
-            coded = coded_sql(table, rules, [columns[name].read_as(kind) for name, kind in persons.items()])
-        query = unit_sql(coded, statistics, unit)
+            coded = self._records_sql(con, schema, attributes, unit, parameters)
+        query = units_sql(coded, statistics, unit)
         weighted = isinstance(unit, Person) and unit.normalise
         for batch in _batches(con.execute(query, parameters.values)):
             codes = {name: batch.column(i).to_numpy() for i, name in enumerate(attributes)}
@@ -108,8 +101,16 @@ class DuckEngine:
             tally.add(codes, batch.num_rows, weights)
         return tally.counts()
 
+    def _records_sql(
+        self, con: Any, schema: Schema, attributes: Sequence[str], unit: Unit | None, parameters: Parameters
+    ) -> str:
+        persons = dict(zip(unit.columns, unit.kinds, strict=True)) if isinstance(unit, Person) else {}
+        table, columns = self.attach(con, [*(schema.column(name) for name in attributes), *persons], bool(persons))
+        rules = [code_column(schema[a], columns[schema.column(a)], i, parameters) for i, a in enumerate(attributes)]
+        return codes_sql(table, rules, [columns[name].read_as(kind) for name, kind in persons.items()])
 
-def coded_sql(table: str, rules: Sequence[Mapped], persons: Sequence[Column] = ()) -> str:
+
+def codes_sql(table: str, rules: Sequence[CodeSql], persons: Sequence[Column] = ()) -> str:
     """Records that are kept, as codes k0, k1, ... and persons u0, u1, ... with their texts t0, t1, ..."""
     who = [f"{person.sql} AS u{i}, {person.identity} AS t{i}" for i, person in enumerate(persons)]
     values = [f"{rule.value} AS v{i}, {rule.null} AS n{i}" for i, rule in enumerate(rules)]
@@ -122,7 +123,41 @@ def coded_sql(table: str, rules: Sequence[Mapped], persons: Sequence[Column] = (
     return f"SELECT * FROM ({middle}) WHERE {' AND '.join(late) or 'true'}"
 
 
-def unit_sql(coded: str, statistics: Statistics, unit: Unit) -> str:
+def segments_sql(
+    how: sequences.Sequences,
+    table: str,
+    columns: Mapping[str, Column],
+    attributes: Sequence[str],
+    parameters: Parameters,
+) -> str:
+    """The segments of a log as codes k0, k1, ... and units u0, u1, ... with their texts."""
+    person, time = columns[how.person].read_as(how.kind), columns[how.time]
+    rule = code_column(how.rule, columns[how.value], 0, parameters)
+    size, absent, kind = len(how.rule.labels), how.rule.null_code, code_type(how.rule)
+    read = (
+        f"SELECT {rule.value} AS v0, {rule.null} AS n0, {time.seconds} + {sequences.EPOCH} AS s, {person.sql} AS u0, "
+        f"{person.identity} AS t0 FROM {table} WHERE NOT {person.is_null}"
+    )
+    seen = f"SELECT {rule.code}::BIGINT AS k, s, u0, t0 FROM ({read}) WHERE s IS NOT NULL"
+    # The last moment wins, and the lowest code within a moment: one maximum gives both, whatever the rows' order.
+    last = f"max(s * {size} + {size - 1} - k)"
+    slots = (
+        f"SELECT u0, t0, s // {how.slot_seconds} AS slot, {size - 1} - {last} % {size} AS k FROM ({seen}) "
+        f"WHERE k IS NOT NULL AND k <> {absent} GROUP BY u0, t0, slot"
+    )
+    places = {name: i for i, name in enumerate(how.schema)}
+    codes = ", ".join(
+        f"coalesce(max(CASE WHEN slot % {how.slots} = {places[name]} THEN k END), {absent})::{kind} AS k{i}"
+        for i, name in enumerate(attributes)
+    )
+    day = "" if how.unit_of == "person" else f", slot * {how.slot_seconds} // 86400 AS u1"
+    day += ", u1::VARCHAR AS t1" if day else ""
+    cut = f"SELECT *, slot // {how.slots} AS segment{day} FROM ({slots})"
+    who = "u0, t0" + (", u1, t1" if day else "")
+    return f"SELECT {codes}, {who} FROM ({cut}) GROUP BY {who}, segment"
+
+
+def units_sql(coded: str, statistics: Statistics, unit: Unit) -> str:
     """What each unit adds: some of its rows, or all of them with a weight."""
     codes = [f"k{i}" for i in range(len(statistics.attributes))]
     listed = ", ".join(codes) or "1"
@@ -130,7 +165,7 @@ def unit_sql(coded: str, statistics: Statistics, unit: Unit) -> str:
         return f"SELECT {listed} FROM ({coded})"
     who = ", ".join(f"u{i}" for i in range(len(unit.columns)))
     if unit.rows is not None:
-        return chosen_sql(coded, len(codes), unit)
+        return choose_rows_sql(coded, len(codes), unit)
     number = dict(zip(statistics.attributes, codes, strict=True))
     terms = []
     for clique, cell in statistics.edges:
@@ -148,7 +183,7 @@ def sum_sql(terms: Sequence[str]) -> str:
     return f"({sum_sql(terms[:middle])}) + ({sum_sql(terms[middle:])})"
 
 
-def chosen_sql(coded: str, attributes: int, unit: Person) -> str:
+def choose_rows_sql(coded: str, attributes: int, unit: Person) -> str:
     """The rows of each person that count, chosen by a hash of the person and the row alone."""
     codes = [f"k{i}" for i in range(attributes)]
     listed, who = ", ".join(codes) or "1", ", ".join(f"u{i}" for i in range(len(unit.columns)))
@@ -166,7 +201,7 @@ def chosen_sql(coded: str, attributes: int, unit: Person) -> str:
 
 
 @contextmanager
-def connected(*, gathers: bool = False) -> Iterator[Any]:
+def connect(*, gathers: bool = False) -> Iterator[Any]:
     """A DuckDB of our own: nothing is fetched from a network, and nothing is left on disk.
 
     A query that ``gathers`` rows may write some of them to disk, always encrypted. Any other one streams and is not
@@ -214,3 +249,57 @@ def prefer_openssl(con: Any) -> None:
 def _batches(result: Any) -> Iterator[Any]:
     read = getattr(result, "to_arrow_reader", None) or result.fetch_record_batch
     yield from read(BATCH)
+
+
+@contextmanager
+def spill_folder() -> Iterator[Path]:
+    """A folder for rows that only this user can read, and that is gone afterwards.
+
+    A count that is killed cannot tidy up, so the next one does. A lock tells a folder in use from one left behind;
+    unlike the number of a process, it means the same in every container that shares the temporary folder.
+    """
+    remove_leftovers()
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    held = -1
+    TEMPORARY.add(folder)
+    try:
+        made = folder / "new"
+        held = os.open(made, os.O_CREAT | os.O_RDWR, 0o600)
+        _lock(held)
+        made.rename(folder / LOCK)  # a lock that others can see is held already
+        yield folder / "rows"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        TEMPORARY.discard(folder)
+        if held >= 0:
+            os.close(held)
+
+
+def remove_leftovers() -> None:
+    """Remove the folders of this user that no count holds any more."""
+    if not hasattr(os, "getuid"):
+        return  # without owners and such locks nothing can be told apart
+    with suppress(OSError):
+        for folder in Path(tempfile.gettempdir()).iterdir():
+            if re.fullmatch(PREFIX + r"\w+", folder.name):
+                with suppress(OSError):  # somebody else's, in use, or gone meanwhile
+                    _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    if folder.lstat().st_uid != os.getuid() or folder.is_symlink() or not folder.is_dir():
+        return
+    held = os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW)
+    try:
+        _lock(held)
+        shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        os.close(held)
+
+
+def _lock(file: int) -> None:
+    """Take a lock that ends with this process, or fail with OSError if another has it."""
+    if os.name == "posix":
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,341 @@
+"""Exact inference with numpy on a tree of bags: marginals, log Z and the covariance of all cells, nothing compiled.
+
+Bags of an elimination order form a tree. On the way up each bag becomes a conditional distribution of what it sums out
+given what it shares with its parent (its *separator*), and a message; on the way down these are multiplied to
+marginals. Everything is in logarithms or between 0 and 1, so no parameters are too large for it.
+
+The derivative of the marginals takes one more way up and down, linear in the direction p. With cond and mu the
+conditional and the marginal of a bag, sep that of its separator, and g the sum of what p and the messages E of its
+children say of a bag:
+
+    E = sum of cond * g over what the bag sums out        d mu = mu * g + cond * (d sep - sep * E)
+
+A structure costs a fraction of a millisecond to set up. :mod:`quietfield.inference.exact` does the same with JAX, for
+gradients, batches of parameters and GPUs; it compiles for seconds.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import log, prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from quietfield.domain import Domain
+from quietfield.errors import TooLarge
+from quietfield.inference.layout import IMPOSSIBLE, Layout, plain_layout
+from quietfield.inference.plan import SMALL, EliminationPlan, plan_elimination
+from quietfield.memory import available_memory, readable_bytes
+from quietfield.structures import Structure, hashable
+
+
+class _View(NamedTuple):
+    """A table over some axes of a bag: how to lay it over the bag, and how to sum the bag back to it."""
+
+    shape: tuple[int, ...]  # as the table has its axes, after one for the rows of a batch
+    order: tuple[int, ...] | None  # its axes in the bag's order; None if they are
+    spread: tuple[int, ...]  # its shape over the bag: 1 along axes that it lacks
+    axes: tuple[int, ...] | None  # numpy's names of the bag's axes and of its own; None if they agree
+    own: tuple[int, ...]
+
+    def lay(self, table: np.ndarray) -> np.ndarray:
+        """Rows of tables as they broadcast over the bag."""
+        table = table.reshape(-1, *self.shape)
+        if self.order is not None:
+            table = table.transpose(self.order)
+        return table.reshape(-1, *self.spread)
+
+    def gather(self, bag: np.ndarray) -> np.ndarray:
+        """Rows of bags summed to the table."""
+        return bag if self.axes is None else np.einsum(bag, self.axes, self.own)
+
+
+@dataclass(frozen=True, eq=False)
+class _Bag:
+    scope: tuple[int, ...]  # positions of its attributes
+    shape: tuple[int, ...]
+    factors: tuple[tuple[slice, _View], ...]  # where each table lies in the vector
+    mask: np.ndarray | None  # log 0 where a combination is impossible
+    parent: int | None
+    summed: tuple[int, ...]  # its axes that the parent lacks
+    inside: tuple[int, ...]  # the separator over the bag
+    above: _View | None  # the separator over the parent
+    contraction: tuple[tuple[int, ...], tuple[int, ...]]  # numpy's names of the axes of bag and separator
+
+
+class Calibrated(NamedTuple):
+    """Inference at one set of parameters (or at the rows of a batch): what the derivative needs."""
+
+    tree: "Tree"
+    shares: np.ndarray  # mu, in the layout of the tree
+    log_z: np.ndarray
+    conditionals: list[np.ndarray]
+    bags: list[np.ndarray]  # marginals
+    separators: list[np.ndarray | None]
+
+    def along(self, directions: np.ndarray) -> np.ndarray:
+        """J p for each row p: the covariance of all cells, applied to vectors."""
+        bags, rows = self.tree.bags, len(directions)
+        means: list[Any] = [None] * len(bags)
+        sums: list[Any] = [None] * len(bags)
+        for k, bag in enumerate(bags):
+            g = means[k]  # what the children left
+            for place, view in bag.factors:
+                part = view.lay(directions[:, place])
+                g = part if g is None else g + part
+            sums[k] = g = np.zeros((rows, *(1,) * len(bag.shape))) if g is None else g
+            g = g if g.shape[1:] == bag.shape else np.broadcast_to(g, (len(g), *bag.shape))
+            axes, out = bag.contraction
+            alone = len(self.conditionals[k]) == 1
+            terms: list[Any] = [
+                g,
+                axes,
+                *((self.conditionals[k][0], axes[1:]) if alone else (self.conditionals[k], axes)),
+            ]
+            mean = np.einsum(*terms, out)
+            means[k] = mean.reshape(rows, *bag.inside)
+            if bag.parent is not None:
+                assert bag.above is not None
+                part = bag.above.lay(mean)
+                means[bag.parent] = part if means[bag.parent] is None else means[bag.parent] + part
+        moved: list[Any] = [None] * len(bags)
+        found = np.empty((rows, self.tree.layout.size))
+        for k in range(len(bags) - 1, -1, -1):
+            bag = bags[k]
+            change = -means[k]
+            if bag.parent is not None:
+                assert bag.above is not None
+                sep = self.separators[k]
+                change = bag.above.gather(moved[bag.parent]).reshape(rows, *bag.inside) - sep * means[k]
+            moved[k] = self.bags[k] * sums[k]
+            moved[k] += self.conditionals[k] * change
+            for place, view in bag.factors:
+                found[:, place] = view.gather(moved[k]).reshape(rows, -1)
+        return found
+
+    def joint(self, wanted: Sequence[int]) -> np.ndarray:
+        """The joint distribution of any attributes, by position, for one set of parameters; axes in the order given.
+
+        From each bag whose subtree holds some of them, a message goes up over its separator and these, until one
+        holds all: products of matrices, however far apart the attributes are.
+        """
+        sizes = self.tree.plan.domain.shape
+        left = set(wanted) - set(self.tree.plan.free)
+        found: list[tuple[np.ndarray, tuple[int, ...]]] = []
+        found += [(np.full(sizes[v], 1 / sizes[v]), (v,)) for v in wanted if v in self.tree.plan.free]
+        waiting: list[list[tuple[np.ndarray, tuple[int, ...]]]] = [[] for _ in self.tree.bags]
+        for k, bag in enumerate(self.tree.bags):
+            own = {bag.scope[i - 1] for i in bag.summed} & left
+            if not own and not waiting[k]:
+                continue  # it sums to 1
+            terms = [(self.conditionals[k][0], bag.scope), *waiting[k]]
+            kept = tuple(dict.fromkeys(v for _, scope in terms for v in scope if v in left))
+            above = tuple(v for i, v in enumerate(bag.scope) if i + 1 not in bag.summed)
+            if bag.parent is not None and not left.issubset(kept):
+                message = (*above, *(v for v in kept if v not in above))
+                waiting[bag.parent].append((_contract(sizes, terms, message), message))
+                continue
+            if bag.parent is not None:
+                terms.append((np.asarray(self.separators[k]).reshape([sizes[v] for v in above]), above))
+            found.append((_contract(sizes, terms, kept), kept))
+            left -= set(kept)
+            if not left:
+                break
+        return _contract(sizes, found, tuple(wanted)) if found else np.ones(())
+
+    def scatter(self, random: np.random.Generator) -> np.ndarray:
+        """A draw from a normal of covariance J, for one set of parameters.
+
+        A bag scatters as its separator does, spread by the conditional, and by a multinomial of its own for each cell
+        of the separator.
+        """
+        bags = self.tree.bags
+        moved: list[Any] = [None] * len(bags)
+        found = np.empty(self.tree.layout.size)
+        for k in range(len(bags) - 1, -1, -1):
+            bag, cond = bags[k], self.conditionals[k]
+            own = np.sqrt(cond) * random.standard_normal(cond.shape)
+            own = own - cond * own.sum(axis=bag.summed, keepdims=True)
+            if bag.parent is not None:
+                assert bag.above is not None
+                above = bag.above.gather(moved[bag.parent]).reshape(1, *bag.inside)
+                own = cond * above + np.sqrt(np.asarray(self.separators[k])) * own
+            moved[k] = own
+            for place, view in bag.factors:
+                found[place] = view.gather(own).ravel()
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """Exact inference for one domain and set of cliques. Get it from :meth:`of`."""
+
+    plan: EliminationPlan
+    layout: Layout
+    bags: tuple[_Bag, ...]  # children before parents
+    free: float  # log of the combinations of attributes that no table mentions
+
+    @classmethod
+    def of(cls, domain: Domain, cliques: Structure | Iterable[str | Iterable[str]]) -> "Tree":
+        """The tree of a structure; remembered."""
+        try:
+            return _tree(domain, cliques)  # type: ignore[arg-type]
+        except TypeError:  # lists cannot be looked up
+            return _tree(domain, hashable(cliques))
+
+    def run(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(mu, log Z) at a vector of log-potentials."""
+        found = self.calibrate(theta)
+        return found.shares, np.asarray(found.log_z)
+
+    def calibrate(self, theta: np.ndarray) -> Calibrated:
+        """Marginals and log Z at a vector of log-potentials, or at each row of several."""
+        rows = np.atleast_2d(theta)
+        waiting: list[Any] = [None] * len(self.bags)
+        conditionals: list[np.ndarray] = []
+        log_z = np.full(len(rows), self.free)
+        for k, bag in enumerate(self.bags):
+            total = waiting[k] if bag.mask is None else (bag.mask if waiting[k] is None else waiting[k] + bag.mask)
+            for place, view in bag.factors:
+                part = view.lay(rows[:, place])
+                total = part if total is None else total + part
+            if total.shape != (len(rows), *bag.shape):
+                total = np.broadcast_to(total, (len(rows), *bag.shape))
+            top = total.max(axis=bag.summed, keepdims=True)
+            shares = np.exp(total - top)
+            sums = shares.sum(axis=bag.summed, keepdims=True)
+            shares /= sums
+            conditionals.append(shares)
+            message = np.log(sums) + top
+            if bag.parent is None:
+                log_z += message.reshape(-1)
+            else:
+                assert bag.above is not None
+                part = bag.above.lay(message)
+                waiting[bag.parent] = part if waiting[bag.parent] is None else waiting[bag.parent] + part
+        marginals: list[Any] = [None] * len(self.bags)
+        separators: list[np.ndarray | None] = [None] * len(self.bags)
+        found = np.empty((len(rows), self.layout.size))
+        for k in range(len(self.bags) - 1, -1, -1):
+            bag = self.bags[k]
+            marginals[k] = conditionals[k]
+            if bag.parent is not None:
+                assert bag.above is not None
+                separators[k] = sep = bag.above.gather(marginals[bag.parent]).reshape(-1, *bag.inside)
+                marginals[k] = conditionals[k] * sep
+            for place, view in bag.factors:
+                found[:, place] = view.gather(marginals[k]).reshape(len(rows), -1)
+        one = theta.ndim == 1
+        return Calibrated(
+            self, found[0] if one else found, log_z[0] if one else log_z, conditionals, marginals, separators
+        )
+
+
+@lru_cache(maxsize=256)
+def _tree(domain: Domain, cliques: Any) -> Tree:
+    plan = plan_elimination(domain, cliques)
+    layout = plain_layout(domain, plan.cliques)
+    scopes, homes, parents = _bags(plan)
+    order = _children_first(parents)
+    place = {bag: i for i, bag in enumerate(order)}
+    starts = np.cumsum([0, *layout.sizes]).tolist()
+    bags = []
+    for bag in order:
+        scope = scopes[bag]
+        factors = []
+        mask = None
+        for f in homes[bag]:
+            if f < len(plan.cliques):
+                own = tuple(domain.position(name) for name in plan.cliques[f])
+                factors.append((slice(starts[f], starts[f + 1]), _view(domain, own, scope)))
+            else:
+                names, possible = domain.masks[f - len(plan.cliques)]
+                own = tuple(domain.position(name) for name in names)
+                part = _view(domain, own, scope).lay(np.where(possible, 0.0, IMPOSSIBLE))
+                mask = part if mask is None else mask + part
+        parent = parents[bag]
+        shared = () if parent is None else tuple(v for v in scope if v in scopes[parent])
+        axes = tuple(range(1, len(scope) + 1))
+        kept = tuple(i for i, v in zip(axes, scope, strict=True) if v in shared)
+        bags.append(
+            _Bag(
+                scope,
+                tuple(domain.shape[v] for v in scope),
+                tuple(factors),
+                mask,
+                None if parent is None else place[parent],
+                tuple(i for i in axes if i not in kept),
+                tuple(domain.shape[v] if v in shared else 1 for v in scope),
+                None if parent is None else _view(domain, shared, scopes[parent]),
+                ((0, *axes), (0, *kept)),
+            )
+        )
+    return Tree(plan, layout, tuple(bags), float(sum(log(domain.shape[v]) for v in plan.free)))
+
+
+def _bags(plan: EliminationPlan) -> tuple[list[tuple[int, ...]], list[list[int]], list[int | None]]:
+    """The plan's bags without those that a child holds whole: their attributes, their factors, their parents."""
+    scopes: list[tuple[int, ...]] = []
+    homes: list[list[int]] = []
+    parents: list[int | None] = []
+    bag_of: list[int] = []
+    for step in plan.steps:
+        below = [bag_of[child] for child in step.children]
+        home = next((bag for bag in below if set(step.bag) <= set(scopes[bag])), None)
+        if home is None:
+            home = len(scopes)
+            scopes.append(step.bag)
+            homes.append([])
+            parents.append(None)
+        bag_of.append(home)
+        homes[home].extend(step.factors)
+        for bag in below:
+            if bag != home:
+                parents[bag] = home
+    # Axes as the largest table of the bag has them: that one is then never turned.
+    for bag, scope in enumerate(scopes):
+        tables = [plan.cliques[f] for f in homes[bag] if f < len(plan.cliques)]
+        first = [plan.domain.position(name) for name in max(tables, key=plan.domain.cells, default=())]
+        scopes[bag] = (*first, *(v for v in scope if v not in first))
+    return scopes, homes, parents
+
+
+def _contract(
+    sizes: Sequence[int], terms: Sequence[tuple[np.ndarray, tuple[int, ...]]], wanted: tuple[int, ...]
+) -> np.ndarray:
+    """The product of tables, summed to some attributes."""
+    need = 24 * prod(sizes[v] for v in wanted)
+    if need > SMALL and need > available_memory():
+        raise TooLarge(
+            f"this question would need a table of {need / 24:.3g} cells, about {readable_bytes(need)}; "
+            "ask about fewer attributes at a time, or estimate it from a sample (model.sample)."
+        )
+    names = {v: i for i, v in enumerate(dict.fromkeys(v for _, scope in terms for v in scope))}
+    operands: list[Any] = [part for table, scope in terms for part in (table, [names[v] for v in scope])]
+    return np.einsum(*operands, [names[v] for v in wanted], optimize=True)
+
+
+def _children_first(parents: list[int | None]) -> list[int]:
+    children: dict[int | None, list[int]] = {}
+    for bag, parent in enumerate(parents):
+        children.setdefault(parent, []).append(bag)
+    order, left = [], list(children.get(None, []))
+    while left:
+        bag = left.pop()
+        order.append(bag)
+        left.extend(children.get(bag, []))
+    return order[::-1]
+
+
+def _view(domain: Domain, own: tuple[int, ...], scope: tuple[int, ...]) -> _View:
+    """A table over the attributes ``own``, axes in that order, over a bag."""
+    order = tuple(sorted(range(len(own)), key=lambda i: scope.index(own[i])))
+    turned = order != tuple(range(len(own)))
+    return _View(
+        tuple(domain.shape[v] for v in own),
+        (0, *(i + 1 for i in order)) if turned else None,
+        tuple(domain.shape[v] if v in own else 1 for v in scope),
+        None if own == scope else tuple(range(len(scope) + 1)),
+        (0, *(1 + scope.index(v) for v in own)),
+    )
