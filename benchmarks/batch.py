@@ -16,7 +16,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--releases", type=int, default=50)
     parser.add_argument("--states", type=int, default=10)
-    parser.add_argument("--method", default="map")
+    parser.add_argument("--method", default="cgm")
     asked = parser.parse_args()
     studies = [
         qf.simulate("chain", states=asked.states, records=10_000, epsilon=1.0, seed=seed)

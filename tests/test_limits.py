@@ -359,7 +359,7 @@ def originals(folder: Path) -> list[tuple[str, bytes]]:
     release_of(tied, domain).save(folder / "b.qfr")
     report = FitReport("map", "exact", 3, 20, -50.0, 2987.5, True, 0.1, "", "r1", "ab" * 32)
     kept = Uncertainty(
-        ((("a", "c"), ("b", "c")),), (qf.Laplace(2.0),), ((0, 1),), 9.0, 1.0, (0.5,), (1.0, 2.0), (3.0, 4.0)
+        ((("a", "c"), ("b", "c")),), (qf.Laplace(2.0),), ((0, 1),), 9.0, 1.0, (0.5,), ((1.0, 2.0),), ((3.0, 4.0),)
     )
     tables = {clique: np.zeros((2, 3)) for clique in tied}
     qf.Model(domain, tables, method="loopy", options={"damping": 0.5}, report=report, uncertainty=kept).save(

@@ -66,7 +66,9 @@ def test_what_no_clique_joins_is_marked(model):
 def test_what_no_table_holds_is_marked_and_has_no_margins():
     domain = qf.Domain({"a": 2, "left out": 2})
     release = qf.Release.from_tables(domain, {"a": [60.0, 40.0]}, noise=qf.Laplace(1.0))
-    model = qf.Model(domain, {("a",): [0.2, -0.2]}, uncertainty=remember_fit(release, 100.0, np.ones(2)))
+    model = qf.Model(
+        domain, {("a",): [0.2, -0.2]}, uncertainty=remember_fit(release, 100.0, np.ones((2, len(release.parts))))
+    )
     made = people_tables(model, ["a", "left out", ("a", "left out")])
     assert [table.note for table in made.tables] == [COUNTED, UNMEASURED, UNMEASURED]
     assert [table.margins for table in made.tables] == [True, False, False]
@@ -80,7 +82,9 @@ def test_margins_are_asked_for_in_one_go_whatever_is_not_measured(monkeypatch):
     tables = {("a", "b"): np.full((2, 3), 20.0), ("b", "c"): np.full((3, 2), 20.0)}
     release = qf.Release.from_tables(domain, tables, noise=qf.Laplace(1.0))
     model = qf.Model(
-        domain, {c: np.zeros(t.shape) for c, t in tables.items()}, uncertainty=remember_fit(release, 120.0, np.ones(2))
+        domain,
+        {c: np.zeros(t.shape) for c, t in tables.items()},
+        uncertainty=remember_fit(release, 120.0, np.ones((2, len(release.parts)))),
     )
     asked = []
 
@@ -97,7 +101,11 @@ def test_margins_are_asked_for_in_one_go_whatever_is_not_measured(monkeypatch):
 def test_one_table_that_is_too_large_takes_no_margins_from_others(monkeypatch):
     domain = qf.Domain({"a": 2, "b": 3})
     release = qf.Release.from_tables(domain, {("a", "b"): np.full((2, 3), 20.0)}, noise=qf.Laplace(1.0))
-    model = qf.Model(domain, {("a", "b"): np.zeros((2, 3))}, uncertainty=remember_fit(release, 120.0, np.ones(2)))
+    model = qf.Model(
+        domain,
+        {("a", "b"): np.zeros((2, 3))},
+        uncertainty=remember_fit(release, 120.0, np.ones((2, len(release.parts)))),
+    )
     monkeypatch.setattr(intervals, "MOST_CELLS", 5)
     made = people_tables(model, ["a", ("a", "b")])
     assert [table.margins for table in made.tables] == [True, False]

@@ -125,13 +125,27 @@ sys.exit(main())
 """
 
 
-@pytest.mark.parametrize(("loaded", "later"), [("jaxlib", 0.0), ("jax._src.lib", 0.0), ("jax.scipy.special", 0.6)])
+@pytest.mark.parametrize(
+    ("loaded", "later"), [("jaxlib", 0.0), ("jax._src.lib", 0.0), ("quietfield.learning.naive", 0.6)]
+)
 def test_the_first_fit_of_a_command(loaded: str, later: float, tmp_path: Path) -> None:
     """While JAX is loaded, and while it compiles: 130, one word, and no file."""
     domain = qf.Domain({f"x{i}": 4 for i in range(40)})
     tables = {c: np.full((4, 4), 50.0) for c in qf.structures.chain(domain)}
     qf.Release.from_tables(domain, tables, noise=qf.Laplace(3.0), total=800).save(tmp_path / "r.qfr")
-    command = [sys.executable, "-c", INTERRUPTED, loaded, str(later), "fit", "r.qfr", "--out", "m.qfm"]
+    command = [
+        sys.executable,
+        "-c",
+        INTERRUPTED,
+        loaded,
+        str(later),
+        "fit",
+        "r.qfr",
+        "--out",
+        "m.qfm",
+        "--method",
+        "naive",
+    ]
     done = subprocess.run(command, capture_output=True, cwd=tmp_path, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"Interrupted.\n")
     assert os.listdir(tmp_path) == ["r.qfr"]

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from quietfield.models.model import Model
 
 DENSE = 1500  # parameters: up to here a factorised matrix is exact, and as fast
-DRAWS = 32  # of the data, and of the prior: a standard deviation is then right within about a tenth
-_ACCURACY = 0.03  # of the equations for each draw, in units of its own size
+DRAWS = 24  # of the data, and of the prior: a standard deviation is then right within about a seventh
+_ACCURACY = 0.05  # of the equations for each draw, in units of its own size
 _MOST = 150  # iterations for each
 
 

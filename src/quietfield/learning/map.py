@@ -37,7 +37,7 @@ _OWN = 20.0  # parameters of the common scale that each table has seen
 _LEAST_SHARE = 1e-6  # of b^2: keeps the sampling variance of an empty cell above zero
 _LOOSER = 5.0  # many records determine effects whatever their scale
 _SCALES = (1e-3, 1e3)  # bounds of tau: a release of pure noise would shrink it to 0, one without noise let it grow
-_PROBED = 200_000  # parameters of all probes together, at most
+_PROBED = 50_000  # parameters of all probes together, at most
 _LARGE = 20_000  # parameters from which a climb may end with a gain in proportion: no answer would show the rest
 _FARTHEST = 4.0  # nats that a parameter moves in one step: the quadratic says nothing of what lies further
 
