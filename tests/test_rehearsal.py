@@ -101,6 +101,7 @@ def test_mistakes(asked, message):
         qf.rehearse(DOMAIN, CHAIN, **{"records": 10, "epsilons": [1], **asked})
 
 
+@pytest.mark.filterwarnings("ignore:epsilon .* promises next to nothing")
 @pytest.mark.parametrize("unit", [qf.Rows(1), qf.Person("who", rows=2), qf.Person("who", normalise=True, null=0)])
 def test_made_up_people_are_counted_as_a_release_counts_them(unit):
     """With hardly any noise, the curator's own count of the same records gives the same tables."""

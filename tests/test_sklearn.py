@@ -37,6 +37,7 @@ from quietfield.sklearn import (  # noqa: E402
 
 SCHEMA = qf.Schema({"age": qf.Cuts([18, 65]), "sex": qf.Labels(["f", "m"], null="not said"), "visits": [0, 1, 2]})
 CLIQUES = [("age", "sex"), ("sex", "visits")]
+hardly_any_noise = pytest.mark.filterwarnings("ignore:epsilon .* promises next to nothing")
 
 
 def field(schema: Any = SCHEMA, structure: Any = CLIQUES, **changed: Any) -> DPMarkovRandomField:
@@ -75,6 +76,7 @@ def _named(estimator: Any, check: Any) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore::quietfield.sklearn.ConfidentialWarning")
+@hardly_any_noise
 @pytest.mark.parametrize(("estimator", "check"), checks(SMALL))
 def test_the_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
     check(estimator)
@@ -82,6 +84,7 @@ def test_the_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::quietfield.sklearn.ConfidentialWarning")
+@hardly_any_noise
 @pytest.mark.parametrize(("estimator", "check"), checks(LIKE_A_USER))
 def test_the_checks_of_scikit_learn_with_the_default_method(estimator: Any, check: Any) -> None:
     check(estimator)
@@ -159,6 +162,7 @@ def test_what_is_drawn_may_be_scored_without_a_warning(people: pd.DataFrame) -> 
         assert len(fitted.sample(7, random_state=state)) == 7
 
 
+@hardly_any_noise
 @pytest.mark.parametrize(
     "given",
     [
@@ -177,6 +181,7 @@ def test_the_same_records_in_any_form(people: pd.DataFrame, given: Any) -> None:
     np.testing.assert_allclose(fitted.release_.tables["age", "sex"], counts.to_numpy(), atol=1)
 
 
+@pytest.mark.filterwarnings("ignore:X has feature names")  # a path has none
 def test_a_path_is_fitted_too(people: pd.DataFrame, tmp_path: Path) -> None:
     people.to_csv(tmp_path / "people.csv", index=False)
     fitted = field().fit(str(tmp_path / "people.csv"))
@@ -187,6 +192,7 @@ def test_a_path_is_fitted_too(people: pd.DataFrame, tmp_path: Path) -> None:
         assert from_file == pytest.approx(fitted.score(people))
 
 
+@hardly_any_noise
 def test_a_sample_can_be_fitted_again(people: pd.DataFrame) -> None:
     first = field(epsilon=1000).fit(people)
     again = field(epsilon=1000).fit(first.sample(20_000, random_state=0))
@@ -208,6 +214,9 @@ def test_pickled_and_cloned(people: pd.DataFrame) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::quietfield.sklearn.ConfidentialWarning")
+@pytest.mark.filterwarnings("ignore:epsilon")  # too small in one half of the search, and too large in the other
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning")
+@pytest.mark.filterwarnings("ignore:One or more of the test scores are non-finite")
 def test_cross_validation_and_pipelines(people: pd.DataFrame) -> None:
     scores = cross_val_score(field(), people, cv=3)
     assert np.isfinite(scores).all()
@@ -231,6 +240,7 @@ def test_every_fit_is_paid_for(people: pd.DataFrame, tmp_path: Path) -> None:
         paying.score(people)
 
 
+@hardly_any_noise
 def test_persons_are_protected(people: pd.DataFrame) -> None:
     rows = people.assign(user=np.arange(len(people)) // 10)
     fitted = field(unit=qf.Person("user", rows=1), epsilon=1000, total=True).fit(rows)

@@ -133,7 +133,17 @@ class Domain:
         return tuple(masks.items())
 
     def mask_over(self, clique: Iterable[str]) -> "np.ndarray":
-        """What is possible in a table over a clique, by the rules that speak of its attributes alone."""
+        """What is possible in a table over a clique, by the rules that speak of its attributes alone.
+
+        Args:
+            clique: Names of attributes.
+
+        Returns:
+            An array of truth values, True where possible, with axes in the order given.
+
+        Raises:
+            Error: A name is not an attribute.
+        """
         import numpy as np
 
         names_ = tuple(clique)
@@ -162,14 +172,34 @@ class Domain:
         return name in self._positions
 
     def position(self, name: str) -> int:
-        """The place of an attribute in the domain's order."""
+        """The place of an attribute in the domain's order.
+
+        Args:
+            name: The name of an attribute.
+
+        Returns:
+            Its place, counted from 0.
+
+        Raises:
+            Error: It is not an attribute.
+        """
         try:
             return self._positions[name]
         except (KeyError, TypeError):
             raise Error(f"{name!r} is not an attribute; expected one of {join_names(self.attributes)}.") from None
 
     def labels(self, name: str) -> tuple[Label, ...]:
-        """The values of one attribute, in order."""
+        """The values of one attribute, in order.
+
+        Args:
+            name: The name of an attribute.
+
+        Returns:
+            Its labels, all strings or all integers.
+
+        Raises:
+            Error: It is not an attribute.
+        """
         at = self.position(name)
         if at not in self._tuples:
             self._tuples[at] = tuple(self._labels[at])
@@ -180,18 +210,50 @@ class Domain:
         return self._labels[self.position(name)]
 
     def size(self, name: str) -> int:
-        """The number of values of one attribute."""
+        """The number of values of one attribute.
+
+        Args:
+            name: The name of an attribute.
+
+        Returns:
+            How many values it has.
+
+        Raises:
+            Error: It is not an attribute.
+        """
         return self.shape[self.position(name)]
 
     def has_label(self, name: str, label: object) -> bool:
-        """Whether a label is among the values of an attribute."""
+        """Whether a label is among the values of an attribute.
+
+        Args:
+            name: The name of an attribute.
+            label: What may be one of its labels.
+
+        Returns:
+            True or False; something that is neither a string nor an integer is no label.
+
+        Raises:
+            Error: ``name`` is not an attribute.
+        """
         values = self._values(name)
         if isinstance(values, range):
             return isinstance(label, int) and label in values
         return isinstance(label, str | int) and label in self._codes[name]
 
     def code(self, name: str, label: object) -> int:
-        """The position of a label among the values of an attribute."""
+        """The position of a label among the values of an attribute.
+
+        Args:
+            name: The name of an attribute.
+            label: One of its labels.
+
+        Returns:
+            The label's position, counted from 0.
+
+        Raises:
+            Error: ``name`` is not an attribute, or ``label`` none of its labels.
+        """
         values = self._values(name)
         if not isinstance(label, str):
             try:
@@ -204,12 +266,33 @@ class Domain:
             raise Error(f"{label!r} is not a value of {name!r}; expected one of {join_names(values)}.") from None
 
     def codes(self, name: str, values: Label | Iterable[Label]) -> list[int]:
-        """The positions of one label or of several."""
+        """The positions of one label or of several.
+
+        Args:
+            name: The name of an attribute.
+            values: One of its labels, or several.
+
+        Returns:
+            One position per label, in the order given.
+
+        Raises:
+            Error: ``name`` is not an attribute, or one of the labels none of its own.
+        """
         listed = [values] if isinstance(values, str) or not isinstance(values, Iterable) else list(values)
         return [self.code(name, value) for value in listed]
 
     def clique(self, attributes: str | Iterable[str]) -> Clique:
-        """Check a set of attributes and return it as a tuple, in the order given."""
+        """Check a set of attributes and return it as a tuple, in the order given.
+
+        Args:
+            attributes: The name of an attribute, or several.
+
+        Returns:
+            The names as a tuple.
+
+        Raises:
+            Error: A name is not an attribute, or is there twice.
+        """
         if not isinstance(attributes, Iterable):
             raise Error(f"expected an attribute's name or several, not {attributes!r}.")
         clique = (attributes,) if isinstance(attributes, str) else tuple(attributes)
@@ -223,15 +306,45 @@ class Domain:
         return clique
 
     def table_shape(self, clique: Iterable[str]) -> tuple[int, ...]:
-        """The shape of a table over a clique, its axes in the order given."""
+        """The shape of a table over a clique, its axes in the order given.
+
+        Args:
+            clique: Names of attributes.
+
+        Returns:
+            The number of values of each.
+
+        Raises:
+            Error: A name is not an attribute.
+        """
         return tuple(self.shape[self.position(name)] for name in clique)
 
     def cells(self, clique: Iterable[str] | None = None) -> int:
-        """The number of cells of a table over a clique (over all attributes by default)."""
+        """The number of cells of a table over a clique (over all attributes by default).
+
+        Args:
+            clique: Names of attributes; None means all.
+
+        Returns:
+            How many cells the table has.
+
+        Raises:
+            Error: A name is not an attribute.
+        """
         return prod(self.shape if clique is None else self.table_shape(clique))
 
     def project(self, attributes: Iterable[str]) -> "Domain":
-        """The domain of some attributes, with the impossible combinations that speak of them alone."""
+        """The domain of some attributes, with the impossible combinations that speak of them alone.
+
+        Args:
+            attributes: Names of attributes, in the order that the new domain is to have.
+
+        Returns:
+            A new Domain.
+
+        Raises:
+            Error: A name is not an attribute, or is there twice.
+        """
         kept = self.clique(attributes)
         rules = [rule for rule in self.rules() if all(name in kept for name in rule)]
         return Domain({name: self._values(name) for name in kept}, rules)
@@ -246,7 +359,18 @@ class Domain:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Domain":
-        """The inverse of :meth:`to_json`; a plain ``{"attribute": size}`` mapping, as mbi writes it, will do too."""
+        """The inverse of :meth:`to_json`; a plain ``{"attribute": size}`` mapping, as mbi writes it, will do too.
+
+        Args:
+            data: The dictionary.
+
+        Returns:
+            The domain.
+
+        Raises:
+            FileError: It is not the JSON of a domain, or of another version.
+            Error: What it says cannot be a domain; see :class:`Domain`.
+        """
         if not isinstance(data, Mapping):
             raise FileError('a domain in JSON is an object, for instance {"age": 5, "sex": 2}.')
         if data.get("format") != FORMAT:
@@ -264,12 +388,30 @@ class Domain:
             ) from None
 
     def save(self, path: str | Path) -> None:
-        """Write the domain as a JSON file."""
+        """Write the domain as a JSON file.
+
+        Args:
+            path: The file; one that is there is replaced.
+
+        Raises:
+            FileError: It cannot be written.
+        """
         write_atomically(path, (json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n").encode())
 
     @classmethod
     def load(cls, path: str | Path) -> "Domain":
-        """Read a JSON file written by :meth:`save`, or an mbi domain file."""
+        """Read a JSON file written by :meth:`save`, or an mbi domain file.
+
+        Args:
+            path: The file.
+
+        Returns:
+            The domain.
+
+        Raises:
+            FileError: It is missing, is not JSON or is not the JSON of a domain.
+            Error: What it says cannot be a domain; see :class:`Domain`.
+        """
         return cls.from_json(read_json(path))
 
     def _zero(self, rule: Mapping[str, Label | Sequence[Label]]) -> Zero:

@@ -111,9 +111,20 @@ class DPMarkovRandomField(DensityMixin, BaseEstimator):
     def fit(self, X: Any, y: Any = None) -> "DPMarkovRandomField":
         """Release the tables of some records, which is paid for, and learn a model from that release alone.
 
-        ``X`` is an array of values with a column for each column of the schema, a frame with named columns, or any
-        other source that :func:`quietfield.release` takes (a path, an Arrow table, a DuckDB relation, ...). ``y`` is
-        ignored.
+        Args:
+            X: An array of values with a column for each column of the schema, a frame with named columns, or any other
+                source that :func:`quietfield.release` takes (a path, an Arrow table, a DuckDB relation, ...).
+            y: Ignored.
+
+        Returns:
+            The estimator itself.
+
+        Raises:
+            BudgetExceeded: It costs more than remains in the ledger.
+            PolicyRefused: The policy in force does not allow it, or has two persons sign releases.
+            CannotLearn: Noise outweighs the records. The charge stands.
+            InputError: ``X`` is not such an array.
+            Error: What :func:`quietfield.release` and :func:`quietfield.fit` refuse.
         """
         from quietfield.curator.policy import read_policy
         from quietfield.curator.release import release
@@ -145,9 +156,17 @@ class DPMarkovRandomField(DensityMixin, BaseEstimator):
         return self
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> Frame:
-        """Made-up records with labels, from the model alone: they may be published. ``random_state`` is a seed.
+        """Made-up records with labels, from the model alone: they may be published.
 
-        A Frame has ``to_pandas()``, ``to_polars()``, ``to_arrow()`` and ``codes``.
+        Args:
+            n_samples: How many.
+            random_state: A seed, or a random generator of numpy that draws one; None draws anew each time.
+
+        Returns:
+            A Frame, which has ``to_pandas()``, ``to_polars()``, ``to_arrow()`` and ``codes``.
+
+        Raises:
+            NotFittedError: ``fit`` was not called.
         """
         check_is_fitted(self)
         if isinstance(random_state, np.random.RandomState):
@@ -159,7 +178,15 @@ class DPMarkovRandomField(DensityMixin, BaseEstimator):
     def score_samples(self, X: Any) -> np.ndarray:
         """The log-probability of each record in nats. NOT PRIVATE, unless ``X`` is what ``sample`` returned.
 
-        A record that would not be counted, because a rule drops one of its values, has NaN.
+        Args:
+            X: Records, as ``fit`` takes them.
+
+        Returns:
+            One number per record; NaN for one that would not be counted, because a rule drops one of its values.
+
+        Raises:
+            NotFittedError: ``fit`` was not called.
+            InputError: ``X`` is an array of another form than the schema reads.
         """
         check_is_fitted(self)
         if isinstance(X, Frame):  # drawn from a model: nobody's record
@@ -168,8 +195,21 @@ class DPMarkovRandomField(DensityMixin, BaseEstimator):
         return self._score_samples(X)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """The mean log-probability of the records that a count would take, in nats: higher is better. NOT PRIVATE,
-        unless ``X`` is what ``sample`` returned. ``y`` is ignored."""
+        """The mean log-probability of the records that a count would take, in nats: higher is better.
+
+        NOT PRIVATE, unless ``X`` is what ``sample`` returned.
+
+        Args:
+            X: Records, as ``fit`` takes them.
+            y: Ignored.
+
+        Returns:
+            The mean; NaN where no record is counted.
+
+        Raises:
+            NotFittedError: ``fit`` was not called.
+            InputError: ``X`` is an array of another form than the schema reads.
+        """
         check_is_fitted(self)
         if isinstance(X, Frame):
             return float(np.mean(self.model_.log_prob(X)))

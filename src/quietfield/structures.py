@@ -20,7 +20,20 @@ MOST_SHOWN = 40
 
 
 def hashable(cliques: "Structure | Iterable[str | Iterable[str]]") -> "Structure | tuple[object, ...]":
-    """Cliques as a key to look up what was computed for them; nothing is checked."""
+    """Cliques as a key to look up what was computed for them; nothing is checked.
+
+    Args:
+        cliques: A Structure, or cliques as names and tuples of names.
+
+    Returns:
+        The Structure itself, or a tuple of the cliques.
+
+    Raises:
+        Error: It is one text, or nothing that lists cliques.
+
+    >>> hashable([["a", "b"], "c"])
+    (('a', 'b'), 'c')
+    """
     if isinstance(cliques, Structure):
         return cliques
     if isinstance(cliques, str) or not isinstance(cliques, Iterable):
@@ -75,7 +88,21 @@ class Structure:
 
     @classmethod
     def of(cls, cliques: "Structure | Iterable[str | Iterable[str]]", domain: Domain | None = None) -> "Structure":
-        """A Structure from whatever describes one, checked against a domain if one is given."""
+        """A Structure from whatever describes one, checked against a domain if one is given.
+
+        Args:
+            cliques: A Structure, or cliques as names and tuples of names.
+            domain: The domain whose attributes the cliques must name; None checks nothing.
+
+        Returns:
+            The Structure.
+
+        Raises:
+            Error: It cannot be a structure, or does not fit the domain.
+
+        >>> Structure.of(["a", ("b", "c")]).cliques
+        (('a',), ('b', 'c'))
+        """
         structure = hashable(cliques)
         if not isinstance(structure, Structure):
             structure = cls(structure)  # type: ignore[arg-type]
@@ -84,7 +111,14 @@ class Structure:
         return structure
 
     def check(self, domain: Domain) -> None:
-        """Raise an error unless every clique is in the domain and tied cliques have one shape."""
+        """Raise an error unless every clique is in the domain and tied cliques have one shape.
+
+        Args:
+            domain: The domain.
+
+        Raises:
+            Error: A clique names something else, or tied cliques differ in shape.
+        """
         for clique in self.cliques:
             domain.clique(clique)
         for tie in self.ties:
@@ -134,6 +168,17 @@ def chain(attributes: Iterable[str], order: int = 1, *, homogeneous: bool = Fals
     With ``homogeneous`` (order 1), all edges share one potential and the first attribute has a node potential: the
     time-homogeneous chain.
 
+    Args:
+        attributes: A Domain or names of attributes, in their order along the chain.
+        order: How many attributes before it each is joined with.
+        homogeneous: Whether all edges share one potential.
+
+    Returns:
+        The structure.
+
+    Raises:
+        Error: ``order`` is not a positive integer, or is not 1 in a homogeneous chain.
+
     >>> chain(["a", "b", "c"]).cliques
     (('a', 'b'), ('b', 'c'))
     """
@@ -151,13 +196,38 @@ def chain(attributes: Iterable[str], order: int = 1, *, homogeneous: bool = Fals
 
 
 def tree(attributes: Iterable[str], seed: int) -> Structure:
-    """A random tree: each attribute in turn is joined with one drawn from those before it."""
+    """A random tree: each attribute in turn is joined with one drawn from those before it.
+
+    Args:
+        attributes: A Domain or names of attributes.
+        seed: The seed of the draw.
+
+    Returns:
+        The structure.
+
+    >>> len(tree("abcd", seed=0))
+    3
+    """
     nodes, draw = tuple(attributes), random.Random(seed)
     return _cover(nodes, ((nodes[draw.randrange(i)], nodes[i]) for i in range(1, len(nodes))))
 
 
 def star(attributes: Iterable[str], center: str | None = None) -> Structure:
-    """One attribute (the first, unless said otherwise) joined with every other."""
+    """One attribute (the first, unless said otherwise) joined with every other.
+
+    Args:
+        attributes: A Domain or names of attributes.
+        center: The attribute in the middle.
+
+    Returns:
+        The structure.
+
+    Raises:
+        Error: ``center`` is not one of the attributes.
+
+    >>> star(["a", "b", "c"], "b").cliques
+    (('b', 'a'), ('b', 'c'))
+    """
     nodes = tuple(attributes)
     center = nodes[0] if center is None and nodes else center
     if center not in nodes:
@@ -166,7 +236,21 @@ def star(attributes: Iterable[str], center: str | None = None) -> Structure:
 
 
 def grid(attributes: Iterable[str], columns: int) -> Structure:
-    """Attributes laid out row by row, each joined with its right and lower neighbour."""
+    """Attributes laid out row by row, each joined with its right and lower neighbour.
+
+    Args:
+        attributes: A Domain or names of attributes.
+        columns: How many attributes stand in a row.
+
+    Returns:
+        The structure.
+
+    Raises:
+        Error: ``columns`` is not a positive integer.
+
+    >>> grid("abcd", columns=2).cliques
+    (('a', 'b'), ('c', 'd'), ('a', 'c'), ('b', 'd'))
+    """
     nodes = tuple(attributes)
     if not isinstance(columns, int) or columns < 1:
         raise Error(f"a grid needs one column or more, not {columns}.")
@@ -176,7 +260,21 @@ def grid(attributes: Iterable[str], columns: int) -> Structure:
 
 
 def complete(attributes: Iterable[str], size: int = 2) -> Structure:
-    """Every set of ``size`` attributes: all pairs by default."""
+    """Every set of ``size`` attributes: all pairs by default.
+
+    Args:
+        attributes: A Domain or names of attributes.
+        size: How many attributes a clique has.
+
+    Returns:
+        The structure.
+
+    Raises:
+        Error: ``size`` is less than 1 or more than there are attributes.
+
+    >>> complete("abc").cliques
+    (('a', 'b'), ('a', 'c'), ('b', 'c'))
+    """
     nodes = tuple(attributes)
     if not 1 <= size <= len(nodes):
         raise Error(f"cliques of {size} attributes cannot be made from {len(nodes)}.")
@@ -187,6 +285,21 @@ def erdos_renyi(attributes: Iterable[str], p: float, seed: int, *, max_treewidth
     """A connected random graph: each pair is an edge with probability p, drawn again until the graph is connected.
 
     With ``max_treewidth``, drawn until its (heuristic) treewidth is no larger too.
+
+    Args:
+        attributes: A Domain or names of attributes.
+        p: The probability of each edge.
+        seed: The seed of the draw.
+        max_treewidth: The largest treewidth to take; None takes any.
+
+    Returns:
+        The structure.
+
+    Raises:
+        Error: ``p`` is not between 0 and 1, or none of 10,000 graphs would do.
+
+    >>> len(erdos_renyi("abcd", p=1, seed=0))
+    6
     """
     nodes, draw = tuple(attributes), random.Random(seed)
     if not 0 <= p <= 1:
@@ -203,7 +316,20 @@ def erdos_renyi(attributes: Iterable[str], p: float, seed: int, *, max_treewidth
 
 
 def from_edges(edges: Iterable[Sequence[str]]) -> Structure:
-    """A structure of pairs."""
+    """A structure of pairs.
+
+    Args:
+        edges: Pairs of names of attributes.
+
+    Returns:
+        The structure.
+
+    Raises:
+        Error: An edge does not join two attributes, or is there twice.
+
+    >>> from_edges([("a", "b"), ("b", "c")]).cliques
+    (('a', 'b'), ('b', 'c'))
+    """
     listed = tuple(tuple(edge) for edge in edges)
     for edge in listed:
         if len(edge) != 2:

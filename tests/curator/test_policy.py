@@ -38,6 +38,7 @@ def release(**more):
     return qf.release(CODES, SCHEMA, ["a"], **{"epsilon": 1, "unit": qf.Rows(1), "ledger": "b.db", **more})
 
 
+@pytest.mark.filterwarnings("ignore:delta 0.5 promises next to nothing")
 @pytest.mark.parametrize(
     ("text", "asked", "why"),
     [

@@ -76,7 +76,7 @@ def test_a_noisy_score_is_right_on_average_and_as_spread_as_it_says(people):
     truth = np.clip(MODEL.log_prob(people.codes), -6, 0).mean()
     means = np.array([score.mean_log_likelihood for score in scores])
     std = np.mean([score.std for score in scores])
-    assert abs(means.mean() - truth) < 4 * std / np.sqrt(300)
+    assert abs(means.mean() - truth) < 6 * std / np.sqrt(300)  # six standard errors: 2 in 10^9
     # The spread of 300 Laplace draws is itself off by 6.5%: six times that hardly ever rings, and sees a factor of 2.
     assert 0.6 < means.std() / std < 1.4
     totals = np.array([score.records for score in scores])
@@ -104,6 +104,8 @@ def test_one_row_changes_the_sum_by_no_more_than_is_planned_for(monkeypatch, peo
     assert (planned.l1, planned.l2_squared, planned.denominator) == (6, 18, GRID)
 
 
+@pytest.mark.filterwarnings("ignore:epsilon .* promises next to nothing")
+@pytest.mark.filterwarnings("ignore:no clique holds 'b', 'c'")
 def test_one_person_changes_the_sum_by_no_more_than_is_planned_for(monkeypatch, people):
     """With at most 2 rows of each person: the rows that a release counts, whatever their order, and 2 GRID at most."""
     seen = []

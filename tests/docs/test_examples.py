@@ -139,7 +139,7 @@ def test_a_wrong_page_fails(shown: str, tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_right_page_passes_and_shares_names_and_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = tmp_path / "page.md"
     page.write_text(
-        "```python\nx = 1\nopen('a', 'w').write('a')\n```\n```python\n>>> x + 1\n2\n>>> y = 5\n```\n"
+        "```python\nx = 1\nopen('a', 'w').close()\n```\n```python\n>>> x + 1\n2\n>>> y = 5\n```\n"
         "```python title='more'\nassert y == 5\n```\n```sh\nnot run\n```\n"
         "```console\n$ pip not run\n$ quietfield \\\n    --version && test -f a\nquietfield 0\n```\n"
     )

@@ -23,7 +23,8 @@ from quietfield.privacy.units import Person, Rows, Statistics, statistics
 from quietfield.schema import Cuts, Dates, Labels, Schema
 from quietfield.structures import Structure, chain
 
-pytestmark = pytest.mark.server
+# What Spark, its bridge and the drivers of databases warn of, in one version or another, is their own.
+pytestmark = [pytest.mark.server, pytest.mark.filterwarnings("default")]
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 #: PostgreSQL's names have at most 63 bytes and Spark's views know no line breaks; both are strange enough.

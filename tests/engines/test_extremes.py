@@ -21,7 +21,8 @@ import extremes_sql
 from quietfield.curator.counting.sources import check_columns
 from quietfield.errors import Error
 
-pytestmark = pytest.mark.server
+# What Spark, its bridge and the drivers of databases warn of, in one version or another, is their own.
+pytestmark = [pytest.mark.server, pytest.mark.filterwarnings("default")]
 
 #: Types that are refused before anything is paid, whatever the values are.
 REFUSED = {"interval", "integer[]"}

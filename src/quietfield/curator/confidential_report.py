@@ -66,6 +66,19 @@ def write_confidential_report(
 
     The records are counted again, as the release's unit says. The file can be read by its owner alone.
 
+    Args:
+        path: The HTML file to write; one that is there is replaced.
+        records: The records, as :func:`quietfield.release` takes them.
+        schema: How their columns become the attributes of the release.
+        release: The release that was made from them.
+        model: What was learned from it.
+        title: The heading.
+        level: The confidence of the intervals.
+
+    Raises:
+        FileError: The file cannot be written.
+        Error: Schema, release and model have different attributes or labels, or the records cannot be counted.
+
     >>> import quietfield as qf
     >>> schema = qf.Schema({"sex": ["f", "m"], "smokes": ["no", "yes"]})
     >>> people = {"sex": ["f", "m"] * 500, "smokes": ["no", "no", "yes", "no"] * 250}

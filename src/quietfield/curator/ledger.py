@@ -137,6 +137,23 @@ class Ledger:
 
         A pure ledger takes ``epsilon``. A zCDP ledger takes ``epsilon`` and ``delta``, or ``rho`` and ``delta``;
         pure releases cost epsilon^2/2 there, Gaussian releases their rho.
+
+        Args:
+            path: The file to make. One that is there is never overwritten.
+            epsilon: The budget of a pure ledger, or of a zCDP ledger at ``delta``.
+            delta: The delta of a zCDP ledger.
+            rho: The budget of a zCDP ledger, in place of ``epsilon``.
+            unit: Whom it protects: ``Rows(k)``, ``Person(column, ...)``, or the JSON of one.
+            neighbours: ``"add_remove"``, ``"replace"`` or ``"paper"``, as in :func:`quietfield.release`.
+            accounting_by: ``"pure"``, which adds up epsilon, or ``"zcdp"``, which adds up rho.
+            name: What people call it.
+
+        Returns:
+            The ledger, open.
+
+        Raises:
+            FileError: The file is there already or cannot be written.
+            Error: Budget and accounting do not go together, or the unit or neighbours are not known.
         """
         target = Path(path)
         promised = None if epsilon is None else accounting.to_rational(epsilon, "epsilon")
@@ -199,6 +216,17 @@ class Ledger:
         """What a release costs here: its epsilon, or in a zCDP ledger its rho (epsilon^2/2 if it is pure).
 
         Decimals of up to 30 places and fractions with a denominator of up to 1,000 are exact; others are rounded up.
+
+        Args:
+            epsilon: The epsilon of the release.
+            delta: Its delta, if its noise is Gaussian.
+            rho: Its rho, if its noise is Gaussian.
+
+        Returns:
+            The cost, in epsilon or rho.
+
+        Raises:
+            Error: The numbers do not go together, or a pure ledger is to pay for Gaussian noise.
         """
         asked = accounting.to_rational(epsilon, "epsilon")
         if (delta is None) != (rho is None):
@@ -225,7 +253,22 @@ class Ledger:
         unit: Any,
         neighbours: str,
     ) -> Fraction:
-        """The cost of a release, or an error if it does not match this ledger or is more than remains."""
+        """The cost of a release, or an error if it does not match this ledger or is more than remains.
+
+        Args:
+            epsilon: The epsilon of the release.
+            delta: Its delta, if its noise is Gaussian.
+            rho: Its rho, if its noise is Gaussian.
+            unit: Whom it protects.
+            neighbours: Its neighbours.
+
+        Returns:
+            The cost, as :meth:`cost` gives it.
+
+        Raises:
+            BudgetExceeded: It costs more than remains.
+            Error: The ledger is for another unit or other neighbours, or cannot pay for such noise.
+        """
         self._match(unit, neighbours)
         cost = self.cost(epsilon, delta, rho)
         self._afford(cost, self.spent)
@@ -246,6 +289,24 @@ class Ledger:
         """Pay for one release. When this returns, the charge is on the disk; when it raises, nothing was charged.
 
         An error while the charge is being written may leave it paid: that errs on the side of privacy.
+
+        Args:
+            release: The id of the release, which no earlier charge has.
+            epsilon: Its epsilon.
+            delta: Its delta, if its noise is Gaussian.
+            rho: Its rho, if its noise is Gaussian.
+            unit: Whom it protects.
+            neighbours: Its neighbours.
+            what: What is paid for, in words.
+            time: When, in UTC, such as 2030-01-31T12:00:00Z; None means now.
+
+        Returns:
+            The charge: its number, its cost and the digest of its line.
+
+        Raises:
+            BudgetExceeded: It costs more than remains.
+            FileError: The file is damaged, or cannot be written.
+            Error: It does not match this ledger, or was charged before.
         """
         self._match(unit, neighbours)
         cost = self.cost(epsilon, delta, rho)
@@ -292,6 +353,13 @@ class Ledger:
         """Where the charge of a result stands, or what happened to it; see :data:`Place`.
 
         A result is whatever carries its payment: a release, a score, a model learned by PSGD, an anchor.
+
+        Args:
+            result: What was paid for.
+            charges: The charges of this ledger, where they are at hand; None reads them.
+
+        Returns:
+            A key of :data:`PLACES`.
         """
         paid = result.ledger
         if paid is None:
@@ -306,7 +374,14 @@ class Ledger:
         return "here" if same and result.id in ("", line.release if line else "") else "forked"
 
     def missing(self, results: "Iterable[Paid]") -> "tuple[Paid, ...]":
-        """Of some results (see :meth:`place`), those that were charged here and whose line is gone or is another."""
+        """Of some results (see :meth:`place`), those that were charged here and whose line is gone or is another.
+
+        Args:
+            results: What was paid for.
+
+        Returns:
+            Those of the results, in their order.
+        """
         charges = self.charges
         return tuple(one for one in results if self.place(one, charges) in ("rolled back", "forked"))
 
@@ -349,7 +424,14 @@ class Ledger:
         )
 
     def describe_after(self, cost: Fraction) -> str:
-        """What would remain after a release of this cost, in words."""
+        """What would remain after a release of this cost, in words.
+
+        Args:
+            cost: What the release costs, as :meth:`cost` gives it.
+
+        Returns:
+            A clause, without a full stop.
+        """
         left, show = self.remaining - cost, accounting.format_number
         what = "epsilon" if self.accounting == "pure" else "rho"
         said = f"after this, {what} {show(left)} of {show(self.total)} would remain"

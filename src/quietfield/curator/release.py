@@ -48,15 +48,35 @@ def release(
 ) -> Release:
     """Count the tables of ``cliques`` in ``source``, add noise, pay for it, and return what may be published.
 
-    ``source`` is a path (CSV, Parquet, SPSS, Stata, SAS), a :class:`CsvFile` or :class:`StatFile` that says more about
-    one, a frame, an Arrow, DuckDB or Ibis table, or arrays of codes.
-    ``unit`` says whom the promise protects: ``Rows(1)``, ``Person("user", rows=3)``. ``ledger`` is the budget that pays
-    (a path will do); None, which must be said, pays nothing and leaves the sum over releases to you.
-    ``noise="gaussian"`` needs a ``delta``. ``weights`` maps cliques to numbers: weight 2 gets half the noise of weight
-    1; ``()`` names the total.
-    ``total="auto"`` releases a noisy total where no table tells it.
-
     The noise is exact and takes no seed. Epsilon means what you write: 0.1 is 1/10.
+
+    Args:
+        source: A path (CSV, Parquet, SPSS, Stata, SAS), a :class:`CsvFile` or :class:`StatFile` that says more about
+            one, a frame, an Arrow, DuckDB or Ibis table, or arrays of codes.
+        schema: How columns become attributes.
+        cliques: The tables to count: sets of attributes, or a :class:`Structure`.
+        epsilon: What is promised.
+        delta: What is promised with it, for Gaussian noise.
+        unit: Whom the promise protects: ``Rows(1)``, ``Person("user", rows=3)``.
+        ledger: The budget that pays (a path will do). None, which must be said, pays nothing and leaves the sum over
+            releases to you.
+        neighbours: Which data sets cannot be told apart: ``"add_remove"``, those with and without a unit;
+            ``"replace"``, those of one size, which is then public. ``"paper"`` publishes the size too, which tells data
+            sets apart: no promise is made.
+        total: Whether the number of records is counted as well; ``"auto"`` counts it where no table tells it.
+        weights: Numbers by clique, ``()`` for the total: weight 2 gets half the noise of weight 1.
+        noise: ``"laplace"``, or ``"gaussian"``, which needs a ``delta``.
+        progress: Whether a line on the error stream shows that it goes on.
+
+    Returns:
+        The release: noisy tables, and what they promise.
+
+    Raises:
+        BudgetExceeded: It costs more than remains in the ledger.
+        PolicyRefused: The policy in force does not allow it.
+        TooLarge: A table does not fit into memory.
+        Error: A request or a source that cannot be counted. Unless the message says that the charge stands, nothing was
+            charged.
 
     >>> import numpy as np, quietfield as qf
     >>> schema = qf.Schema({"smokes": [0, 1], "coughs": [0, 1]})

@@ -111,7 +111,16 @@ class ConfidentialScore:
 def confidential_score(model: Model, source: Any, schema: Schema) -> ConfidentialScore:
     """Compare a model with records, held out or those that it was learned from. NOT PRIVATE: no noise is added.
 
-    ``source`` is whatever :func:`quietfield.release` takes. Records that the schema drops are not counted.
+    Args:
+        model: The model.
+        source: The records, as :func:`quietfield.release` takes them. Those that the schema drops are not counted.
+        schema: How their columns become the attributes of the model.
+
+    Returns:
+        The mean log-likelihood, and how far the model's tables are from those of the records. NOT PRIVATE.
+
+    Raises:
+        Error: The schema and the model have different attributes or labels, or no record is left to score.
 
     >>> import quietfield as qf
     >>> schema = qf.Schema({"a": [0, 1], "b": [0, 1]})
@@ -215,13 +224,28 @@ def dp_score(
 ) -> DPScore:
     """The mean log-likelihood of records under a model, with differential privacy, paid from a ledger.
 
-    ``clip`` is the interval that log-probabilities are cut to; it must be chosen without a look at the records. By
-    default it is where the log-probabilities of 4,000 samples of the model itself lie.
+    Args:
+        model: The model.
+        source: Records that are read within this process: files, frames, columns, arrays of codes (these name no
+            persons). Tables in a database are not.
+        schema: How their columns become the attributes of the model.
+        epsilon: What is promised.
+        delta: What is promised with it, for Gaussian noise.
+        unit: ``Rows(k)``, or ``Person(column, rows=k)``, of whom at most k rows are scored, those that a release would
+            count. ``Person(column, normalise=True)`` is refused: its weights belong to the tables of a structure, and
+            records are scored whole. A ledger for a person's column pays for either.
+        ledger: The budget that pays (a path will do); None, which must be said, pays nothing.
+        noise: ``"laplace"``, or ``"gaussian"``, which needs a ``delta``.
+        clip: The interval that log-probabilities are cut to; choose it without a look at the records. By default it is
+            where the log-probabilities of 4,000 samples of the model itself lie.
 
-    ``unit`` is ``Rows(k)``, or ``Person(column, rows=k)``, of whom at most k rows are scored, those that a release
-    would count. ``Person(column, normalise=True)`` is refused: its weights belong to the tables of a structure, and
-    records are scored whole. A ledger for a person's column pays for either. ``source`` is whatever is read within this
-    process: files, frames, columns, arrays of codes (these name no persons); tables in a database are not.
+    Returns:
+        The noisy mean, which may be published, and how far noise moves it.
+
+    Raises:
+        BudgetExceeded: It costs more than remains in the ledger.
+        PolicyRefused: The policy in force does not allow it.
+        Error: Arguments that do not fit; or, after the charge, the noise is larger than the number of records.
 
     >>> import quietfield as qf
     >>> schema = qf.Schema({"a": [0, 1]})

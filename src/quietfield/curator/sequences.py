@@ -138,11 +138,28 @@ class Sequences:
         return self.person if self.unit_of == "person" else (self.person, f"day of {self.time}")
 
     def log(self, data: Any) -> "Log":
-        """A log to be counted in this way: whatever else can be counted in, with one row for each observation."""
+        """A log to be counted in this way: whatever else can be counted in, with one row for each observation.
+
+        Args:
+            data: A file, a frame or a table in a database, as :func:`quietfield.release` takes it.
+
+        Returns:
+            The log, which is a source for :func:`quietfield.release`.
+        """
         return Log(data, self)
 
     def check_unit(self, unit: Unit) -> "Sequences":
-        """Refuse a unit that these sequences do not have."""
+        """Refuse a unit that these sequences do not have.
+
+        Args:
+            unit: The unit of a release.
+
+        Returns:
+            These sequences.
+
+        Raises:
+            Error: It protects others, or takes another label for a slot in which nothing was seen.
+        """
         if not isinstance(unit, Person) or (unit.columns, unit.kinds) != (self.unit.columns, self.unit.kinds):
             raise Error(f"these sequences are made for {self.unit.describe()}; use unit={self.unit!r}.")
         if unit.normalise and unit.null != self.null:

@@ -36,6 +36,19 @@ def from_factors(labels: Mapping[str, int | Sequence[Label]], tables: Iterable[t
     """A model from non-negative tables: their product, normalised. Tables over the same attributes are multiplied.
 
     A constant changes no probability and is left out, so log Z may differ by it from that of the program that wrote it.
+
+    Args:
+        labels: The attributes, each with a size or its labels.
+        tables: Cliques and their tables, with axes in the order of the clique.
+
+    Returns:
+        The model; where a table is 0, its combination is impossible.
+
+    Raises:
+        Error: A value is negative or not finite, or the tables do not fit the attributes.
+
+    >>> from_factors({"a": ["no", "yes"]}, [(("a",), np.array([1.0, 3.0]))]).marginal("a").round(2).tolist()
+    [0.25, 0.75]
     """
     merged: dict[frozenset[str], tuple[Clique, np.ndarray]] = {}
     for clique, table in tables:
@@ -71,7 +84,21 @@ def _boxes(zero: np.ndarray) -> Iterator[list[list[int]]]:
 
 
 def to_factors(model: Model) -> Tables:
-    """A model as non-negative tables, impossible combinations as zeros; scaled only where they would overflow."""
+    """A model as non-negative tables, impossible combinations as zeros; scaled only where they would overflow.
+
+    Args:
+        model: The model.
+
+    Returns:
+        Cliques and their tables; every attribute is in one of them.
+
+    Raises:
+        Error: The potentials of a clique span more than floats can hold.
+
+    >>> model = Model(Domain({"a": 2}), {("a",): [0.0, 1.0]})
+    >>> [(clique, table.round(2).tolist()) for clique, table in to_factors(model)]
+    [(('a',), [1.0, 2.72])]
+    """
     tables: dict[Clique, np.ndarray] = {}
     for clique, theta in model.potentials.items():
         shift = theta.max() if np.abs(theta).max() > _LARGEST else 0.0
@@ -100,8 +127,20 @@ def load_bif(path: str | Path) -> Model:
     Log-potentials are log-probabilities, scaled to rows that add up to 1 where the file rounds them. Properties are
     read past. Labels are text, also where they look like numbers.
 
+    Args:
+        path: The file.
+
+    Returns:
+        The model.
+
     Raises:
         FileError: It is missing or no such network; the message names the line.
+
+    >>> import tempfile
+    >>> path = tempfile.mkdtemp() + "/model.bif"
+    >>> save_bif(Model(Domain({"a": 2, "b": 2}), {("a", "b"): [[0.0, 1.0], [1.0, 0.0]]}), path)
+    >>> sorted(load_bif(path).domain)
+    ['a', 'b']
     """
     data = read_bytes(path, MANIFEST_LIMIT)
     try:
@@ -125,7 +164,12 @@ def save_bif(model: Model, path: str | Path) -> None:
     Each attribute depends on those that a junction tree joins it with. In a decomposable model these are neighbours of
     it; loops without chords are filled with further parents. Labels become text.
 
+    Args:
+        model: The model.
+        path: The file; one that is there is replaced.
+
     Raises:
+        FileError: The file cannot be written.
         TooLarge: The tables would have more cells than a network may have.
         Error: Inference is approximate, a name cannot be written, or a probability is too small for a float.
     """
@@ -158,7 +202,16 @@ def save_bif(model: Model, path: str | Path) -> None:
 
 
 def save_uai(model: Model, path: str | Path) -> None:
-    """Write a UAI file of type MARKOV. The format numbers attributes and values, so names and labels are not in it."""
+    """Write a UAI file of type MARKOV. The format numbers attributes and values, so names and labels are not in it.
+
+    Args:
+        model: The model.
+        path: The file; one that is there is replaced.
+
+    Raises:
+        FileError: It cannot be written.
+        Error: The potentials of a clique span more than floats can hold.
+    """
     tables = to_factors(model)
     lines = ["MARKOV", str(len(model.domain)), " ".join(map(str, model.domain.shape)), str(len(tables))]
     lines += [" ".join(map(str, [len(c), *(model.domain.position(name) for name in c)])) for c, _ in tables]
@@ -168,7 +221,24 @@ def save_uai(model: Model, path: str | Path) -> None:
 
 
 def load_uai(path: str | Path) -> Model:
-    """Read a UAI file (MARKOV or BAYES). Attributes are named x0, x1, ... and values numbered."""
+    """Read a UAI file (MARKOV or BAYES). Attributes are named x0, x1, ... and values numbered.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The model.
+
+    Raises:
+        FileError: It is missing, or is not a complete UAI file.
+        Error: A table holds a negative or non-finite value.
+
+    >>> import tempfile
+    >>> path = tempfile.mkdtemp() + "/model.uai"
+    >>> save_uai(Model(Domain({"a": 2}), {("a",): [0.0, 1.0]}), path)
+    >>> load_uai(path).cliques
+    (('x0',),)
+    """
     words = iter(read_bytes(path).decode("ascii", errors="replace").split())
     try:
         kind = next(words)
@@ -196,7 +266,17 @@ def load_uai(path: str | Path) -> Model:
 
 
 def to_pgmpy(model: Model) -> "DiscreteMarkovNetwork":
-    """The model as a pgmpy network, labels as state names."""
+    """The model as a pgmpy network, labels as state names.
+
+    Args:
+        model: The model.
+
+    Returns:
+        A pgmpy ``DiscreteMarkovNetwork``.
+
+    Raises:
+        Error: The potentials of a clique span more than floats can hold.
+    """
     from pgmpy.factors.discrete import DiscreteFactor
     from pgmpy.models import DiscreteMarkovNetwork
 
@@ -210,7 +290,17 @@ def to_pgmpy(model: Model) -> "DiscreteMarkovNetwork":
 
 
 def from_pgmpy(network: Any) -> Model:
-    """A model from a pgmpy Bayesian or Markov network."""
+    """A model from a pgmpy Bayesian or Markov network.
+
+    Args:
+        network: A network of pgmpy.
+
+    Returns:
+        The model.
+
+    Raises:
+        Error: A node has no table, or a value is negative or not finite.
+    """
     factors = [cpd.to_factor() for cpd in network.get_cpds()] if hasattr(network, "get_cpds") else network.get_factors()
     labels: dict[str, list[Label]] = {str(node): [] for node in network.nodes()}
     for factor in factors:
@@ -225,14 +315,22 @@ def from_pgmpy(network: Any) -> Model:
 def from_mbi(
     domain: Any, measurements: Iterable[Any], *, noise: Literal["gaussian", "laplace"], skip_others: bool = False
 ) -> Release:
-    """A release from measurements made with mbi (private-pgm): a list of its ``LinearMeasurement``.
+    """A release from measurements made with mbi (private-pgm).
 
-    ``domain`` is mbi's Domain, ours, or ``{attribute: size}``. mbi keeps the standard deviation of the noise and not
-    its kind, so that must be said: ``"gaussian"`` or ``"laplace"``. Only measurements of whole tables can be read
-    (mbi's default query); others are refused, or left out with ``skip_others``. A measurement of the empty clique is
-    the noisy total. Repeated Gaussian measurements of a table are averaged by their precision, which loses nothing;
-    repeated Laplace ones are refused, since their mean is not Laplace. Whether all this is private is for whoever
-    measured it to say.
+    Repeated Gaussian measurements of a table are averaged by their precision, which loses nothing. Repeated Laplace
+    ones are refused, since their mean is not Laplace. Whether all this is private is for whoever measured it to say.
+
+    Args:
+        domain: mbi's Domain, ours, or ``{attribute: size}``.
+        measurements: A list of mbi's ``LinearMeasurement``. One of the empty clique is the noisy total.
+        noise: ``"gaussian"`` or ``"laplace"``: mbi keeps the standard deviation of the noise and not its kind.
+        skip_others: Whether measurements of anything but whole tables (mbi's default query) are left out, not refused.
+
+    Returns:
+        The release, which promises nothing.
+
+    Raises:
+        Error: There is no table, or a measurement cannot be read.
 
     >>> from types import SimpleNamespace
     >>> table = SimpleNamespace(clique=("a", "b"), noisy_measurement=[9.0, 1.5, -0.5, 7.0], stddev=2.0)
@@ -272,9 +370,18 @@ def from_mbi(
 def from_opendp(table: Any, *, noise: Literal["gaussian", "laplace"], skip_others: bool = False) -> Release:
     """A release from a ``ContingencyTable`` of OpenDP (``opendp.extras.mbi``): its keys, cuts and measurements.
 
-    Keys become labels; the key for everything else (null) becomes the label "null". ``noise`` is ``"laplace"`` where
-    the table was made under pure differential privacy and ``"gaussian"`` under zCDP. Tables of a part of the keys are
-    refused, or left out with ``skip_others``.
+    Keys become labels; the key for everything else (null) becomes the label "null".
+
+    Args:
+        table: The table.
+        noise: ``"laplace"`` where it was made under pure differential privacy, ``"gaussian"`` under zCDP.
+        skip_others: Whether tables of a part of the keys are left out, not refused.
+
+    Returns:
+        The release, which promises nothing.
+
+    Raises:
+        Error: It is no such table, or a measurement cannot be read.
     """
     if not all(hasattr(table, name) for name in ("keys", "marginals")):
         raise Error(f"expected OpenDP's ContingencyTable, with keys and marginals, not {type_name(table)}.")

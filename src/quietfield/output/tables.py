@@ -159,11 +159,23 @@ def people_tables(
 ) -> Publication:
     """Tables of any attributes from a model, for people.
 
-    ``tables`` names attributes, one name or several for each table (one name alone is one table); without it, every
-    attribute and every clique.
-    ``level`` is the confidence of the margins of error. ``total`` is the number of records that counts add up to; by
-    default that of the model's fit, and without either there are shares alone. A ``release`` lets the statement on
-    privacy say what was promised.
+    Args:
+        model: The model.
+        tables: Names of attributes, one name or several for each table (one name alone is one table); without it, every
+            attribute and every clique.
+        level: The confidence of the margins of error.
+        total: The number of records that counts add up to; by default that of the model's fit, and without either there
+            are shares alone.
+        release: The release that the model was learned from: the statement on privacy then says what was promised.
+        progress: Whether a line on the error stream shows that it goes on.
+
+    Returns:
+        The tables, a statement on privacy and a description of the columns.
+
+    Raises:
+        Incomplete: The release waits for a signature.
+        Error: A name is not an attribute, a table has too many cells, a number is out of range, or the model was not
+            learned from the release.
 
     >>> import quietfield as qf
     >>> model = qf.Model(qf.Domain({"sex": ["f", "m"], "smokes": ["no", "yes"]}), {("sex", "smokes"): [[1, 0], [0, 0]]})

@@ -40,7 +40,14 @@ class _Noise:
         raise NotImplementedError
 
     def log_density(self, z: Any) -> Any:
-        """The log-density at z; numbers, numpy and JAX arrays will do. Probabilities are divided by the step."""
+        """The log-density at z; numbers, numpy and JAX arrays will do. Probabilities are divided by the step.
+
+        Args:
+            z: A number or an array of them.
+
+        Returns:
+            The logarithm of the density, of the same shape.
+        """
         raise NotImplementedError
 
     def describe(self) -> str:

@@ -45,7 +45,13 @@ class Rows:
         return self.describe()
 
     def describe(self, lines: bool = False) -> str:
-        """What is protected, in words; with ``lines``, where a row is a line of a CSV file.
+        """What is protected, in words.
+
+        Args:
+            lines: Whether a row is a line of a CSV file.
+
+        Returns:
+            The words, without a full stop.
 
         >>> Rows(1).describe(lines=True)
         'any one line of the file (a record with line breaks in it is several)'
@@ -133,7 +139,14 @@ class Person:
         return f"any one {who}" if len(self.columns) == 1 else f"any one combination of {who}"
 
     def describe(self, lines: bool = False) -> str:
-        """What is protected, in words; with ``lines``, where a row is a line of a CSV file."""
+        """What is protected, in words.
+
+        Args:
+            lines: Whether a row is a line of a CSV file, and the curator affirms that each is a record.
+
+        Returns:
+            The words, without a full stop.
+        """
         affirmed = ", provided that every record is one line of the file, as the curator affirms" if lines else ""
         if self.rows is not None:
             counted = "1 row is" if self.rows == 1 else f"{self.rows} rows are"

@@ -84,8 +84,19 @@ class Release:
     ) -> "Release":
         """A release of tables that were noised elsewhere; whether they are private is for whoever noised them to say.
 
-        ``noise`` is one noise for all tables or a mapping of cliques to noise. A tie is a group of cliques that share
-        one table, given under its first clique. Without ``total_noise``, ``total`` counts as public and exact.
+        Args:
+            domain: The attributes and their values.
+            tables: Noisy arrays by clique.
+            noise: One noise for all tables, or noises by clique.
+            total: The number of records; without ``total_noise`` it counts as public and exact.
+            total_noise: The noise of the total.
+            ties: Groups of cliques that share one table, given under the first clique of its group.
+
+        Returns:
+            The release, which promises nothing.
+
+        Raises:
+            Error: Tables, noise, ties and domain do not fit together.
         """
         import numpy as np
 
@@ -213,9 +224,17 @@ class Release:
         )
 
     def save(self, path: str | Path, key: "Ed25519PrivateKey | str | Path | None" = None) -> None:
-        """Write the release to one file, whole or not at all, signed if a private key (or its PEM file) is given.
+        """Write the release to one file, whole or not at all.
 
         One that was loaded from a signed file is not written without a key: that would take its signature off.
+
+        Args:
+            path: The file; one that is there is replaced.
+            key: A private key, or its PEM file, that signs it.
+
+        Raises:
+            FileError: The file cannot be written, or the policy under which the release was made asks for another key.
+            Error: It was signed, and no key is given.
         """
         if self.signed and key is None:
             raise Error(
@@ -240,6 +259,9 @@ class Release:
             trust: Public key files: only a release that one of these keys signed is read. Where the policy under which
                 it was made has two persons sign, both have to be among them.
             complete: Whether a release that waits for its second signature is refused.
+
+        Returns:
+            The release.
 
         Raises:
             NotSigned: It is not signed, and ``trust`` is given.
@@ -359,7 +381,15 @@ class Release:
         return check_promise(self)
 
     def with_signer(self, signer: str | None, second: str | None = None) -> "Release":
-        """The same release, marked as signed by a key, or by two."""
+        """The same release, marked as signed by a key, or by two.
+
+        Args:
+            signer: The fingerprint of the key; None leaves signatures out.
+            second: That of a second key.
+
+        Returns:
+            A copy.
+        """
         return replace(self, signer=signer, second_signer=second)
 
     def _facts(self) -> list[tuple[str, str]]:

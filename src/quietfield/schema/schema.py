@@ -59,7 +59,17 @@ class Schema:
         return len(self.attributes)
 
     def column(self, name: str) -> str:
-        """The column that an attribute is read from."""
+        """The column that an attribute is read from.
+
+        Args:
+            name: The name of an attribute.
+
+        Returns:
+            The name of the column.
+
+        Raises:
+            Error: It is not an attribute.
+        """
         return self[name].column or name
 
     @property
@@ -87,19 +97,46 @@ class Schema:
 
     @classmethod
     def from_json(cls, data: Any) -> "Schema":
-        """The inverse of :meth:`to_json`, with errors that say which attribute to mend and how."""
+        """The inverse of :meth:`to_json`, with errors that say which attribute to mend and how.
+
+        Args:
+            data: The dictionary.
+
+        Returns:
+            The schema.
+
+        Raises:
+            FileError: It is not the JSON of a schema, or something in it is still to be filled in.
+        """
         from quietfield.schema import form  # pydantic takes a while to load
 
         rules, impossible = form.read(data)
         return cls(rules, impossible)
 
     def save(self, path: str | Path) -> None:
-        """Write the schema as a JSON file."""
+        """Write the schema as a JSON file.
+
+        Args:
+            path: The file; one that is there is replaced.
+
+        Raises:
+            FileError: It cannot be written.
+        """
         write_atomically(path, (json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n").encode())
 
     @classmethod
     def load(cls, path: str | Path) -> "Schema":
-        """Read a JSON file written by :meth:`save`, by hand, or by ``quietfield schema`` and then filled in."""
+        """Read a JSON file written by :meth:`save`, by hand, or by ``quietfield schema`` and then filled in.
+
+        Args:
+            path: The file.
+
+        Returns:
+            The schema.
+
+        Raises:
+            FileError: It is missing, is not the JSON of a schema, or something in it is still to be filled in.
+        """
         return cls.from_json(read_json(path))
 
     def __repr__(self) -> str:

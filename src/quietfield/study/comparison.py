@@ -203,9 +203,21 @@ def compare(
 ) -> Comparison:
     """Compare methods on one release, models with it, with a known truth, or with each other.
 
-    Models that are given come first, then one is learned from the release by each of ``methods``, one name or several
-    ("map" and "naive" where neither is said). The first of all is what the others are compared with. ``truth`` is a
-    model that is known to be true, as in a simulation: every row then tells how far it is from that.
+    Args:
+        release: The release that models are learned from and compared with.
+        methods: How to learn from it, one name or several; "map" and "naive" where neither methods nor models are
+            given.
+        models: Models by name. They come first, and the first of all is what the others are compared with.
+        truth: A model that is known to be true, as in a simulation: every row then tells how far it is from that.
+        inference: The method of inference with which models are learned.
+        progress: Whether a line on the error stream shows what is learned.
+
+    Returns:
+        One row per model, the models, and the divergences between them.
+
+    Raises:
+        Incomplete: The release waits for a signature.
+        Error: There is nothing to compare, a method is not known, or models and release do not fit together.
 
     >>> import quietfield as qf
     >>> domain = qf.Domain({"a": 2, "b": 2})

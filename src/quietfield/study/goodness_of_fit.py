@@ -94,6 +94,21 @@ def goodness_of_fit(
 ) -> GoodnessOfFit:
     """Whether a release and a model can both be right; needs no records.
 
+    Args:
+        release: The release.
+        model: A model of the same attributes, learned from it or not.
+        draws: How many simulated releases its residuals are compared with, at least 19.
+        refits: How many simulated releases to learn from anew in place of that: slow, and more exact. Without refits
+            the check rings less often than it says.
+        seed: The seed of the simulation.
+
+    Returns:
+        A p-value, which tables speak against the model, and a verdict in words.
+
+    Raises:
+        Incomplete: The release waits for a signature.
+        Error: The release has no tables, or other attributes or labels than the model.
+
     >>> import quietfield as qf
     >>> study = qf.simulate(attributes=3, states=3, records=2000)
     >>> check = goodness_of_fit(study.release, qf.fit(study.release))

@@ -263,13 +263,30 @@ def rehearse(
 ) -> Rehearsal:
     """Rehearse a release at several epsilons, from what is public alone: no record is read, nothing is paid.
 
-    ``records`` is a *guess* of the number of records: never count them for this. ``epsilons`` are the candidates; the
-    other arguments are those of :func:`quietfield.release`, and the noise is what they give there. ``noise="both"``
-    compares Laplace noise with Gaussian noise of ``delta``. With ``Person(..., normalise=True)``, ``rows_each`` is a
-    guess of how many rows a person has. ``strengths`` are standard deviations of the log-potentials of the plausible
-    models, ``repeats`` how many models of each are tried. After ``seconds`` no further model is begun,
-    and one under way is given up; for the first they begin when its code is compiled. ``progress`` shows a line on the
-    error stream meanwhile.
+    Args:
+        schema: The attributes: a Schema or a Domain.
+        cliques: The tables that would be counted.
+        records: A *guess* of the number of records: never count them for this.
+        epsilons: The candidates.
+        unit: Whom the release would protect; this and what follows as in :func:`quietfield.release`.
+        neighbours: Which data sets could not be told apart.
+        total: Whether the number of records would be counted.
+        weights: Numbers by clique.
+        noise: ``"laplace"``, ``"gaussian"``, or ``"both"``, which compares them.
+        delta: The delta of Gaussian noise.
+        rows_each: With ``Person(..., normalise=True)``, a guess of how many rows a person has.
+        strengths: Standard deviations of the log-potentials of the plausible models.
+        repeats: How many models of each strength are tried.
+        seconds: After these no further model is begun, and one under way is given up; for the first they begin when its
+            code is compiled.
+        seed: The seed of models, populations and noise.
+        progress: Whether a line on the error stream shows how far it is.
+
+    Returns:
+        The errors to expect at each epsilon, and what a fit would cost.
+
+    Raises:
+        Error: The arguments do not fit together, or no release could be made with them.
 
     >>> import quietfield as qf
     >>> domain = qf.Domain({"smokes": 2, "coughs": 2, "age": 3})

@@ -59,14 +59,29 @@ def simulate(
 ) -> "Simulation":
     """A known model, a population from it, its tables, and releases of them with simulated noise.
 
-    ``structure`` is ``"chain"`` (of order 3), ``"random"`` (a connected random graph of treewidth at most 3),
-    ``"tree"``, ``"grid"``, or any Structure over attributes x0, x1, ... With ``model=`` the population comes from a
-    model of your own. ``potentials``: ``"dirichlet"``, each table one draw with concentration 1 / ``strength``;
-    ``"gaussian"``, log-potentials of standard deviation ``strength``; ``"peaked"``, Gaussian ones plus 3 times
-    ``strength`` in one cell of each row. With a ``delta`` the noise is Gaussian (by zCDP), otherwise Laplace.
+    The same seed gives the same numbers.
 
-    The same seed gives the same numbers. ``model_seed`` draws structure and potentials (0 unless given), ``seed`` the
-    population and the noise.
+    Args:
+        structure: ``"chain"`` (of order 3), ``"random"`` (a connected random graph of treewidth at most 3), ``"tree"``,
+            ``"grid"``, or any Structure over attributes x0, x1, ...
+        records: How many records the population has.
+        epsilon: The epsilon of the noise.
+        delta: With one the noise is Gaussian (by zCDP), otherwise Laplace.
+        attributes: How many attributes the model has.
+        states: How many values each of them has.
+        potentials: ``"dirichlet"``, each table one draw with concentration 1 / ``strength``; ``"gaussian"``,
+            log-potentials of standard deviation ``strength``; ``"peaked"``, Gaussian ones plus 3 times ``strength`` in
+            one cell of each row.
+        strength: How strong the potentials are.
+        model: A model of your own to draw the population from, in place of a random one.
+        seed: Draws the population and the noise.
+        model_seed: Draws structure and potentials; 0 unless given.
+
+    Returns:
+        The model, its population, its tables and a release.
+
+    Raises:
+        Error: An argument is out of range, or a model is given together with a structure or a ``model_seed``.
 
     >>> import quietfield as qf
     >>> study = qf.simulate("chain", attributes=4, states=3, records=5000, epsilon=2)

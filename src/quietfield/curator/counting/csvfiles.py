@@ -60,7 +60,14 @@ class CsvFile:
             raise Error(f"one_line_per_record is True or False, not {self.one_line_per_record!r}.")
 
     def separator(self, path: str) -> str:
-        """What separates the fields of one of the files."""
+        """What separates the fields of one of the files.
+
+        Args:
+            path: The file.
+
+        Returns:
+            One character.
+        """
         return self.delimiter or separator_by_name(path) or ","
 
 

@@ -28,8 +28,20 @@ def write_report(
 ) -> None:
     """Write a report as one HTML file: what was protected and at what cost, and what the model says and how surely.
 
-    Without a model, one is learned from the release by the default method. ``level`` is that of all intervals;
-    ``names`` are the file names that the report's commands to check and rerun show.
+    Args:
+        path: The file; one that is there is replaced.
+        release: The release.
+        model: What was learned from it; without one, it is learned here by the default method.
+        title: The heading.
+        level: The confidence of all intervals.
+        names: The file names that the report's commands to check and rerun show.
+        progress: Whether a line on the error stream shows that it goes on.
+
+    Raises:
+        Incomplete: The release waits for a signature.
+        CannotLearn: There is no model, and noise outweighs the release.
+        FileError: The file cannot be written.
+        Error: The release and the model do not fit together, or ``level`` is not between 0 and 1.
 
     >>> import quietfield as qf
     >>> domain = qf.Domain({"sex": ["f", "m"], "smokes": ["no", "yes"]})
