@@ -5,8 +5,6 @@ Answers have error bars where the model knows its errors, and say what they rest
 
 import json
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 #: The most log-potentials of a model, and cells of an answer, whose error bars are worked out without being asked for.
-QUICK_MODEL, QUICK_ANSWER = 2000, 1000
+QUICK_MODEL, QUICK_ANSWER = 100_000, 10_000
 
 
 @app.command(epilog="Example: quietfield query visits.qfm visits --given age=65+ --given smokes=yes")
@@ -79,9 +77,8 @@ def query(
     both = [name for name in known if name in wanted]
     if both:
         raise Error(f"{both[0]!r} is both asked for and given; name each attribute once.")
-    with _compiled_quickly(learned):
-        shares = (learned.conditional(wanted, known) if known else learned.marginal(wanted)).ravel()
-        ends, why = _error_bars(learned, wanted, level, known, error_bars)
+    shares = (learned.conditional(wanted, known) if known else learned.marginal(wanted)).ravel()
+    ends, why = _error_bars(learned, wanted, level, known, error_bars)
     basis = describe_basis(learned, (*wanted, *known))
     cells = list(product(*(learned.domain.labels(name) for name in wanted)))
     if as_json:
@@ -117,8 +114,7 @@ def _show_most_probable(model: "Model", known: "dict[str, Label]", as_json: bool
     for name, label in known.items():
         chance *= float(model.conditional(name, before)[model.domain.code(name, label)])
         before[name] = label
-    with _compiled_quickly(model):
-        share = min(1.0, math.exp(model.log_prob({name: [label] for name, label in record.items()})[0]) / chance)
+    share = min(1.0, math.exp(model.log_prob({name: [label] for name, label in record.items()})[0]) / chance)
     if as_json:
         content = {"given": known, "most_probable": record, "probability": share}
         typer.echo(json.dumps(content, ensure_ascii=False, indent=2))
@@ -129,22 +125,6 @@ def _show_most_probable(model: "Model", known: "dict[str, Label]", as_json: bool
     for name, label in record.items():
         typer.echo(f"  {pad_left(names[name], width)}  {printable(quote_label(label))}")
     typer.echo(f"its probability{_where(known) and ' there'} is {share:.3g}")
-
-
-@contextmanager
-def _compiled_quickly(model: "Model") -> Iterator[None]:
-    """Let JAX compile without much optimisation: for one answer of a small model, that takes longer than it saves."""
-    if model.parameters > QUICK_MODEL:
-        yield
-        return
-    import jax
-
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
-    try:
-        yield
-    finally:
-        jax.config.update("jax_disable_most_optimizations", before)
 
 
 def _error_bars(
