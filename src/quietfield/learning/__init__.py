@@ -116,8 +116,8 @@ def fit(
     for each in releases:
         each.check_complete()
     if inference == "exact":  # before anything is traced, which takes for ever where a model is far too large
-        for each in releases:
-            plan_elimination(each.domain, each.structure).check_memory()
+        for each in releases:  # the default lays out every bag of the elimination, the others contract them
+            plan_elimination(each.domain, each.structure).check_memory(log_space=method == "map")
     from quietfield.learning.loop import drive
 
     learner = _learner(method, options)
