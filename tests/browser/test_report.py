@@ -257,6 +257,52 @@ def test_the_keyboard_reaches_links_and_what_scrolls(browser: Any, pages: dict[s
     assert reached.count("scroll") >= count > 2
 
 
+def test_many_attributes_are_found_and_unfolded(browser: Any, pages: dict[str, Path]) -> None:
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+
+    seen = """return [...document.querySelectorAll('#attributes details[data-find]')].filter(e => e.checkVisibility())
+        .map(e => e.dataset.find.trim())"""
+    visit(browser, pages["large"], 360)
+    assert len(browser.execute_script(seen)) == 100
+    field = browser.find_element(By.CSS_SELECTOR, ".find input")
+    field.send_keys("Attribute 41")
+    assert browser.execute_script(seen) == ["attribute 41"]
+    assert browser.find_element(By.CSS_SELECTOR, ".find output").text.endswith(" entries")
+    rows = browser.execute_script(
+        "return [...document.querySelectorAll('tr[data-find]')].filter(e => e.checkVisibility()).map(e => e.innerText)"
+    )
+    assert rows  # also those of folded lists, which open
+    assert all("attribute 41" in row for row in rows)
+    table = browser.find_element(By.CSS_SELECTOR, "#attribute-42 table")
+    assert not table.is_displayed()
+    browser.find_element(By.CSS_SELECTOR, "#attribute-42 summary").send_keys(Keys.ENTER)  # the keyboard reaches it too
+    assert table.is_displayed()
+    assert browser.execute_script(STICKS_OUT) == []
+    field.clear()
+    field.send_keys("no such name")
+    assert browser.execute_script(seen) == []
+    field.clear()
+    field.send_keys(" ")
+    assert len(browser.execute_script(seen)) == 100
+
+
+def test_everything_is_there_without_scripts_and_when_unfolded(browser: Any, pages: dict[str, Path]) -> None:
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        visit(browser, pages["large"], 360)
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    assert browser.execute_script("return document.querySelector('.find').checkVisibility()") is False
+    browser.execute_script("document.querySelectorAll('details').forEach(e => { e.open = true; })")
+    for check in (STICKS_OUT, OVERLAPS, SQUEEZED, UNREACHABLE, FAINT):
+        assert browser.execute_script(check) == []
+    tables = browser.execute_script(
+        "return [...document.querySelectorAll('.multiples > details > table')].filter(e => e.checkVisibility()).length"
+    )
+    assert tables == 100
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_print(browser: Any, pages: dict[str, Path], name: str) -> None:
     pypdf = pytest.importorskip("pypdf")
@@ -268,3 +314,5 @@ def test_print(browser: Any, pages: dict[str, Path], name: str) -> None:
     assert all(texts), "an empty sheet"
     marked = ["NOTPRIVATE" in text for text in texts]
     assert all(marked) if name == "confidential" else not any(marked)
+    if name == "large":  # values of attributes are on paper, though folded on the screen
+        assert sum(text.count("%") for text in texts) > 300

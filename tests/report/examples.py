@@ -56,3 +56,12 @@ def large() -> tuple[qf.Release, qf.Model]:
     """100 attributes, one of them with 200 labels."""
     domain = qf.Domain({f"attribute {i}": 3 if i else 200 for i in range(100)})
     return pair(domain, qf.structures.tree(domain, seed=1), total=10_000)
+
+
+def survey(columns: int = 60) -> tuple[qf.Release, qf.Model]:
+    """Columns of 2 to 20 values, one of 300, and a table of two that is too large to draw."""
+    sizes = [300, 50, *(2 + i % 19 for i in range(columns - 2))]
+    domain = qf.Domain({f"q{i:03d} <b>": size for i, size in enumerate(sizes)})
+    names = list(domain)
+    cliques = [(names[0], names[1]), *((names[i], names[i // 3 + 1]) for i in range(2, columns - 1))]
+    return pair(domain, cliques, total=20_000)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 
-VOID = {"meta", "col", "img", "br", "link"}
+VOID = {"meta", "col", "img", "br", "link", "input"}
 ALONE = {"rect", "path", "line", "circle"}  # of SVG, written as <rect/>
 
 

@@ -73,3 +73,15 @@ def test_pairs_that_no_clique_joins_are_inferred_and_the_likeliest_come_first():
     loopy = qf.Model(domain, model.potentials, method="loopy")
     assert associations.inferred_pairs(loopy, strength) == []
     assert associations.joint(loopy, ("a", "c")) is None
+
+
+def test_the_strengths_of_all_pairs_at_once_are_those_one_by_one():
+    domain = qf.Domain({"a": 3, "b": 2, "c": 40, "d": 4, "e": 2, "f": 3}, impossible=[{"a": 0, "b": 1}])
+    _, model = pair(domain, [("a", "b", "c"), ("c", "d"), ("d", "a"), ("e",)])
+    found = associations.all_strengths(model)
+    names = list(domain)
+    for i, a in enumerate(names):
+        for j, b in enumerate(names):
+            if i != j:
+                assert found[i, j] == pytest.approx(associations.cramers_v(model.marginal((a, b))), abs=1e-7)
+    assert associations.all_strengths(qf.Model(domain, model.potentials, method="loopy")) is None

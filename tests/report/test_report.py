@@ -2,6 +2,7 @@
 use it."""
 
 import base64
+import hashlib
 import re
 import struct
 import zlib
@@ -13,13 +14,13 @@ import pytest
 
 import quietfield as qf
 from quietfield.models import intervals
-from quietfield.output.report import report_html
+from quietfield.output.report import contents, limits, report_html
 from quietfield.output.report.associations import cramers_v
 from quietfield.output.report.contents import gather
 from quietfield.output.report.pages import FOLDER
 from quietfield.output.report.plots import pixels
 from quietfield.text import printable
-from tests.report.examples import HOSTILE, hostile, large, pair
+from tests.report.examples import HOSTILE, hostile, large, pair, survey
 from tests.report.reading import Element, read
 
 LOADS = re.compile(r"""(?:src|srcset|data|poster|action)\s*=\s*["']?(?!data:image/png;base64,)|@import|url\(""", re.I)
@@ -29,6 +30,10 @@ LOADS = re.compile(r"""(?:src|srcset|data|poster|action)\s*=\s*["']?(?!data:imag
 def small():
     domain = qf.Domain({"age": ["young", "old"], "smokes": ["no", "yes"], "visits": 4, "unseen": 2})
     return pair(domain, [("age", "smokes"), ("smokes", "visits")])
+
+
+def digest(script: Element) -> str:
+    return base64.b64encode(hashlib.sha256(script.children[0].pieces[0].encode()).digest()).decode()
 
 
 @cache
@@ -113,12 +118,16 @@ def test_tied_tables_and_left_out_cells_are_compared_as_they_were_counted():
 
 
 @pytest.mark.parametrize("make", [hostile, large], ids=["hostile", "large"])
-def test_nothing_runs_and_nothing_loads(make):
+def test_nothing_runs_but_the_search_and_nothing_loads(make):
     text = written(make)
     page = read(text)
     policy = [m for m in page.all("meta") if m.attributes.get("http-equiv") == "Content-Security-Policy"]
-    assert policy[0].attributes["content"] == "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-    assert not {e.tag for e in page.all()} & {"script", "link", "iframe", "object", "embed", "base", "form", "b onload"}
+    scripts = page.all("script")
+    allowed = "".join(f"; script-src 'sha256-{digest(script)}'" for script in scripts)
+    assert policy[0].attributes["content"] == "default-src 'none'; style-src 'unsafe-inline'; img-src data:" + allowed
+    assert [script.children[0].pieces[0] for script in scripts] == [(FOLDER / "find.js").read_text()] * (make is large)
+    assert not any(script.attributes for script in scripts)
+    assert not {e.tag for e in page.all()} & {"link", "iframe", "object", "embed", "base", "form", "b onload"}
     assert not [a for e in page.all() for a in e.attributes if a.startswith("on")]
     assert {e.attributes["href"][0] for e in page.all("a")} == {"#"}
     assert all(e.attributes["src"].startswith("data:image/png;base64,") for e in page.all("img"))
@@ -323,3 +332,65 @@ def test_heat_maps_of_many_labels_are_pictures_of_the_same_numbers():
     (length,) = struct.unpack(">I", data[start - 4 : start])
     lines = zlib.decompress(data[start + 4 : start + 4 + length])
     assert lines == bytes([0, 20, 79, 128, 245, 245, 243, 0, 138, 74, 16, 160, 160, 160])
+
+
+@pytest.fixture(scope="module")
+def survey_page() -> Element:
+    return read(written(survey))
+
+
+def test_a_report_on_many_attributes_folds_them_and_stays_small(survey_page):
+    _, model = survey()
+    assert len(written(survey)) < 1_500_000
+    folded = {e.attributes["id"]: e for e in survey_page.all("details") if "id" in e.attributes}
+    assert list(folded) == [f"attribute-{i + 1}" for i in range(60)]
+    assert [e.attributes["data-find"].strip() for e in folded.values()] == list(model.domain)
+    assert not [e for e in survey_page.all("details") if "open" in e.attributes]
+    tables = {table.all("caption")[0].text: table for table in survey_page.classed("shares")}
+    assert len([caption for caption in tables if "less common" not in caption]) == 60
+    # The most common of 300 values are in sight, the others are below them, folded, and nothing is there twice.
+    shown = [row.all("th")[0].text for row in tables["q000 <b>"].all("tbody")[0].all("tr")]
+    rest = [row.all("th")[0].text for row in tables["q000 <b>: less common values"].all("tbody")[0].all("tr")]
+    assert shown[-1] == "277 other values"
+    assert [*shown[:-1], *rest] == [str(i) for i in np.argsort(-model.marginal("q000 <b>"), kind="stable")]
+    assert "not measured" in folded["attribute-60"].all("summary")[0].text
+    (field,) = survey_page.all("input")
+    assert field.parent.tag == "label"
+    assert field.parent.text.startswith("Find")
+
+
+def test_a_report_on_many_attributes_has_one_matrix(survey_page):
+    _, model = survey()
+    (matrix,) = survey_page.classed("matrix")
+    squares = [path.attributes["d"].count("M") for path in matrix.all("path")]
+    assert sum(squares[:-1]) == 60 * 59 // 2
+    assert squares[-1] == len(model.cliques)  # a dot for each pair that a table joins
+    assert [text.text for text in matrix.all("text")][::2] == list(model.domain)
+    maps = survey_page.classed("maps")[0]
+    assert {e.tag for e in maps.children} == {"#text", "details"}
+    assert len(maps.all("summary")) >= len(model.cliques)
+    huge = next(e for e in maps.children if e.tag == "details" and "q000" in e.attributes["data-find"])
+    assert "300 by 50 values are too many to draw. Of 15,000 combinations, these 10 add most" in huge.text
+    assert not huge.all("img")
+    assert len(huge.all("tbody")[0].all("tr")) == limits.MOST_TELLING
+
+
+def test_a_report_on_few_attributes_folds_nothing_and_has_no_script(page):
+    assert not {e.tag for e in page.all()} & {"details", "script", "input"}
+    assert not page.classed("matrix")
+
+
+def test_all_error_bars_come_from_one_call(monkeypatch):
+    domain = qf.Domain({f"x{i}": 3 for i in range(limits.MANY + 1)})
+    release, _ = pair(domain, qf.structures.chain(domain))
+    asked = []
+
+    def counted(model, questions, level):
+        asked.append(len(questions))
+        return intervals.intervals(model, questions, level)
+
+    monkeypatch.setattr(contents, "intervals", counted)
+    page = read(report_html(release))
+    attributes, pairs = len(domain), len(domain) - 1
+    assert asked == [attributes + 2 * pairs]  # shares, cells and the strength of each pair
+    assert "not known" not in page.text

@@ -129,15 +129,19 @@ def _for_people(
 ) -> None:
     from quietfield.cli import questions
     from quietfield.output.tables import people_tables
-    from quietfield.status import is_terminal
+    from quietfield.status import is_terminal, show_status
 
     wanted = None
     if tables is not None:  # each once, however often it is said
         wanted = list(dict.fromkeys(tuple(questions.attributes([text], model.domain)) for text in tables))
     made = people_tables(model, wanted, level=level, total=total, release=release, progress=is_terminal())
-    made.save(out, format, force=force, for_programs=for_programs)
+    cells = plural(sum(model.domain.cells(one.attributes) for one in made.tables), "cell")
+    tables_said = f"{plural(len(made.tables), 'table')} for people, {cells},"
+    with show_status(f"export: writing {tables_said} to {out} ...", is_terminal()):
+        made.save(out, format, force=force, for_programs=for_programs)
     inferred = sum(one.inferred for one in made.tables)
-    typer.echo(f"{plural(len(made.tables), 'table')} for people written to {out}")
+    beside = "sheets About and Dictionary" if format == "xlsx" else "index.csv, dictionary.csv and privacy.txt"
+    typer.echo(f"{tables_said} with {beside} written to {out}")
     if inferred:
         join = "joins" if inferred == 1 else "join"
         typer.echo(f"{inferred} of them {join} attributes that no clique joins: the model's inference, and marked so")

@@ -14,7 +14,7 @@ from quietfield.curator import WARNING
 from quietfield.curator.counting import count
 from quietfield.domain import Clique
 from quietfield.files import check_writable, write_atomically
-from quietfield.output.report.contents import Intervals, check_inputs
+from quietfield.output.report.contents import check_inputs, error_bars
 from quietfield.output.report.plots import bar
 from quietfield.privacy.units import Rows, statistics, unit_from_json
 from quietfield.releases.checks import check_same
@@ -101,10 +101,9 @@ def compare(records: Any, schema: "Schema", release: "Release", model: "Model", 
     from quietfield import __version__
 
     tables, total = true_tables(records, schema, release)
-    intervals = Intervals(model, level)
-    intervals.prepare(part.cliques[0] for part in release.parts if len(part.cliques) == 1)
+    cells, _ = error_bars(model, level, [part.cliques[0] for part in release.parts if len(part.cliques) == 1], {})
     compared = [
-        _compared(release, model, part.cliques, true, intervals)
+        _compared(release, model, part.cliques, true, cells.get(part.cliques[0]))
         for part, true in zip(release.parts, tables, strict=True)
     ]
     inside = [table.inside for table in compared if table.inside is not None]
@@ -137,14 +136,13 @@ def true_tables(records: Any, schema: "Schema", release: "Release") -> "tuple[li
 
 
 def _compared(
-    release: "Release", model: "Model", cliques: tuple[Clique, ...], true: "np.ndarray", intervals: Any
+    release: "Release", model: "Model", cliques: tuple[Clique, ...], true: "np.ndarray", ends: Any
 ) -> Compared:
     import numpy as np
 
     learned = sum((model.marginal(c) for c in cliques), np.zeros(true.shape)) / len(cliques)
     noisy = np.maximum(release.tables[cliques[0]], 0.0)
     noisy = noisy / max(float(noisy.sum()), 1.0)
-    ends = intervals.of(cliques[0]) if intervals.there and len(cliques) == 1 else None
     inside = None if ends is None else float(((ends[0] <= true) & (true <= ends[1])).mean())
     cell = np.unravel_index(int(np.abs(learned - true).argmax()), true.shape)
     labels = ", ".join(str(release.domain.labels(a)[i]) for a, i in zip(cliques[0], cell, strict=True))

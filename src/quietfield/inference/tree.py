@@ -22,12 +22,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from quietfield.domain import Domain
+from quietfield.domain import Clique, Domain
 from quietfield.errors import TooLarge
 from quietfield.inference.layout import IMPOSSIBLE, Layout, plain_layout
 from quietfield.inference.plan import SMALL, EliminationPlan, plan_elimination
 from quietfield.memory import available_memory, readable_bytes
 from quietfield.structures import Structure, hashable
+
+_ROWS = 32  # directions that are followed together: more no longer fit into a core's cache
 
 
 class _View(NamedTuple):
@@ -143,6 +145,35 @@ class Calibrated(NamedTuple):
             if not left:
                 break
         return _contract(sizes, found, tuple(wanted)) if found else np.ones(())
+
+    def contingency(self) -> np.ndarray:
+        """The mean square contingency of every pair of attributes, sum (p - q)^2 / q with q = p_a p_b.
+
+        p - q is the covariance of a value of one and a value of the other, so all pairs take one derivative per value.
+        """
+        domain, layout = self.tree.plan.domain, self.tree.layout
+        homes: dict[int, tuple[Clique, int]] = {}  # the smallest table that holds an attribute, and where
+        for clique in sorted(layout.cliques, key=domain.cells, reverse=True):
+            homes |= {domain.position(name): (clique, axis) for axis, name in enumerate(clique)}
+
+        def sums(rows: np.ndarray) -> dict[int, np.ndarray]:
+            tables = layout.split(rows)
+            return {
+                v: tables[clique].sum(tuple(i + 1 for i in range(len(clique)) if i != axis))
+                for v, (clique, axis) in homes.items()
+            }
+
+        shares = sums(self.shares[None])
+        found = np.zeros((len(domain), len(domain)))
+        for v, (clique, axis) in homes.items():
+            for start in range(0, domain.shape[v], _ROWS):
+                values = np.arange(start, min(start + _ROWS, domain.shape[v]))
+                directions = np.zeros((len(values), layout.size))
+                np.moveaxis(layout.split(directions)[clique], axis + 1, 1)[np.arange(len(values)), values] = 1.0
+                for u, moved in sums(self.along(directions)).items():
+                    q = shares[v][0, values, None] * shares[u]
+                    found[v, u] += np.divide(moved**2, q, out=np.zeros_like(q), where=q > 0).sum()
+        return found
 
     def scatter(self, random: np.random.Generator) -> np.ndarray:
         """A draw from a normal of covariance J, for one set of parameters.

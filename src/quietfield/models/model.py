@@ -127,7 +127,7 @@ class Model:
         if inside is not None:
             return inside
         self._need_exact(f"the joint distribution of {join_names(wanted)} (no clique holds them together)")
-        return self._calibrated({}).joint([self.domain.position(name) for name in wanted])
+        return self._calibration.joint([self.domain.position(name) for name in wanted])
 
     def conditional(
         self, attributes: str | Iterable[str], given: Mapping[str, Label | Sequence[Label]]
@@ -443,6 +443,11 @@ class Model:
                 known[codes] = 0.0
                 factors = [*factors, ((v,), known)]
         return factors
+
+    @cached_property
+    def _calibration(self) -> "Calibrated":
+        """Exact inference where nothing is known."""
+        return self._calibrated({})
 
     def _calibrated(self, known: "Mapping[str, Sequence[int]]") -> "Calibrated":
         """Exact inference where some attributes have one of some codes."""

@@ -10,12 +10,14 @@ Two checks, each with a p-value by simulation and no appeal to large numbers:
   which makes them larger: the check then rings less often than it says. ``refits=`` learns from each simulated
   release, as was done with the real one, and is exact up to the model's own error.
 
-In an orthonormal basis of each axis whose first vector is constant, a table's coefficient on a set A of axes is that
-of the population's table of A over sqrt(cells of the other axes), plus noise of the cells' own variance: so every
-table gives an independent measurement of the same number, and agreement is a sum of squares around weighted means.
+A table summed to a set A of its axes, less its means along each of them, holds what it says of A and of no smaller
+set, plus noise of the cells' variance times the number of cells that were summed: so every table gives an independent
+measurement of the same numbers, and agreement is a sum of squares around weighted means.
 """
 
+from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import combinations
 from math import prod, sqrt
 from typing import TYPE_CHECKING
 
@@ -50,6 +52,7 @@ BLIND = (
 MOST_SHOWN = 30  # tables in a notebook
 _ROUNDING = 1e-9  # relative, of sums of counts; generous
 _DRAWS = 999  # of noise, for the agreement
+_NUMBERS = 2**23  # of noise that are drawn together
 _RECORDS = 50_000  # at most, per simulated release: more are imitated by scaling
 _GIBBS = 2_000  # the same where records are drawn by Gibbs sampling
 
@@ -165,9 +168,16 @@ def _agreement(release: Release, seed: int) -> tuple[float | None, float | None,
     observed, count = _squares(release, plain, total, release.total_is_public)
     if not count:
         return None, None, 0
-    noise = [draw_noise(part.noise, (_DRAWS, *part.values.shape), random) for part in release.parts]
-    off = np.zeros(_DRAWS) if release.total_noise is None else draw_noise(release.total_noise, (_DRAWS,), random)
-    expected = _squares(release, noise, off, release.total_is_public)[0]
+    cells = sum(part.values.size for part in release.parts)
+    expected = np.concatenate([
+        _squares(
+            release,
+            [draw_noise(part.noise, (rows, *part.values.shape), random) for part in release.parts],
+            np.zeros(rows) if release.total_noise is None else draw_noise(release.total_noise, (rows,), random),
+            release.total_is_public,
+        )[0]
+        for rows in _split(_DRAWS, max(1, _NUMBERS // cells))
+    ])  # fmt: skip
     slack = _ROUNDING * count  # where there is next to no noise, sums differ by rounding alone
     above, below = (expected >= observed[0] - slack).sum(), (expected <= observed[0] + slack).sum()
     return min(1.0, 2 * float(1 + min(above, below)) / (_DRAWS + 1)), sqrt(float(observed[0]) / count), count
@@ -185,9 +195,10 @@ def _squares(
     def variance(noise: Noise) -> float:
         return max(noise.variance, (_ROUNDING * (1 + largest)) ** 2)
 
-    # Per set of attributes: measurements of the coefficients of its table (rows x coefficients) and their variances.
+    # Per set of attributes: measurements of what is its own (rows x cells) and the variances of a cell's noise.
     measured: dict[frozenset[str], list[tuple[np.ndarray, float]]] = {}
     squares, count = np.zeros(len(total)), 0
+    compared = []
     for part, rows in zip(release.parts, tables, strict=True):
         clique = part.cliques[0]
         if len(part.cliques) == 1 and not (mask := domain.mask_over(clique)).all():
@@ -195,16 +206,19 @@ def _squares(
             empty = rows[:, ~mask]
             squares = squares + (empty**2).sum(1) / variance(part.noise)
             count += empty.shape[1]
-            continue
-        if part.excluded is not None:
-            continue
-        for axes, values, cells in _coefficients(rows):
-            if axes and len(part.cliques) > 1:
-                continue  # tied cliques add up; only their number of records is known to be equal
-            scale = sqrt(cells) / len(part.cliques)
-            key = frozenset(clique[i] for i in axes)
-            ordered = _ordered(values, [clique[i] for i in axes])
-            measured.setdefault(key, []).append((ordered * scale, variance(part.noise) * scale**2))
+        elif part.excluded is None:
+            # Tied cliques add up; only their number of records is known to be equal.
+            wide = [i for i, name in enumerate(clique) if domain.size(name) > 1] if len(part.cliques) == 1 else []
+            compared += [(part, rows, axes) for size in range(len(wide) + 1) for axes in combinations(wide, size)]
+    often = Counter(frozenset(part.cliques[0][i] for i in axes) for part, _, axes in compared)
+    for part, rows, axes in compared:
+        key = frozenset(part.cliques[0][i] for i in axes)
+        if key and often[key] == 1:
+            continue  # nothing to compare it with
+        own, ties = _own(rows, axes), len(part.cliques)
+        cells = rows[0].size / own[0].size
+        ordered = _ordered(own, [part.cliques[0][i] for i in axes])
+        measured.setdefault(key, []).append((ordered / ties, variance(part.noise) * cells / ties**2))
     nothing: frozenset[str] = frozenset()
     if release.total is not None and release.total_noise is not None:
         measured.setdefault(nothing, []).append((total[:, None], variance(release.total_noise)))
@@ -214,35 +228,21 @@ def _squares(
         known = not key and public
         center = total[None, :, None] if known else np.tensordot(weights, values, 1)[None] / weights.sum()
         squares = squares + ((values - center) ** 2 * weights[:, None, None]).sum((0, 2))
-        count += (len(found) - (0 if known else 1)) * values.shape[2]
+        count += (len(found) - (0 if known else 1)) * prod(domain.size(name) - 1 for name in key)
     return squares, count
 
 
-def _coefficients(rows: "np.ndarray") -> "list[tuple[tuple[int, ...], np.ndarray, int]]":
-    """Per set of axes: the coefficients of each row's table on it, and the number of cells of the other axes."""
-    import numpy as np
-
-    sizes = rows.shape[1:]
-    for axis, size in enumerate(sizes):
-        rows = np.moveaxis(np.moveaxis(rows, axis + 1, -1) @ _basis(size).T, -1, axis + 1)
-    found = []
-    for bits in range(2 ** len(sizes)):
-        axes = tuple(i for i in range(len(sizes)) if bits >> i & 1)
-        if any(sizes[i] == 1 for i in axes):
-            continue
-        index = (slice(None), *(slice(1, None) if i in axes else 0 for i in range(len(sizes))))
-        found.append((axes, rows[index], prod(s for i, s in enumerate(sizes) if i not in axes)))
-    return found
+def _own(rows: "np.ndarray", axes: tuple[int, ...]) -> "np.ndarray":
+    """Each row's table summed to some axes, less its means along each of them."""
+    table = rows.sum(tuple(i + 1 for i in range(rows.ndim - 1) if i not in axes))
+    for axis in range(1, table.ndim):
+        table = table - table.mean(axis, keepdims=True)
+    return table
 
 
-def _basis(size: int) -> "np.ndarray":
-    """An orthonormal basis whose first vector is constant; the same for every axis of this size."""
-    import numpy as np
-
-    k, i = np.arange(size)[:, None], np.arange(size)[None]
-    cosine = np.cos(np.pi * (i + 0.5) * k / size) * sqrt(2 / size)
-    cosine[0] = 1 / sqrt(size)
-    return cosine
+def _split(count: int, most: int) -> list[int]:
+    """A number as a sum of parts that are at most so large."""
+    return [min(most, count - start) for start in range(0, count, most)]
 
 
 def _ordered(values: "np.ndarray", names: list[str]) -> "np.ndarray":

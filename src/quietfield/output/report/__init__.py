@@ -69,5 +69,5 @@ def report_html(
 
     if model is None:
         model = fit(release, progress=progress)
-    with show_status("report: intervals, associations and goodness of fit ...", progress):
-        return render("report.html", gather(release, model, title, level, names))
+    with show_status("report ...", progress) as say:
+        return render("report.html", gather(release, model, title, level, names, say))

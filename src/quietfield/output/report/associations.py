@@ -10,14 +10,12 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from quietfield.errors import Error
+from quietfield.output.report.limits import MOST_DERIVATIVES, MOST_INFERRED
 
 if TYPE_CHECKING:
     import numpy as np
 
     from quietfield.models.model import Model
-
-#: The most pairs that no clique joins and that are worked out, each by an inference of its own.
-MOST_INFERRED = 40
 
 
 def expect_independent(p: "np.ndarray") -> "np.ndarray":
@@ -129,6 +127,17 @@ def inferred_pairs(model: "Model", strength: dict[tuple[str, str], float]) -> li
             if b not in near[a]:
                 promise[a, b] = max(promise.get((a, b), 0.0), between[a] * between[b])
     return sorted(promise, key=lambda pair: -promise[pair])[:MOST_INFERRED]
+
+
+def all_strengths(model: "Model") -> "np.ndarray | None":
+    """Cramér's V of every pair, in the domain's order; None where inference is approximate or that would take long."""
+    import numpy as np
+
+    if model.method != "exact" or sum(model.domain.shape) * model.parameters > MOST_DERIVATIVES:
+        return None
+    taken = np.array([int((model.marginal(name) > 0).sum()) for name in model.domain])
+    most = np.minimum.outer(taken, taken) - 1
+    return np.sqrt(np.clip(model._calibration.contingency() / np.maximum(most, 1), 0, 1)) * (most > 0)
 
 
 def joint(model: "Model", pair: tuple[str, str]) -> "np.ndarray | None":

@@ -1,6 +1,6 @@
 """What a report says, worked out from a release and a model: plain values that the template lays out."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -11,9 +11,9 @@ from quietfield.domain import Clique
 from quietfield.drawing.graph import structure_svg
 from quietfield.errors import Error
 from quietfield.learning.observation import Residuals, estimate_total, residuals, table_moments
-from quietfield.models.intervals import intervals
+from quietfield.models.intervals import MOST_CELLS, intervals
 from quietfield.models.verification import check_learned_from
-from quietfield.output.report import associations, plots
+from quietfield.output.report import associations, limits, plots
 from quietfield.output.report.heat import Heat, heat, only_noise
 from quietfield.privacy import accounting
 from quietfield.releases import description
@@ -26,14 +26,6 @@ if TYPE_CHECKING:
 
     from quietfield.models.model import Model
     from quietfield.releases.release import Release
-
-MOST_ROWS = 24  # labels of one attribute that are shown
-MOST_MAPS = 12  # pairs with a heat map
-MOST_PAIRS = 60  # pairs in the list
-MOST_CELLS = 400  # of a pair's table, for intervals of its cells
-MOST_APART = 4  # pairs that no clique joins, with intervals
-MOST_ATTRIBUTES = 20  # of a model for which those are worked out: what is compiled for each grows with the model
-MOST_TABLES = 60  # tables in the list of fits
 
 
 @dataclass(frozen=True)
@@ -49,14 +41,21 @@ class ReportRow:
 
 @dataclass(frozen=True)
 class AttributeSection:
-    """The distribution of one attribute. ``rest`` labels with ``rest_share`` together are not shown."""
+    """The distribution of one attribute.
+
+    ``rest`` labels with ``rest_share`` together are not in sight; ``more`` of them, the most common, are folded.
+    ``partners`` are the attributes that it hangs together with most: (position, name, V, whether a table joins them).
+    """
 
     name: str
     size: int
     rows: list[ReportRow]
     rest: int
     rest_share: float
+    more: list[ReportRow]
     measured: bool
+    common: ReportRow
+    partners: list[tuple[int, str, float, bool]]
 
 
 @dataclass(frozen=True)
@@ -87,17 +86,34 @@ class FitSection:
     worst: str
 
 
-def gather(release: "Release", model: "Model", title: str, level: float, names: tuple[str, str]) -> dict[str, Any]:
-    """All that the report's template needs."""
+def gather(
+    release: "Release",
+    model: "Model",
+    title: str,
+    level: float,
+    names: tuple[str, str],
+    say: Callable[[str], None] = lambda text: None,
+) -> dict[str, Any]:
+    """All that the report's template needs; ``say`` is told what is being done."""
     from quietfield import __version__
 
     check_inputs(release, model, level)
     total = estimate_total(release)
-    errors = Intervals(model, level)
-    errors.prepare((name,) for name in model.domain)
+    many = len(model.domain) > limits.MANY
+    say(f"report: associations of {plural(len(model.domain), 'attribute')} ...")
+    joined = set(associations.joined_pairs(model))
+    strengths = _strengths(model, joined, many)
+    joints = _chosen(model, joined, strengths, many)
+    say("report: intervals ...")
+    cells, ends = error_bars(model, level, [(name,) for name in model.domain], _worth(joints, joined, many))
+    say("report: goodness of fit ...")
     fits = residuals(release, table_moments(release, model))
-    pairs, left_out = _pairs(release, model, fits, errors)
     fit = _fit(release, model, fits, total)
+    say("report: the page ...")
+    pairs = _pairs(release, fits, joints, joined, cells, ends, many)
+    matrix = _matrix(model, strengths) if many else None
+    long = [size for size in model.domain.shape if size > limits.MOST_ROWS]
+    most_folded = limits.MOST_FOLDED_ROWS // (1 if sum(long) <= limits.MOST_FOLDED_ROWS else len(long))
     return {
         "title": title or "A private release, and what can be learned from it",
         "release": release,
@@ -106,15 +122,21 @@ def gather(release: "Release", model: "Model", title: str, level: float, names: 
         "version": __version__,
         "level": level,
         "total": total,
-        "has_intervals": errors.there,
+        "has_intervals": model.uncertainty is not None,
+        "many": many,
         "warnings": description.list_warnings(release),
         "facts": [*description.list_facts(release), ("Model", _describe_model(model))],
         "counted": description.describe_counted(release.promise),
         "graph": Markup(structure_svg(model.domain, model.structure)),
         "cliques": model.cliques,
-        "attributes": [_attribute(model, name, errors) for name in model.domain],
-        "pairs": pairs,
-        "pairs_left_out": left_out,
+        "attributes": [
+            _attribute(model, name, cells.get((name,)), most_folded, _partners(model, matrix, joined, i))
+            for i, name in enumerate(model.domain)
+        ],
+        "matrix": _draw_matrix(model, matrix, joined),
+        "pairs": pairs[: limits.MOST_PAIRS],
+        "more_pairs": pairs[limits.MOST_PAIRS :],
+        "pairs_left_out": len(model.domain) * (len(model.domain) - 1) // 2 - len(pairs),
         "fit": fit,
         "report": model.report,
         "epsilon": "" if release.promise is None else accounting.format_number(release.promise.epsilon),
@@ -146,102 +168,183 @@ def check_inputs(release: "Release", model: "Model", level: float) -> None:
     check_learned_from(model, release)
 
 
-class Intervals:
-    """The intervals of a model's answers, or None for each where the model has none."""
+def error_bars(
+    model: "Model", level: float, tables: Iterable[Clique], joints: "Mapping[tuple[str, str], np.ndarray]"
+) -> "tuple[dict[Clique, tuple[np.ndarray, np.ndarray]], dict[Clique, tuple[float, float]]]":
+    """The intervals of all cells of some tables and joint distributions, and of Cramér's V of the latter; in one call.
 
-    def __init__(self, model: "Model", level: float) -> None:
-        self.model, self.level = model, level
-        self.there = model.uncertainty is not None
-        self.known: dict[Clique, tuple[np.ndarray, np.ndarray]] = {}
+    What has none is left out: a model of another method, too many cells, an attribute in no table.
+    """
+    from scipy.special import ndtri
 
-    def prepare(self, cliques: Iterable[Clique]) -> None:
-        """Work out the intervals of many marginals at once, which is faster; those that cliques of the model hold."""
-        held = [set(clique) for clique in self.model.cliques]
-        wanted = [c for c in cliques if self.model.domain.cells(c) <= MOST_CELLS and any(set(c) <= one for one in held)]
-        if not self.there or not wanted:
-            return
+    if model.uncertainty is None:
+        return {}, {}
+    held = {name for clique in model.cliques for name in clique}
+    wanted = [
+        c for c in dict.fromkeys([*tables, *joints]) if held.issuperset(c) and model.domain.cells(c) <= MOST_CELLS
+    ]
+    pairs = [pair for pair in joints if pair in wanted]
+    questions: list[Any] = [*wanted, *({pair: associations.slopes(joints[pair])} for pair in pairs)]
+
+    def alone(question: Any) -> Any:
         try:
-            self.known.update(zip(wanted, intervals(self.model, wanted, self.level), strict=True))
-        except Error:  # one of them has none: `of` asks one by one
-            return
-
-    def of(self, clique: Clique) -> "tuple[np.ndarray, np.ndarray] | None":
-        """Lower and upper ends for every cell of a marginal."""
-        if clique in self.known:
-            return self.known[clique]
-        try:
-            return self.model.interval(clique, self.level)
-        except Error:  # another method, too many cells, an attribute in no table: the report says that it knows none
+            return intervals(model, [question], level)[0]
+        except Error:
             return None
 
-    def associations(
-        self, joints: "Mapping[tuple[str, str], np.ndarray]"
-    ) -> "dict[tuple[str, str], tuple[tuple[float, float], tuple[np.ndarray, np.ndarray]]]":
-        """The intervals of Cramér's V of pairs, and those of the cells of their tables, where there are any."""
-        from scipy.special import ndtri
-
-        self.prepare(joints)
-        cells = {pair: ends for pair in joints if (ends := self.of(pair)) is not None}
-        slopes = [{pair: associations.slopes(joints[pair])} for pair in cells]
-        found = {}
-        for pair, (low, high) in zip(cells, intervals(self.model, slopes, self.level) if cells else [], strict=True):
-            ends = cells[pair]
-            spreads = (ends[1] - ends[0]) / (2 * float(ndtri(0.5 + self.level / 2)))
-            found[pair] = (associations.v_interval(joints[pair], (high - low) / 2, spreads), ends)
-        return found
+    try:
+        found: list[Any] = intervals(model, questions, level)
+    except Error:  # one of them has none
+        found = [alone(question) for question in questions]
+    cells = {clique: ends for clique, ends in zip(wanted, found, strict=False) if ends is not None}
+    strengths: dict[Clique, tuple[float, float]] = {}
+    for pair, ends in zip(pairs, found[len(wanted) :], strict=True):
+        if pair in cells and ends is not None:
+            low, high = cells[pair]
+            spreads = (high - low) / (2 * float(ndtri(0.5 + level / 2)))
+            strengths[pair] = associations.v_interval(joints[pair], (ends[1] - ends[0]) / 2, spreads)
+    return cells, strengths
 
 
-def _attribute(model: "Model", name: str, errors: Intervals) -> AttributeSection:
-    shares = model.marginal(name)
-    ends = errors.of((name,)) if errors.there else None
-    labels = model.domain.labels(name)
-    order = list(range(len(labels)))
-    if len(labels) > MOST_ROWS:
-        order = sorted(order, key=lambda i: -shares[i])[: MOST_ROWS - 1]
+def _attribute(
+    model: "Model",
+    name: str,
+    ends: "tuple[np.ndarray, np.ndarray] | None",
+    most_folded: int,
+    partners: list[tuple[int, str, float, bool]],
+) -> AttributeSection:
+    import numpy as np
+
+    shares, labels = model.marginal(name), model.domain.labels(name)
     top = max(float(shares.max()), 0.0 if ends is None else float(ends[1].max()))
-    rows = []
-    for i in order:
+
+    def row(i: int, drawn: bool = True) -> ReportRow:
         low, high = (None, None) if ends is None else (float(ends[0][i]), float(ends[1][i]))
         share = float(shares[i])
-        rows.append(ReportRow(labels[i], share, low, high, plots.bar(share, low, high, top)))
-    rest = len(labels) - len(order)
-    measured = any(name in clique for clique in model.cliques)
+        return ReportRow(labels[i], share, low, high, plots.bar(share, low, high, top) if drawn else "")
+
+    order = np.argsort(-shares, kind="stable").tolist()
+    cut = len(labels) if len(labels) <= limits.MOST_ROWS else limits.MOST_ROWS - 1
+    rows = [row(i) for i in (range(cut) if cut == len(labels) else order[:cut])]
+    rest = len(labels) - cut
     return AttributeSection(
-        name, len(labels), rows, rest, 1 - sum(row.share for row in rows) if rest else 0.0, measured
+        name,
+        len(labels),
+        rows,
+        rest,
+        1 - sum(row.share for row in rows) if rest else 0.0,
+        [row(i, drawn=False) for i in order[cut : cut + most_folded]] if rest else [],
+        any(name in clique for clique in model.cliques),
+        row(order[0], drawn=False),
+        partners,
     )
 
 
+def _partners(
+    model: "Model", matrix: "np.ndarray | None", joined: set[tuple[str, str]], i: int
+) -> list[tuple[int, str, float, bool]]:
+    import numpy as np
+
+    if matrix is None:
+        return []
+    names = list(model.domain)
+    order = np.argsort(-np.nan_to_num(matrix[i]), kind="stable")[: limits.MOST_PARTNERS].tolist()
+    return [
+        (j + 1, names[j], float(matrix[i, j]), (names[min(i, j)], names[max(i, j)]) in joined)
+        for j in order
+        if matrix[i, j] >= plots.STRENGTHS[0]
+    ]
+
+
+def _strengths(model: "Model", joined: set[tuple[str, str]], many: bool) -> dict[tuple[str, str], float]:
+    """Cramér's V of pairs: of all where there are many attributes, or of those that are close to each other."""
+    names = list(model.domain)
+    if many and (found := associations.all_strengths(model)) is not None:
+        return {(a, b): float(found[i, i + 1 + j]) for i, a in enumerate(names) for j, b in enumerate(names[i + 1 :])}
+    strength = {
+        pair: associations.cramers_v(p) for pair in joined if (p := associations.joint(model, pair)) is not None
+    }
+    near = associations.inferred_pairs(model, strength)
+    return strength | {
+        pair: associations.cramers_v(p) for pair in near if (p := associations.joint(model, pair)) is not None
+    }
+
+
+def _chosen(
+    model: "Model", joined: set[tuple[str, str]], strengths: Mapping[tuple[str, str], float], many: bool
+) -> "dict[tuple[str, str], np.ndarray]":
+    """The joint distributions of the pairs that are listed, strongest first; in a large report, of all joined ones."""
+    place = model.domain.position
+    order = sorted(strengths, key=lambda pair: (-strengths[pair], pair not in joined, place(pair[0]), place(pair[1])))
+    order = [pair for pair in order if pair in joined or not many or strengths[pair] >= 0.005]
+    rest = [pair for pair in order[limits.MOST_PAIRS :] if many and pair in joined]
+    chosen = [*order[: limits.MOST_PAIRS], *rest[: limits.MOST_FOLDED_TABLES]]
+    return {pair: p for pair in chosen if (p := associations.joint(model, pair)) is not None}
+
+
+def _worth(
+    joints: "Mapping[tuple[str, str], np.ndarray]", joined: set[tuple[str, str]], many: bool
+) -> "dict[tuple[str, str], np.ndarray]":
+    """The pairs with intervals. Where no clique joins a pair, they take an inference of their own."""
+    apart = [pair for pair in joints if pair not in joined][: 0 if many else limits.MOST_APART]
+    found, cells = {}, 0
+    for pair, p in joints.items():
+        if (pair in joined or pair in apart) and cells + p.size <= limits.MOST_INTERVALS:
+            found[pair] = p
+            cells += p.size
+    return found
+
+
 def _pairs(
-    release: "Release", model: "Model", fits: Sequence[Residuals], errors: Intervals
-) -> tuple[list[PairSection], int]:
-    """The pairs by strength, the strongest with a heat map; and how many more there are."""
-    joints: dict[tuple[str, str], np.ndarray] = {}
-    for pair in associations.joined_pairs(model):
-        p = associations.joint(model, pair)
-        if p is not None:
-            joints[pair] = p
-    strength = {pair: associations.cramers_v(p) for pair, p in joints.items()}
-    joined = set(joints)
-    for pair in associations.inferred_pairs(model, strength):
-        p = associations.joint(model, pair)
-        if p is not None:
-            joints[pair], strength[pair] = p, associations.cramers_v(p)
-    order = sorted(joints, key=lambda pair: -strength[pair])
-    order = order[:MOST_PAIRS]
-    # An interval of a pair that no clique joins needs an inference of its own, compiled for it alone.
-    apart = [pair for pair in order if pair not in joined][: MOST_APART if len(model.domain) <= MOST_ATTRIBUTES else 0]
-    worth = {p: joints[p] for p in order if (p in joined or p in apart) and joints[p].size <= MOST_CELLS}
-    known = errors.associations(worth) if errors.there else {}
-    found = []
-    for i, pair in enumerate(order):
-        p, v = joints[pair], strength[pair]
-        (low, high), ends = known.get(pair, ((None, None), None))
-        drawn = heat(release, fits, pair, p, ends) if i < MOST_MAPS and min(p.shape) > 1 else None
-        bits = associations.mutual_information(p)
-        bar = plots.bar(v, low, high, 1.0)
-        found.append(PairSection(*pair, v, low, high, bits, pair in joined, associations.name_strength(v), bar, drawn))
-    every = len(model.domain) * (len(model.domain) - 1) // 2
-    return found, every - len(found)
+    release: "Release",
+    fits: Sequence[Residuals],
+    joints: "Mapping[tuple[str, str], np.ndarray]",
+    joined: set[tuple[str, str]],
+    cells: "Mapping[Clique, Any]",
+    ends: Mapping[Clique, tuple[float, float]],
+    many: bool,
+) -> list[PairSection]:
+    """The pairs, the strongest with a heat map."""
+    found, numbers = [], 0
+    for i, (pair, p) in enumerate(joints.items()):
+        v = associations.cramers_v(p)
+        low, high = ends.get(pair, (None, None))
+        numbers += p.size if max(p.shape) <= limits.MOST_LABELS else limits.MOST_TELLING
+        drawn = i < (limits.MOST_FOLDED_MAPS if many else limits.MOST_MAPS) and min(p.shape) > 1
+        found.append(
+            PairSection(
+                *pair,
+                v,
+                low,
+                high,
+                associations.mutual_information(p),
+                pair in joined,
+                associations.name_strength(v),
+                plots.bar(v, low, high, 1.0),
+                heat(release, fits, pair, p, cells.get(pair)) if drawn and numbers <= limits.MOST_NUMBERS else None,
+            )
+        )
+    return found
+
+
+def _matrix(model: "Model", strengths: Mapping[tuple[str, str], float]) -> "np.ndarray":
+    """Cramér's V of all pairs, NaN where it was not worked out."""
+    import numpy as np
+
+    found = np.full((len(model.domain), len(model.domain)), np.nan)
+    for (a, b), v in strengths.items():
+        i, j = model.domain.position(a), model.domain.position(b)
+        found[i, j] = found[j, i] = v
+    return found
+
+
+def _draw_matrix(model: "Model", matrix: "np.ndarray | None", joined: set[tuple[str, str]]) -> Markup | None:
+    if matrix is None or len(model.domain) > limits.MOST_IN_MATRIX:
+        return None
+    import numpy as np
+
+    names = list(model.domain)
+    return plots.matrix(names, matrix, np.array([[(b, a) in joined for b in names] for a in names]))
 
 
 def _fit(release: "Release", model: "Model", fits: Sequence[Residuals], total: float) -> dict[str, Any]:
@@ -256,7 +359,18 @@ def _fit(release: "Release", model: "Model", fits: Sequence[Residuals], total: f
     wrong = {table.clique for table in found.tables if found.p_value <= 0.05 and table.p_value <= 0.05}
     within = float((np.abs(z) <= 2).mean()) if len(z) else 1.0
     description = f"{plural(len(z), 'cell')}; {within:.0%} within two standard deviations; root mean square {rms:.2f}."
-    listed = sorted(fits, key=lambda fit: -fit.rms)[:MOST_TABLES]
+    listed = sorted(fits, key=lambda fit: -fit.rms)[: limits.MOST_TABLES + limits.MOST_FOLDED_TABLES]
+    tables = [
+        FitSection(
+            fit.cliques,
+            fit.cells,
+            fit.rms,
+            fit.cliques[0] in wrong,
+            int(only_noise(fit).sum()),
+            _worst(release, fit),
+        )
+        for fit in listed
+    ]
     return {
         "word": "well" if found.p_value > 0.05 else "not well",
         "sentence": found.verdict,
@@ -267,18 +381,9 @@ def _fit(release: "Release", model: "Model", fits: Sequence[Residuals], total: f
         "only_noise": sum(int(only_noise(fit).sum()) for fit in fits),
         "all_cells": sum(fit.noisy.size for fit in fits),
         "plot": plots.histogram(z, "Differences between the noisy tables and the model", description),
-        "tables": [
-            FitSection(
-                fit.cliques,
-                fit.cells,
-                fit.rms,
-                fit.cliques[0] in wrong,
-                int(only_noise(fit).sum()),
-                _worst(release, fit),
-            )
-            for fit in listed
-        ],
-        "more": len(fits) - len(listed),
+        "tables": tables[: limits.MOST_TABLES],
+        "more_tables": tables[limits.MOST_TABLES :],
+        "more": len(fits) - len(tables),
     }
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from quietfield.output.report import associations, plots
+from quietfield.output.report.limits import MOST_LABELS, MOST_PIXELS, MOST_TELLING
 
 if TYPE_CHECKING:
     import numpy as np
@@ -12,8 +13,6 @@ if TYPE_CHECKING:
     from quietfield.learning.observation import Residuals
     from quietfield.releases.release import Release
 
-LARGEST = 12  # labels on a side of a heat map with numbers
-MOST_CELLS = 10  # cells listed under a heat map without
 #: A noisy count is told from zero where noise alone reaches it in fewer than one of twenty empty cells.
 TOLD = 1.645
 
@@ -30,7 +29,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Heat:
-    """A heat map: as rows of cells, or as a picture and a list of its most telling cells."""
+    """A heat map: as rows of cells, or as a list of its most telling cells and, where it is not huge, a picture."""
 
     rows: tuple[object, ...]
     columns: tuple[object, ...]
@@ -58,6 +57,7 @@ def heat(
     import numpy as np
 
     ratios = associations.ratios(p)
+    levels = plots.levels(ratios)
     noise = _pair_noise(fits, pair, p.shape)
     possible = release.domain.mask_over(pair)
     a, b = (release.domain.labels(name) for name in pair)
@@ -74,18 +74,19 @@ def heat(
         mark = "~" if noise is not None and noise[i, j] else ""
         if mark:
             said += "; the published count cannot be told from zero"
-        return Cell(text, 0 if np.isnan(ratio) else plots.level(ratio), said, mark)
+        return Cell(text, int(levels[i, j]), said, mark)
 
     marked = noise is not None and bool((noise & possible).any())
-    if max(p.shape) <= LARGEST:
+    if max(p.shape) <= MOST_LABELS:
         cells = [[cell(i, j) for j in range(p.shape[1])] for i in range(p.shape[0])]
         return Heat(a, b, cells, "", [], marked)
     # The most telling cells add most to the mutual information, in either direction.
     with np.errstate(divide="ignore", invalid="ignore"):
         weight = np.where(possible & (p > 0) & (q > 0), np.abs(p * np.log(p / q)), 0.0)
-    order = np.argsort(-weight, axis=None)[:MOST_CELLS]
+    order = np.argsort(-weight, axis=None)[:MOST_TELLING]
     telling = [(a[i], b[j], cell(i, j)) for i, j in zip(*np.unravel_index(order, p.shape), strict=True)]
-    return Heat(a, b, None, plots.pixels(np.where(possible, ratios, np.nan)), telling, marked)
+    picture = plots.pixels(np.where(possible, ratios, np.nan)) if p.size <= MOST_PIXELS else ""
+    return Heat(a, b, None, picture, telling, marked)
 
 
 def _pair_noise(fits: "Sequence[Residuals]", pair: tuple[str, str], shape: tuple[int, ...]) -> "np.ndarray | None":

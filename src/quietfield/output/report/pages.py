@@ -1,6 +1,8 @@
 """From what a report says to HTML: the templates, and the few filters that they use."""
 
+from base64 import b64encode
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,14 @@ MOST_LETTERS = 48
 
 def render(template: str, content: Any) -> str:
     """A page from its template."""
-    style = Markup((FOLDER / "style.css").read_text(encoding="utf-8"))  # ours, from beside this file
-    return _environment().get_template(template).render(page=content, style=style)
+    style, script = ((FOLDER / name).read_text(encoding="utf-8") for name in ("style.css", "find.js"))
+    # A page with the script allows this one alone, by its digest: no name or label can bring another.
+    digest = "sha256-" + b64encode(sha256(script.encode()).digest()).decode()
+    return (
+        _environment()
+        .get_template(template)
+        .render(page=content, style=Markup(style), script=Markup(script), script_digest=Markup(digest))
+    )  # ours, from beside this file
 
 
 def mark_up_name(text: object, most: int = MOST_LETTERS) -> Markup:

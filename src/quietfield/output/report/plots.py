@@ -3,16 +3,21 @@
 import struct
 import zlib
 from base64 import b64encode
+from collections.abc import Sequence
 from math import exp, pi, sqrt
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
+
+from quietfield.text import printable, text_width, truncate
 
 if TYPE_CHECKING:
     import numpy as np
 
 #: Steps of the diverging scale: a ratio r has level k where 2**STEPS[k-1] <= r, and -k below its inverse.
 STEPS = (0.14, 0.5, 1.0, 2.0)
+#: Where the colours of a matrix of Cramér's V change.
+STRENGTHS = (0.03, 0.1, 0.3, 0.6)
 #: Red, green and blue of the levels -4 ... 4, for pictures that no style sheet reaches.
 COLOURS = (
     (138, 74, 16), (191, 118, 48), (222, 170, 112), (242, 217, 186), (245, 245, 243),
@@ -20,14 +25,13 @@ COLOURS = (
 )  # fmt: skip
 
 
-def level(ratio: float) -> int:
-    """The colour of a ratio to independence: -4 (far fewer) to 4 (far more)."""
-    from math import log2
+def levels(ratios: "np.ndarray") -> "np.ndarray":
+    """The colours of ratios to independence: -4 (far fewer) to 4 (far more), and 0 where there is none."""
+    import numpy as np
 
-    if not ratio > 0:
-        return -len(STEPS)
-    reached = sum(abs(log2(ratio)) >= step for step in STEPS)
-    return reached if ratio > 1 else -reached
+    with np.errstate(divide="ignore", invalid="ignore"):
+        reached = np.searchsorted(STEPS, np.abs(np.log2(ratios)), side="right")
+    return np.where(np.isnan(ratios), 0, np.where(ratios > 1, reached, -reached))
 
 
 def bar(
@@ -91,13 +95,51 @@ def histogram(z: "np.ndarray", label: str, description: str) -> Markup:
     )  # fmt: skip
 
 
+def matrix(names: Sequence[str], v: "np.ndarray", joined: "np.ndarray") -> Markup:
+    """Cramér's V of all pairs as a triangle: rows by name, columns by the number on the diagonal.
+
+    A dot marks pairs that a table joins; where V is NaN, it was not worked out. One path per colour, not one per cell.
+    """
+    import numpy as np
+
+    shown = [truncate(printable(name), 26) for name in names]
+    side, left, n = 10, 12 + 5 * max(map(text_width, shown)), len(names)
+    colour = np.searchsorted(STRENGTHS, v, side="right")
+
+    def path(chosen: "np.ndarray", mark: str, off: float) -> str:
+        return "".join(f"M{left + side * j + off:g} {side * i + off:g}{mark}" for i, j in np.argwhere(chosen).tolist())
+
+    below = np.tril(~np.isnan(v), -1)
+    square = f"h{side - 1}v{side - 1}h-{side - 1}z"
+    cells = "".join(
+        f'<path class="c{k}" d="{path(below & (colour == k), square, 0.5)}"/>' for k in range(len(STRENGTHS) + 1)
+    )
+    text = Markup('<text x="{}" y="{}" text-anchor="{}">{}</text>')
+    texts = Markup("").join(
+        text.format(left - 5, side * i + 8, "end", name)
+        + text.format(left + side * (i + 0.5), side * i + 8, "middle", i + 1)
+        for i, name in enumerate(shown)
+    )
+    width, height = left + side * n + 8, side * n + 4
+    about = f"Cramér’s V of {int(below.sum()):,} pairs of {n} attributes"
+    return Markup(
+        '<svg class="matrix" width="{w}" height="{h}" style="min-width:{least:.0f}px" viewBox="0 0 {w} {h}" role="img" '
+        'aria-label="{about}"><title>{about}</title><desc>The strongest are in the list below.</desc>{cells}'
+        '<path class="dots" d="{dots}"/>{texts}</svg>'
+    ).format(
+        w=width, h=height, least=0.8 * width, about=about, cells=Markup(cells),
+        dots=path(below & joined, "h0", side / 2), texts=texts,
+    )  # fmt: skip
+
+
 def pixels(ratios: "np.ndarray") -> str:
     """A heat map too large for a table as a PNG in a data address, one pixel a cell."""
+    import numpy as np
+
     rows, columns = ratios.shape
-    lines = b"".join(
-        b"\0" + b"".join(bytes(COLOURS[level(r) + 4] if r == r else (160, 160, 160)) for r in row)
-        for row in ratios.tolist()
-    )
+    colours = np.array(COLOURS, np.uint8)[levels(ratios) + 4]
+    colours[np.isnan(ratios)] = 160
+    lines = np.insert(colours.reshape(rows, -1), 0, 0, axis=1).tobytes()
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
