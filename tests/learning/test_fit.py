@@ -118,9 +118,11 @@ def test_newton_finds_the_maximum_that_scipy_finds():
         np.testing.assert_allclose(solved, np.linalg.solve(spd, np.ones(8)), atol=1e-8)
     from quietfield.learning.map import conjugate_gradients
 
-    for start in (None, random.normal(size=8)):  # the same in numpy, also from elsewhere
-        solved = conjugate_gradients(lambda p: spd @ p, np.ones(8), np.diag(spd), 1e-12, 100, start=start)
-        np.testing.assert_allclose(solved, np.linalg.solve(spd, np.ones(8)), atol=1e-8)
+    rows = np.concatenate([np.ones((1, 8)), random.normal(size=(3, 8)), np.zeros((1, 8))])  # the same in numpy, by rows
+    solved = conjugate_gradients(lambda p: p @ spd, rows, np.diag(spd), 1e-12, 100)
+    np.testing.assert_allclose(solved, np.linalg.solve(spd, rows.T).T, atol=1e-8)
+    alone = conjugate_gradients(lambda p: p @ spd, rows[1], np.diag(spd), 1e-12, 100)
+    np.testing.assert_allclose(alone, solved[1], atol=1e-8)
 
 
 @pytest.mark.parametrize("noise", [qf.Laplace(30.0), qf.Gaussian(40.0)])

@@ -25,6 +25,7 @@ follow each through the fit, S then being that of the fit cell by cell, whose st
 What the draws leave uncertain about a variance widens intervals as Student's t does.
 """
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -44,6 +45,7 @@ DENSE = 1500  # parameters: up to here a factorised matrix is exact, and as fast
 DRAWS = 24  # of the data, and of the prior: a standard deviation is then right within about a seventh
 _ACCURACY = 0.05  # of the equations for each draw, in units of its own size
 _MOST = 150  # iterations for each
+_TOGETHER = 8  # draws that are followed together
 
 
 class ErrorParts(NamedTuple):
@@ -183,25 +185,25 @@ class Covariance:
             """S N J W of errors of the cells."""
             return follow(self.total * self.point.jacobian(w * np.where(counted, response, 0.0)))
 
+        def each(call: Callable[[np.ndarray], np.ndarray], rows: np.ndarray) -> np.ndarray:
+            """Some rows at a time, in two threads: numpy lets go of the interpreter while it adds."""
+            with ThreadPoolExecutor(2) as pool:
+                return np.concatenate(list(pool.map(call, np.array_split(rows, -(-len(rows) // _TOGETHER)))))
+
         random = np.random.default_rng(0)  # the same in every call: the same model gives the same intervals
-        size = self.shape.size
-        scattered = [np.sqrt(self.total) * self.point.scatter(random) for _ in range(DRAWS)]
-        noise = [np.sqrt(self._rest) * random.standard_normal(size) for _ in range(DRAWS)]
-        priors = [self.drawn.root(random.standard_normal(size)) for _ in range(DRAWS)]
-        with ThreadPoolExecutor(2) as pool:  # numpy lets go of the interpreter while it adds
-            data = np.stack(list(pool.map(respond, map(np.add, scattered, noise))))
-            prior = np.stack(list(pool.map(lambda x: follow(self.prior.precision(x)), priors)))
-            extra = np.zeros((0, size))
-            if not self.shape.is_gaussian.all():
-                # Both together are draws of covariance S where the prior is as drawn: they show the leverage.
-                inside = np.mean([self.point.jacobian(row) ** 2 for row in data + prior], axis=0)
-                more = np.sqrt(self._rest * (self._inflation(inside) - 1))
-                extra = np.stack(list(pool.map(respond, [more * random.standard_normal(size) for _ in range(DRAWS)])))
-            first = follow(self.prior.precision(self.theta))
-            pull = follow(self.prior.precision(self.theta + first))
-            total = respond(self.shares)
-            both = respond(self.total_weights * self._rest)
-        return Draws(data, prior, extra, np.stack([total, both, pull]), np.stack(scattered) / self.total, self)
+        size = (DRAWS, self.shape.size)
+        scattered = np.sqrt(self.total) * np.stack([self.point.scatter(random) for _ in range(DRAWS)])
+        data = each(respond, scattered + np.sqrt(self._rest) * random.standard_normal(size))
+        prior = each(lambda x: follow(self.prior.precision(x)), self.drawn.root(random.standard_normal(size)))
+        extra = np.zeros((0, self.shape.size))
+        if not self.shape.is_gaussian.all():
+            # Both together are draws of covariance S where the prior is as drawn: they show the leverage.
+            inside = (self.point.jacobian(data + prior) ** 2).mean(0)
+            extra = each(respond, np.sqrt(self._rest * (self._inflation(inside) - 1)) * random.standard_normal(size))
+        first = follow(self.prior.precision(self.theta))
+        pull = follow(self.prior.precision(self.theta + first))
+        known = np.stack([respond(self.shares), respond(self.total_weights * self._rest), pull])
+        return Draws(data, prior, extra, known, scattered / self.total, self)
 
 
 @dataclass(frozen=True, eq=False)

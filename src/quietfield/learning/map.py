@@ -19,7 +19,7 @@ with it as a matrix, large ones by conjugate gradients.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -108,13 +108,8 @@ class Prior:
             many = max(1, min(probes, _PROBED // shape.size))
             signs = np.random.default_rng(0).choice([-1.0, 1.0], (many, shape.size))
             diagonal = w * point.shares**2 + self.least
-            parts, wholes = [], []
-            for sign in signs:
-                right = self.precision(sign)
-                found = sign - conjugate_gradients(curvature(point, w, self), right, diagonal, 0.01, 80)
-                parts.append(shape.interactions(sign) * found)
-                wholes.append(sign * found)
-            inside, every = np.mean(parts, 0), np.mean(wholes, 0)
+            found = signs - conjugate_gradients(curvature(point, w, self), self.precision(signs), diagonal, 0.01, 80)
+            inside, every = (shape.interactions(signs) * found).mean(0), (signs * found).mean(0)
         gamma = np.maximum(shape.by_table(np.stack([inside, every - inside])), 0.0)
         part = shape.interactions(theta)
         norms = shape.by_table(np.stack([part, theta - part]) ** 2)
@@ -221,7 +216,7 @@ class Map(Learner):
         counted = shape.counted * data.y
 
         def value(theta: np.ndarray, point: Point) -> float:
-            return dot(counted, theta) - data.total * point.log_partition - 0.5 * dot(theta, penalty * theta)
+            return float(dot(counted, theta) - data.total * point.log_partition - 0.5 * dot(theta, penalty * theta))
 
         def direction(theta: np.ndarray, point: Point) -> tuple[np.ndarray, np.ndarray]:
             # A cell that was not counted stays where it is, as its gradient says.
@@ -243,7 +238,7 @@ class Map(Learner):
 
         def value(theta: np.ndarray, point: Point) -> float:
             density = _density(shape, data, point.shares, blur)
-            return dot(shape.counted, density.log) - 0.5 * dot(theta, prior.precision(theta))
+            return float(dot(shape.counted, density.log) - 0.5 * dot(theta, prior.precision(theta)))
 
         def direction(theta: np.ndarray, point: Point) -> tuple[np.ndarray, np.ndarray]:
             m = point.shares
@@ -270,36 +265,33 @@ def solve(point: Point, w: np.ndarray, prior: Prior, right: np.ndarray, toleranc
     return conjugate_gradients(curvature(point, w, prior), right, diagonal, tolerance, most)
 
 
-def dot(a: np.ndarray, b: np.ndarray) -> float:
-    """Their inner product. Not by BLAS: its threads wait for each other longer than these sums take."""
-    return float(np.einsum("i,i->", a, b))
+def dot(a: np.ndarray, b: np.ndarray) -> Any:
+    """Inner products along the last axis. Not by BLAS: its threads wait for each other longer than these sums take."""
+    return np.einsum("...i,...i->...", a, b)
 
 
 def conjugate_gradients(
-    operator: Operator,
-    right: np.ndarray,
-    diagonal: np.ndarray,
-    tolerance: float,
-    most: int,
-    start: np.ndarray | None = None,
+    operator: Operator, right: np.ndarray, diagonal: np.ndarray, tolerance: float, most: int
 ) -> np.ndarray:
-    """The solution of a positive definite system, until the preconditioned residual has shrunk by ``tolerance``."""
-    x = np.zeros_like(right) if start is None else start
-    r = right if start is None else right - operator(start)
+    """The solution of a positive definite system, until the preconditioned residual has shrunk by ``tolerance``.
+
+    Several right sides, one a row, are solved together.
+    """
+    x, r = np.zeros_like(right), right
     z = r / diagonal
     p = z
     rz = dot(r, z)
-    goal = tolerance**2 * dot(right, right / diagonal)
+    goal = tolerance**2 * rz
     for _ in range(most):
-        if rz <= goal:
+        if np.all(rz <= goal):
             break
         q = operator(p)
-        length = rz / dot(p, q)
+        length = np.divide(rz, dot(p, q), out=np.zeros_like(rz), where=rz > goal)[..., None]
         x = x + length * p
         r = r - length * q
         z = r / diagonal
         rz, before = dot(r, z), rz
-        p = z + (rz / before) * p
+        p = z + np.divide(rz, before, out=np.zeros_like(rz), where=before > 0)[..., None] * p
     return x
 
 
@@ -331,7 +323,7 @@ def ascend(
     for _ in range(steps):
         gradient, step = direction(theta, point)
         step = step * min(1.0, _FARTHEST / (float(np.abs(step).max()) + 1e-300))
-        slope = dot(gradient, step)
+        slope = float(dot(gradient, step))
         taken += 1
         # The full step, then the top of the parabola through what is known (the curvature is expected, not observed,
         # so it is often shorter), then ever shorter ones until one climbs.

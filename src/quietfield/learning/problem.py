@@ -237,7 +237,7 @@ class Shape:
         return {clique: found[clique] for clique in self.cliques}
 
 
-_ROWS = 2**18  # numbers that are worth following together: more of them leave the processor's cache
+_ROWS = 16  # directions that are followed together: more of them leave the processor's cache
 DENSE = 500  # parameters: up to here the covariance as a matrix is faster than following directions one by one
 
 
@@ -261,8 +261,10 @@ class Point:
         return p @ self.dense if self.dense is not None else self._along(p)  # J is symmetric
 
     def _along(self, p: np.ndarray) -> np.ndarray:
-        if p.ndim > 1 and (self._found is None or p.size > _ROWS):
+        if p.ndim > 1 and self._found is None:
             return np.stack([self._along(row) for row in p])
+        if p.ndim > 1 and len(p) > _ROWS:
+            return np.concatenate([self._along(p[i : i + _ROWS]) for i in range(0, len(p), _ROWS)])
         if self._found is not None:
             moved = self._to_parameters(self._found.along(np.atleast_2d(p)[:, self.shape.tree_places]))
             return moved if p.ndim > 1 else moved[0]

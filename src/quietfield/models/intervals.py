@@ -283,7 +283,8 @@ class Cells:
         """What errors of the parameters add to the shares of all cells."""
         import numpy as np
 
-        return np.concatenate([self.point.jacobian(self.from_parameters(row[None])) for row in directions])
+        parts = np.array_split(directions, -(-len(directions) // 16))  # some at a time, whatever their size
+        return np.concatenate([self.point.jacobian(self.from_parameters(part)) for part in parts])
 
     def spread(self, directions: "np.ndarray") -> "tuple[np.ndarray, np.ndarray]":
         """(variance in one record, gradient by the parameters of the fit) of sums of cells, one a row."""
