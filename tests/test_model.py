@@ -479,3 +479,37 @@ def test_more_records_than_memory_holds_are_refused():
     model = qf.simulate("chain", attributes=3, states=2).model
     with pytest.raises(TooLarge, match=r"1,000,000,000,000,000 records of 3 attributes need about 3 PB"):
         model.sample(10**15)
+
+
+def test_a_joint_distribution_is_a_copy():
+    domain = qf.Domain({"a": 2, "b": 2, "c": 2})
+    model = qf.Model(domain, {c: np.eye(2) for c in (("a", "b"), ("b", "c"), ("a", "c"))})
+    table = model.marginal(["a", "b", "c"])
+    kept = table.copy()
+    table[:] = 0
+    np.testing.assert_array_equal(model.marginal(["a", "b", "c"]), kept)
+
+
+def test_many_attributes_of_one_value_stand_beside_others_in_a_joint_distribution():
+    domain = qf.Domain({**{f"x{i}": 1 for i in range(60)}, "y": 3})
+    names = list(domain)
+    model = qf.Model(
+        domain,
+        {pair: np.arange(domain.cells(pair)).reshape(domain.table_shape(pair)) for pair in pairwise(names)},
+    )
+    wanted = ["y", *names[:20]]
+    assert model.marginal(wanted).shape == (3, *(1,) * 20)
+    np.testing.assert_allclose(model.marginal(wanted).ravel(), model.marginal("y"))
+
+
+def test_a_model_without_possible_records_has_no_joint_distribution():
+    rules = [{"a": 0, "b": 0}, {"a": 0, "b": 1}, {"a": 1, "c": 0}, {"a": 1, "c": 1}]
+    model = qf.Model(qf.Domain({"a": 2, "b": 2, "c": 2}, rules), {("a",): [0.0, 0.0], ("b",): [0.0, 0.0]})
+    with pytest.raises(qf.Error, match="no possible record"):
+        model.marginal(["a", "b"])
+
+
+def test_what_impossible_combinations_alone_connect_is_an_association():
+    domain = qf.Domain({"a": 2, "b": 2, "c": 2}, [{"a": 0, "b": 0}, {"a": 1, "b": 1}])
+    found = qf.Model(domain, {("c",): [0.0, 0.0]})._calibration.contingency()
+    np.testing.assert_allclose(found, [[1, 1, 0], [1, 1, 0], [0, 0, 1]], atol=1e-12)

@@ -399,3 +399,23 @@ def test_many_attributes_of_one_value_are_learned_at_once():
         domain, {tuple(domain): np.array([30.0, 70.0]).reshape(domain.shape)}, noise=qf.Laplace(1.0)
     )
     assert qf.fit(release).marginal("y") == pytest.approx([0.3, 0.7], abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("tables", "scale"),
+    [
+        ({("a",): [99_999.0, 1.0]}, 3.0),
+        ({("a",): [1000.0, 0.0]}, 0.01),
+        ({("a", "b"): [[1000.0, 0.0], [0.0, 0.0]], ("a",): [1000.0, 0.0]}, 1e-9),
+        ({("a", "b"): [[1000.0, 0.0], [0.0, 0.0]], ("a",): [1000.0, 0.0]}, 0.1),
+    ],
+)
+def test_a_cell_that_holds_nearly_all_keeps_it(tables, scale):
+    """Where shares hardly move with the parameters, the last step saw no data, and the prior undid the fit."""
+    domain = qf.Domain({"a": 2, "b": 2})
+    total = float(np.sum(next(iter(tables.values()))))
+    for seed in range(12):
+        random = np.random.default_rng(seed)
+        noisy = {c: np.asarray(t) + random.laplace(0, scale, np.shape(t)) for c, t in tables.items()}
+        model = qf.fit(qf.Release.from_tables(domain, noisy, noise=qf.Laplace(scale), total=total))
+        assert model.marginal("a")[0] == pytest.approx(1, abs=2e-3)

@@ -109,12 +109,10 @@ def _show_most_probable(model: "Model", known: "dict[str, Label]", as_json: bool
     from quietfield.text import pad_left, printable, quote_label, text_width
 
     record = model.mode(known)
-    chance = 1.0  # of what is known, one attribute after the other
-    before: dict[str, Label] = {}
-    for name, label in known.items():
-        chance *= float(model.conditional(name, before)[model.domain.code(name, label)])
-        before[name] = label
-    share = min(1.0, math.exp(model.log_prob({name: [label] for name, label in record.items()})[0]) / chance)
+    given = (
+        model._calibrated(model._known(known)).log_z - model.log_partition()
+    )  # the log of the chance of what is known
+    share = math.exp(min(0.0, model.log_prob({name: [label] for name, label in record.items()})[0] - given))
     if as_json:
         content = {"given": known, "most_probable": record, "probability": share}
         typer.echo(json.dumps(content, ensure_ascii=False, indent=2))

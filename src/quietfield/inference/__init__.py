@@ -171,7 +171,7 @@ def marginals(
 ) -> "tuple[dict[Clique, np.ndarray], float | np.ndarray]":
     """({clique: marginal table}, log Z) of the model with these log-potentials.
 
-    Compiled once a structure and fast with new numbers each call. Warns where an approximate method did not converge;
+    One exact call runs in numpy; batches and approximate methods are compiled once a structure. Warns where an approximate method did not converge;
     :func:`infer` takes the same arguments and returns the details.
 
     JAX differentiates, batches and compiles through exact inference (``jax.grad``, ``jax.vmap``, ``jax.jit``), in the

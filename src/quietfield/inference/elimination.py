@@ -1,4 +1,4 @@
-"""Single questions to a model, answered by summing attributes out with numpy: nothing is compiled.
+"""The chain rule of a model, and its most probable record, by elimination with numpy: nothing is compiled.
 
 Everything is in log space and takes factors as (attribute positions, log-table) pairs, so that evidence is applied by
 slicing the tables first.

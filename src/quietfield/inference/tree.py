@@ -16,7 +16,7 @@ gradients, batches of parameters and GPUs; it compiles for seconds.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import log, prod
 from typing import Any, NamedTuple
 
@@ -29,7 +29,8 @@ from quietfield.inference.plan import SMALL, EliminationPlan, plan_elimination
 from quietfield.memory import available_memory, readable_bytes
 from quietfield.structures import Structure, hashable
 
-_ROWS = 32  # directions that are followed together: more no longer fit into a core's cache
+_ROWS = 16  # directions that are followed together, at most
+_ROOM = 2**28  # bytes that they may take
 
 
 class _View(NamedTuple):
@@ -144,7 +145,7 @@ class Calibrated(NamedTuple):
             left -= set(kept)
             if not left:
                 break
-        return _contract(sizes, found, tuple(wanted)) if found else np.ones(())
+        return np.array(_contract(sizes, found, tuple(wanted))) if found else np.ones(())  # never a view of a bag
 
     def contingency(self) -> np.ndarray:
         """The mean square contingency of every pair of attributes, sum (p - q)^2 / q with q = p_a p_b.
@@ -166,8 +167,8 @@ class Calibrated(NamedTuple):
         shares = sums(self.shares[None])
         found = np.zeros((len(domain), len(domain)))
         for v, (clique, axis) in homes.items():
-            for start in range(0, domain.shape[v], _ROWS):
-                values = np.arange(start, min(start + _ROWS, domain.shape[v]))
+            for start in range(0, domain.shape[v], self.tree.together):
+                values = np.arange(start, min(start + self.tree.together, domain.shape[v]))
                 directions = np.zeros((len(values), layout.size))
                 np.moveaxis(layout.split(directions)[clique], axis + 1, 1)[np.arange(len(values)), values] = 1.0
                 for u, moved in sums(self.along(directions)).items():
@@ -206,6 +207,11 @@ class Tree:
     layout: Layout
     bags: tuple[_Bag, ...]  # children before parents
     free: float  # log of the combinations of attributes that no table mentions
+
+    @cached_property
+    def together(self) -> int:
+        """How many directions to follow at once: more would leave the processor's cache, or take much memory."""
+        return max(1, min(_ROWS, _ROOM // (8 * 6 * sum(prod(bag.shape) for bag in self.bags) + 1)))
 
     @classmethod
     def of(cls, domain: Domain, cliques: Structure | Iterable[str | Iterable[str]]) -> "Tree":
@@ -342,9 +348,14 @@ def _contract(
             f"this question would need a table of {need / 24:.3g} cells, about {readable_bytes(need)}; "
             "ask about fewer attributes at a time, or estimate it from a sample (model.sample)."
         )
-    names = {v: i for i, v in enumerate(dict.fromkeys(v for _, scope in terms for v in scope))}
-    operands: list[Any] = [part for table, scope in terms for part in (table, [names[v] for v in scope])]
-    return np.einsum(*operands, [names[v] for v in wanted], optimize=True)
+    # Attributes of one value are left out: numpy has names for 52 axes.
+    names = {v: i for i, v in enumerate(dict.fromkeys(v for _, scope in terms for v in scope if sizes[v] > 1))}
+    operands: list[Any] = []
+    for table, scope in terms:
+        kept = [v for v in scope if v in names]
+        operands += [table.reshape([sizes[v] for v in kept]), [names[v] for v in kept]]
+    found = np.einsum(*operands, [names[v] for v in wanted if v in names], optimize=True)
+    return found.reshape([sizes[v] for v in wanted])
 
 
 def _children_first(parents: list[int | None]) -> list[int]:

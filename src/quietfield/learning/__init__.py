@@ -96,7 +96,7 @@ def fit(
 ) -> "Model | list[Model]":
     """Learn a model from a release alone; or, from a list of releases, a list of models.
 
-    The default needs no tuning. Releases of one structure share what is compiled, and on a GPU are learned together.
+    The default needs no tuning and compiles nothing; the other methods share what is compiled for a structure.
     ``model.report`` says how the fit went; ``callback`` gets the report (of a list, the reports of all that were begun)
     after each round. Interrupted from the keyboard, a fit returns the best so far, marked as not converged; a list is
     given up if some of its releases were not begun.

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from quietfield.errors import Error
 from quietfield.learning.likelihood import information
 from quietfield.learning.map import Prior, conjugate_gradients, curvature, sampling_variance
 from quietfield.learning.problem import Data, Point, Shape, noise_scales, shape_of
@@ -113,9 +114,12 @@ class Covariance:
         _, w = self._cells
         counted = w > 0
         j = self.jacobian[counted]
-        root = cholesky(np.diag(self._rest[counted]) + self.total * j[:, counted], lower=True)
-        half = solve_triangular(root, self.total * j, lower=True)
-        return root, half, cholesky(half.T @ half + self.prior.matrix, lower=True)
+        try:
+            root = cholesky(np.diag(self._rest[counted]) + self.total * j[:, counted], lower=True)
+            half = solve_triangular(root, self.total * j, lower=True)
+            return root, half, cholesky(half.T @ half + self.prior.matrix, lower=True)
+        except np.linalg.LinAlgError:
+            raise Error("the errors of this model are beyond the digits of floats: its counts are too large.") from None
 
     def _solve(self, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(S g, u) for columns g."""

@@ -9,10 +9,10 @@ from quietfield.releases.release import Release
 
 @dataclass(frozen=True)
 class Learner:
-    """The settings of a method. A round is a sizeable piece of work that runs on the device as a whole.
+    """The settings of a method. A round is a sizeable piece of work.
 
-    ``step`` is pure: the loop compiles it once a structure, and maps it over many releases at once. It does as little
-    as it can where ``state.done``, since a batch waits for its slowest release.
+    ``step`` is pure. Where it is ``compiled``, it is in JAX: the loop compiles it once a structure and maps it over many
+    releases at once; it does as little as it can where ``state.done``, since a batch waits for its slowest release.
     """
 
     name: ClassVar[str]
@@ -33,7 +33,7 @@ class Learner:
         raise NotImplementedError
 
     def step(self, shape: Shape, data: Data, state: FitState) -> FitState:
-        """One round; in JAX."""
+        """One round."""
         raise NotImplementedError
 
     def uncertainty(self, release: Release, data: Data, state: FitState) -> Any:

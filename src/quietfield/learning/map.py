@@ -39,6 +39,7 @@ _LOOSER = 5.0  # many records determine effects whatever their scale
 _SCALES = (1e-3, 1e3)  # bounds of tau: a release of pure noise would shrink it to 0, one without noise let it grow
 _PROBED = 50_000  # parameters of all probes together, at most
 _LARGE = 20_000  # parameters from which a climb may end with a gain in proportion: no answer would show the rest
+_COST = 0.2  # nats a parameter that the last step may cost: ordinary ones cost a fifth of that at most
 _FARTHEST = 4.0  # nats that a parameter moves in one step: the quadratic says nothing of what lies further
 
 Operator = Callable[[np.ndarray], np.ndarray]
@@ -188,7 +189,7 @@ class Map(Learner):
         found = self._climb(shape, data, state.theta, used, blur, self.steps * (2 if last else 1))
         steps = state.steps + found.steps
         if last:
-            theta = _joined(shape, data, found.theta, found.point, used, blur)
+            theta = _guarded(shape, data, found, _joined(shape, data, found.theta, found.point, used, blur), used, blur)
             return FitState(theta, found.value, steps, settled, Extra(used, round + 1, True, prior))
         fresh = prior.learn(found.theta, found.point, weights(shape, data, found.point.shares), self.probes)
         moved = np.abs(np.log(fresh.variances.mean(1) / prior.variances.mean(1))) / 2
@@ -237,8 +238,7 @@ class Map(Learner):
         """Up to the most probable parameters."""
 
         def value(theta: np.ndarray, point: Point) -> float:
-            density = _density(shape, data, point.shares, blur)
-            return float(dot(shape.counted, density.log) - 0.5 * dot(theta, prior.precision(theta)))
+            return _objective(shape, data, theta, point, prior, blur)
 
         def direction(theta: np.ndarray, point: Point) -> tuple[np.ndarray, np.ndarray]:
             m = point.shares
@@ -385,9 +385,31 @@ def _joined(shape: Shape, data: Data, theta: np.ndarray, point: Point, prior: Pr
     return theta + conjugate_gradients(curved, gradient, diagonal, 0.02, 40)
 
 
+def _guarded(shape: Shape, data: Data, found: Climb, joined: np.ndarray, prior: Prior, blur: float) -> np.ndarray:
+    """As much of the step to ``joined`` as costs the fit cell by cell what correlations may.
+
+    The step takes shares as linear in the parameters. Near a corner, where one cell holds nearly all, they are not:
+    the data would seem to say nothing there, and the prior undo the fit.
+    """
+    allowed = found.value - 1.0 - _COST * shape.size
+    part = 1.0
+    while part > 1e-6:
+        theta = found.theta + part * (joined - found.theta)
+        if _objective(shape, data, theta, shape.at(theta), prior, blur) >= allowed:
+            return theta
+        part /= 2
+    return found.theta
+
+
+def _objective(shape: Shape, data: Data, theta: np.ndarray, point: Point, prior: Prior, blur: float) -> float:
+    """What a climb maximises."""
+    density = _density(shape, data, point.shares, blur)
+    return float(dot(shape.counted, density.log) - 0.5 * dot(theta, prior.precision(theta)))
+
+
 def sampling_variance(shape: Shape, data: Data, m: np.ndarray) -> np.ndarray:
     """v: the variance of a count, N m (1 - m); of a table that sums several cliques, as if these were independent."""
-    return independent_variance(data.total, m, shape.copies) + _LEAST_SHARE * data.b**2
+    return np.maximum(independent_variance(data.total, m, shape.copies), 0.0) + _LEAST_SHARE * data.b**2
 
 
 def _blurred(shape: Shape, data: Data, m: np.ndarray, blur: float) -> np.ndarray:

@@ -237,7 +237,6 @@ class Shape:
         return {clique: found[clique] for clique in self.cliques}
 
 
-_ROWS = 16  # directions that are followed together: more of them leave the processor's cache
 DENSE = 500  # parameters: up to here the covariance as a matrix is faster than following directions one by one
 
 
@@ -263,8 +262,8 @@ class Point:
     def _along(self, p: np.ndarray) -> np.ndarray:
         if p.ndim > 1 and self._found is None:
             return np.stack([self._along(row) for row in p])
-        if p.ndim > 1 and len(p) > _ROWS:
-            return np.concatenate([self._along(p[i : i + _ROWS]) for i in range(0, len(p), _ROWS)])
+        if p.ndim > 1 and len(p) > (rows := self.shape.tree.together):
+            return np.concatenate([self._along(p[i : i + rows]) for i in range(0, len(p), rows)])
         if self._found is not None:
             moved = self._to_parameters(self._found.along(np.atleast_2d(p)[:, self.shape.tree_places]))
             return moved if p.ndim > 1 else moved[0]

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from quietfield.domain import Clique, Domain, Label
@@ -84,7 +85,7 @@ class _Question:
 
 
 def _check(model: "Model", level: float, of: str) -> None:
-    if not isinstance(level, int | float) or not 0 < level < 1:
+    if not isinstance(level, Real) or not 0 < level < 1:
         raise Error(f"the level of an interval lies between 0 and 1, for instance 0.9; it is not {level!r}.")
     if of not in OF:
         raise Error(f"an interval is of the 'source' of the records or of the 'records' themselves, not of {of!r}.")
@@ -205,9 +206,8 @@ def _answer(model: "Model", asked: Sequence[_Question], given: Mapping[str, Any]
         raise Error(f"the given values {dict(given)!r} have probability 0 in this model.")
     values = _sums(cells, asked, homes, cells.point.shares[None])[:, 0]
     records = model._covariance.total
-    if known:
-        model.log_partition()
-        records *= float(np.exp(cells.point.log_partition - model.log_partition()))
+    if known:  # those with what is known; at least so many that their number is no 0
+        records *= max(float(np.exp(cells.point.log_partition - model.log_partition())), 1e-200)
     if model._covariance.dense:
         found = [
             cells.spread(_directions(cells, question, homes, rows)) for question in asked for rows in _blocks(question)
@@ -254,6 +254,8 @@ class Cells:
             model.domain, cliques, tuple((c,) for c in cliques), (False,) * len(cliques), (None,) * len(cliques),
             model.method, tuple(sorted(model.options.items())),
         )  # fmt: skip
+        if model.method == "exact":  # what was added may need larger tables
+            shape.tree.plan.check_memory(log_space=True)
         point = shape.at(np.concatenate([theta[c].ravel() for c in cliques]))
         return cls(model, cliques, dict(zip(cliques, shape.starts, strict=False)), point)
 
@@ -283,7 +285,7 @@ class Cells:
         """What errors of the parameters add to the shares of all cells."""
         import numpy as np
 
-        parts = np.array_split(directions, -(-len(directions) // 16))  # some at a time, whatever their size
+        parts = np.array_split(directions, -(-len(directions) // 16))  # a few dozen would take much memory
         return np.concatenate([self.point.jacobian(self.from_parameters(part)) for part in parts])
 
     def spread(self, directions: "np.ndarray") -> "tuple[np.ndarray, np.ndarray]":
@@ -323,7 +325,7 @@ def _directions(cells: Cells, question: _Question, homes: Mapping[Clique, Clique
     domain = cells.model.domain
     found = np.zeros((len(range(question.rows)[rows]), len(cells.point.shares)))
     for clique, weights in question.weights.items():
-        weights = np.eye(question.rows)[rows] if question.shape is not None else weights
+        weights = np.eye(len(found), question.rows, rows.start or 0) if question.shape is not None else weights
         home = homes[clique]
         laid = _at_home(domain, weights, clique, home).reshape(len(found), -1)
         found[:, cells.starts[home] : cells.starts[home] + laid.shape[1]] += laid

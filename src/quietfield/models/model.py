@@ -447,6 +447,7 @@ class Model:
     @cached_property
     def _calibration(self) -> "Calibrated":
         """Exact inference where nothing is known."""
+        self.log_partition()  # refuses a model without possible records
         return self._calibrated({})
 
     def _calibrated(self, known: "Mapping[str, Sequence[int]]") -> "Calibrated":
@@ -460,6 +461,10 @@ class Model:
             masks[name,] = np.full(self.domain.shape[self.domain.position(name)], IMPOSSIBLE)
             masks[name,][list(codes)] = 0.0
         tables = dict(self.potentials)
+        held = {name for clique in self.cliques for name in clique}
+        masked = {name for clique, _ in self.domain.masks for name in clique}
+        for name in sorted(masked - held):  # so that they can be followed like the others
+            tables[name,] = np.zeros(self.domain.shape[self.domain.position(name)])
         for clique, mask in masks.items():
             tables[clique] = tables[clique] + mask if clique in tables else mask
         tree = Tree.of(self.domain, tuple(tables))
