@@ -171,8 +171,8 @@ def marginals(
 ) -> "tuple[dict[Clique, np.ndarray], float | np.ndarray]":
     """({clique: marginal table}, log Z) of the model with these log-potentials.
 
-    One exact call runs in numpy; batches and approximate methods are compiled once a structure. Warns where an approximate method did not converge;
-    :func:`infer` takes the same arguments and returns the details.
+    One exact call runs in numpy; batches and approximate methods are compiled once a structure. Warns where an
+    approximate method did not converge; :func:`infer` takes the same arguments and returns the details.
 
     JAX differentiates, batches and compiles through exact inference (``jax.grad``, ``jax.vmap``, ``jax.jit``), in the
     precision of the arrays:
