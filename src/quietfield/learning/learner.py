@@ -12,7 +12,7 @@ class Learner:
     """The settings of a method. A round is a sizeable piece of work.
 
     ``step`` is pure. Where it is ``compiled``, it is in JAX: the loop compiles it once a structure and maps it over
-    many releases at once; it does as little as it can where ``state.done``, since a batch waits for its slowest release.
+    many releases at once; it does as little as it can where ``state.done``, since a batch waits for its slowest one.
     """
 
     name: ClassVar[str]
