@@ -369,3 +369,12 @@ def test_an_attribute_in_no_table_has_no_interval() -> None:
             model.interval(query)
     low, high = model.interval(("a", "b"))
     assert (low < high).all()
+
+
+def test_approximate_inference_has_no_draws(monkeypatch):
+    """Its covariance is none that a sample could be drawn from, and intervals from anything else were too narrow."""
+    study = qf.simulate("chain", attributes=4, states=3, records=5_000, epsilon=2.0, seed=1)
+    model = qf.fit(study.release, inference="loopy")
+    monkeypatch.setattr(covariance, "DENSE", 10)
+    with pytest.raises(qf.Error, match="loopy inference, error bars are known for models of up to 10"):
+        model.interval("x0")

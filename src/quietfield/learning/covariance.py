@@ -119,7 +119,12 @@ class Covariance:
             half = solve_triangular(root, self.total * j, lower=True)
             return root, half, cholesky(half.T @ half + self.prior.matrix, lower=True)
         except np.linalg.LinAlgError:
-            raise Error("the errors of this model are beyond the digits of floats: its counts are too large.") from None
+            why = (
+                "its counts are too large for the digits of floats"
+                if self.shape.method == "exact"
+                else f"{self.shape.method} inference gives its cells no proper covariance; learn with exact inference"
+            )
+            raise Error(f"this model has no error bars: {why}.") from None
 
     def _solve(self, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(S g, u) for columns g."""
@@ -175,7 +180,16 @@ class Covariance:
 
     @cached_property
     def draws(self) -> "Draws":
-        """Errors of the parameters, drawn."""
+        """Errors of the parameters, drawn.
+
+        Raises:
+            Error: Inference is approximate: it has no covariance that a sample could be drawn from.
+        """
+        if self.shape.method != "exact":
+            raise Error(
+                f"with {self.shape.method} inference, error bars are known for models of up to {DENSE:,} "
+                "log-potentials; learn with exact inference where it fits in memory."
+            )
         _, w = self._cells
         counted = w > 0
         weights = self.total**2 * w

@@ -285,15 +285,9 @@ class Point:
         return found
 
     def scatter(self, random: np.random.Generator) -> np.ndarray:
-        """A draw from a normal of covariance J: how a record scatters around the shares, to second order.
-
-        Where inference is approximate, of J without what tables share.
-        """
-        if self._found is not None:
-            return self._to_parameters(self._found.scatter(random)[None])[0]
-        own = np.sqrt(self.shares) * random.standard_normal(self.shape.size)
-        copies = self.shape.copies
-        return own - self.shares / copies * self.shape.per_cell(self.shape.by_table(own))
+        """A draw from a normal of covariance J, where inference is exact: how a record scatters around the shares."""
+        assert self._found is not None
+        return self._to_parameters(self._found.scatter(random)[None])[0]
 
     @cached_property
     def dense(self) -> np.ndarray | None:
