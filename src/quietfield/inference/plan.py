@@ -207,28 +207,23 @@ def schedule(scopes: Sequence[Scope], order: Sequence[int]) -> tuple[Elimination
     return tuple(steps)
 
 
-def elimination_order(
-    sizes: Sequence[int], scopes: Iterable[Scope], last: Iterable[int] = (), restarts: int = RESTARTS
-) -> tuple[int, ...]:
-    """The cheapest order found for the attributes that appear in the scopes; those in ``last`` come last."""
+def elimination_order(sizes: Sequence[int], scopes: Iterable[Scope], restarts: int = RESTARTS) -> tuple[int, ...]:
+    """The cheapest order found for the attributes that appear in the scopes."""
     neighbours: dict[int, int] = {}  # attribute -> bit set of neighbours: counting fill edges is then counting bits
     for scope in scopes:
         bits = sum(1 << v for v in scope)
         for v in scope:
             neighbours[v] = neighbours.get(v, 0) | bits & ~(1 << v)
-    held = sum(1 << v for v in last)
-    for v in last:
-        neighbours[v] = neighbours.get(v, 0) | held & ~(1 << v)
-    best, cost, perfect = _min_fill(sizes, neighbours, held, None, None)
+    best, cost, perfect = _min_fill(sizes, neighbours, None, None)
     for seed in range(0 if perfect or cost > HOPELESS else restarts):  # an order without fill edges is the best
-        order, price, _ = _min_fill(sizes, neighbours, held, random.Random(seed), cost)
+        order, price, _ = _min_fill(sizes, neighbours, random.Random(seed), cost)
         if price < cost:
             best, cost = order, price
     return best
 
 
 def _min_fill(
-    sizes: Sequence[int], graph: dict[int, int], held: int, draw: random.Random | None, bound: float | None
+    sizes: Sequence[int], graph: dict[int, int], draw: random.Random | None, bound: float | None
 ) -> tuple[tuple[int, ...], float, bool]:
     """One pass of weighted min-fill: the order, the cells of all its bags, and whether it added no edge.
 
@@ -254,11 +249,10 @@ def _min_fill(
     order: list[int] = []
     cost, perfect = 0.0, True
     while scores:
-        open_ = [v for v in scores if not held >> v & 1] or list(scores)
         if draw is None:
-            v = min(open_, key=lambda v: (scores[v], v))
+            v = min(scores, key=lambda v: (scores[v], v))
         else:
-            ranked = sorted(open_, key=lambda v: (scores[v], draw.random()))
+            ranked = sorted(scores, key=lambda v: (scores[v], draw.random()))
             v = ranked[min(len(ranked) - 1, int(draw.expovariate(1.5)))]
         fill, cells = scores.pop(v)
         order.append(v)
