@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 _NAMES = {
     "BudgetExceeded": "errors",
     "CannotLearn": "errors",
+    "Choice": "study.choice",
     "compare": "study.comparison",
     "confidential_score": "curator.score",
     "CsvFile": "curator.counting.csvfiles",

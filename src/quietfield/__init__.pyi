@@ -43,6 +43,7 @@ from quietfield.schema import Dates as Dates
 from quietfield.schema import Labels as Labels
 from quietfield.schema import Schema as Schema
 from quietfield.structures import Structure as Structure
+from quietfield.study.choice import Choice as Choice
 from quietfield.study.comparison import compare as compare
 from quietfield.study.goodness_of_fit import goodness_of_fit as goodness_of_fit
 from quietfield.study.rehearsal import rehearse as rehearse

@@ -65,6 +65,43 @@ def plan_noise(
     With ``weights``, a table of weight 2 gets half the noise of a table of weight 1; the empty tuple names the total.
     """
     budget, chance = check_budget(epsilon, delta, noise)
+    return _plan(statistics, noise, budget, chance, None, weights)
+
+
+def plan_step(
+    statistics: "Statistics", noise: NoiseKind, budget: Fraction, weights: Mapping[Any, accounting.Number] | None = None
+) -> tuple[NoisePlan, Fraction]:
+    """The noise of some of several steps that share a promise, for a part of its epsilon (or rho); and what it costs.
+
+    Args:
+        statistics: What is measured in this step.
+        noise: The kind of noise.
+        budget: Epsilon with Laplace noise, rho with Gaussian noise.
+        weights: As in :func:`plan_noise`.
+
+    Returns:
+        The plan, and its exact cost, which is at most the budget.
+    """
+    if noise == "laplace":
+        plan = _plan(statistics, noise, budget, None, None, weights)
+    else:
+        plan = _plan(statistics, noise, Fraction(1), Fraction(1, 2), budget, weights)
+    l1s, l2s = sensitivities(statistics)
+    scales = [one.exact for one in plan.noises]
+    if noise == "laplace":
+        return plan, accounting.laplace_epsilon(l1s, sum(l1s, Fraction(0)), scales)
+    return plan, accounting.gaussian_rho(l2s, sum(l2s, Fraction(0)), scales)
+
+
+def _plan(
+    statistics: "Statistics",
+    noise: NoiseKind,
+    budget: Fraction,
+    chance: Fraction | None,
+    rho: Fraction | None,
+    weights: Mapping[Any, accounting.Number] | None,
+) -> NoisePlan:
+    """The plan for an epsilon (and delta), or for a rho alone."""
     if not statistics.tables:
         raise Error("there is no table to release; name at least one clique.")
     relative = relative_weights(statistics, weights or {})
@@ -75,10 +112,11 @@ def plan_noise(
         base = _smallest(lambda s: _laplace_holds(_scales(s, relative), l1s, statistics.l1, grid, budget), guess * grid)
         return NoisePlan("laplace", budget, None, None, _scales(base, relative), grid)
     assert chance is not None
-    rho = accounting.zcdp_rho(budget, chance)
+    promise = (budget, chance) if rho is None else None
+    rho = accounting.zcdp_rho(budget, chance) if rho is None else rho
     unit_rho = accounting.gaussian_rho(l2s, statistics.l2_squared, [1 / w for w in relative])
     base = _smallest(
-        lambda s: _gaussian_holds(_scales(s, relative), l2s, statistics.l2_squared, grid, rho, budget, chance),
+        lambda s: _gaussian_holds(_scales(s, relative), l2s, statistics.l2_squared, grid, rho, promise),
         Fraction((float(unit_rho) / float(rho)) ** 0.5) * grid,
     )
     scales = _scales(base, relative)
@@ -112,6 +150,33 @@ def draw_noise(
     return out, (int(noisy[-1][0]) if total is not None else None)
 
 
+def plan_selection(noise: NoiseKind, budget: Fraction, sensitivity: int) -> float:
+    """The smallest scale at which one noisy maximum, of scores that move by ``sensitivity``, costs at most a budget.
+
+    Both the exact cost and OpenDP's map, which rounds up, have to fit.
+    """
+    move = Fraction(sensitivity)
+    guess = 2 * move / budget if noise == "laplace" else move * Fraction((2 * float(budget)) ** -0.5)
+
+    def holds(scale: float) -> bool:
+        exact = accounting.selection_cost(noise, move, Fraction(scale))
+        return exact <= budget and Fraction(_noisy_maximum(noise, scale).map(sensitivity)) <= budget
+
+    return _smallest(holds, guess)
+
+
+def select(noise: NoiseKind, scale: float, scores: "np.ndarray") -> int:
+    """The place of the largest score after exact noise: Gumbel within zCDP, exponential for pure epsilon."""
+    return int(_noisy_maximum(noise, scale)(scores.tolist()))
+
+
+def _noisy_maximum(noise: NoiseKind, scale: float) -> Any:
+    dp = _opendp()
+    measure = dp.max_divergence() if noise == "laplace" else dp.zero_concentrated_divergence()
+    scores = dp.vector_domain(dp.atom_domain(T="i64"))
+    return dp.m.make_noisy_max(scores, dp.linf_distance(T="i64"), measure, scale=scale)
+
+
 def _scales(base: float, relative: Sequence[Fraction]) -> tuple[float, ...]:
     return tuple(base if w == 1 else _float_up(Fraction(base) / w) for w in relative)
 
@@ -139,8 +204,7 @@ def _gaussian_holds(
     l2_squared: Fraction,
     grid: int,
     rho: Fraction,
-    epsilon: Fraction,
-    delta: Fraction,
+    promise: tuple[Fraction, Fraction] | None,
 ) -> bool:
     """Whether the exact rho fits, and OpenDP's conversion of it too where one measurement makes up the whole."""
     import opendp.prelude as dp
@@ -153,13 +217,14 @@ def _gaussian_holds(
     for scale, moved in _moved_by_scale(scales, moves).items():
         distance = _root_up(moved * grid * grid)
         spent += Fraction(_measurement("gaussian", scale).map(distance))
-        if len(set(scales)) == 1:
+        if promise is not None and len(set(scales)) == 1:
+            epsilon, delta = promise
             fixed: Any = dp.c.make_fix_delta(
                 dp.c.make_zCDP_to_approxDP(_measurement("gaussian", scale)), _float_down(delta)
             )
             if Fraction(fixed.map(distance)[0]) > epsilon:
                 return False
-    return spent <= rho or len(set(scales)) == 1
+    return spent <= rho or (promise is not None and len(set(scales)) == 1)
 
 
 def _moved_by_scale(scales: Sequence[float], moves: Sequence[Fraction]) -> dict[float, Fraction]:
@@ -170,7 +235,7 @@ def _moved_by_scale(scales: Sequence[float], moves: Sequence[Fraction]) -> dict[
     return moved
 
 
-def _measurement(kind: str, scale: float) -> Any:
+def _opendp() -> Any:
     try:
         import opendp.prelude as dp
     except ImportError:
@@ -178,6 +243,11 @@ def _measurement(kind: str, scale: float) -> Any:
             "releasing needs OpenDP for its exact noise; install it with: pip install 'quietfield[curator]'."
         ) from None
     dp.enable_features("contrib")
+    return dp
+
+
+def _measurement(kind: str, scale: float) -> Any:
+    dp = _opendp()
     check_scale(scale)
     cells = dp.vector_domain(dp.atom_domain(T="i64"))
     if kind == "laplace":

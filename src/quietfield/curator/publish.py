@@ -132,8 +132,6 @@ def add_noise(
     prepared: ReleasePlan, counts: Counts, receipt: Receipt, protects: str, notes: Iterable[str] = ()
 ) -> Release:
     """The release of some counts: from here on nothing but noisy or public numbers is kept."""
-    from quietfield import __version__
-
     plan, counted, total = prepared.noise, prepared.statistics, counts.total
     noisy, noisy_total = mechanism.draw_noise(plan, counts.tables, total if counted.total else None)
     noises = plan.noises
@@ -150,8 +148,6 @@ def add_noise(
     notes = [f"the total is {prepared.total_reason}", *notes]
     if counted.neighbours == "paper":
         notes.insert(0, PAPER_NOTE)
-    if receipt.payment is None:
-        notes.append("no ledger was charged")
     unit = prepared.unit
     promise = Promise(
         epsilon=plan.epsilon,
@@ -170,10 +166,19 @@ def add_noise(
         total_part=count,
         denominator=counted.denominator,
         promise=promise,
-        notes=tuple(notes),
-        id=receipt.id,
-        created=receipt.created,
-        package=__version__,
-        ledger=receipt.payment,
-        policy=receipt.policy,
+        **describe_origin(receipt, notes),
     )
+
+
+def describe_origin(receipt: Receipt, notes: Iterable[str]) -> dict[str, Any]:
+    """The fields of a release that say when and by whom it was paid for, with notes on how it came about."""
+    from quietfield import __version__
+
+    return {
+        "notes": (*notes, *(("no ledger was charged",) if receipt.payment is None else ())),
+        "id": receipt.id,
+        "created": receipt.created,
+        "package": __version__,
+        "ledger": receipt.payment,
+        "policy": receipt.policy,
+    }

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from quietfield.curator.mechanism import NoiseKind
 from quietfield.curator.publish import ReleasePlan, charge_and_count, plan_release
 from quietfield.curator.request import Counts
 from quietfield.curator.sequences import Log
+from quietfield.curator.steps import StepPlan, charge_and_run, plan_steps
 from quietfield.errors import Error
 from quietfield.privacy import accounting
 from quietfield.privacy.units import Neighbours, Person, Unit
@@ -30,11 +31,14 @@ from quietfield.schema import Attribute, Labels, Schema
 from quietfield.structures import Structure
 from quietfield.text import join_names
 
+if TYPE_CHECKING:
+    from quietfield.study.choice import Choice
+
 
 def release(
     source: Any,
     schema: Schema,
-    cliques: "Structure | Iterable[str | Iterable[str]]",
+    cliques: "Structure | Choice | Literal['auto'] | Iterable[str | Iterable[str]]",
     *,
     epsilon: accounting.Number,
     delta: accounting.Number | None = None,
@@ -54,7 +58,8 @@ def release(
         source: A path (CSV, Parquet, SPSS, Stata, SAS), a :class:`CsvFile` or :class:`StatFile` that says more about
             one, a frame, an Arrow, DuckDB or Ibis table, or arrays of codes.
         schema: How columns become attributes.
-        cliques: The tables to count: sets of attributes, or a :class:`Structure`.
+        cliques: The tables to count: sets of attributes, or a :class:`Structure`; ``"auto"`` or a :class:`Choice` has
+            them chosen privately, as a part of what epsilon pays for.
         epsilon: What is promised.
         delta: What is promised with it, for Gaussian noise.
         unit: Whom the promise protects: ``Rows(1)``, ``Person("user", rows=3)``.
@@ -85,21 +90,73 @@ def release(
     >>> out.tables["smokes", "coughs"].shape
     (2, 2)
     """
-    plan = plan_release(
-        schema,
-        cliques,
-        epsilon=epsilon,
-        delta=delta,
-        unit=unit,
-        neighbours=neighbours,
-        total=total,
-        weights=weights,
-        noise=noise,
-    )
+    asked: dict[str, Any] = {
+        "epsilon": epsilon, "delta": delta, "unit": unit, "neighbours": neighbours, "noise": noise
+    }  # fmt: skip
+    plan = plan_any(schema, cliques, total=total, weights=weights, **asked)
     book = open_ledger(ledger)
     for text in plan.warnings:
         warnings.warn(text, stacklevel=2)
-    return charge_and_count(open_records(source, plan), plan, book, progress=progress)
+    return charge_and_publish(open_records(source, plan), plan, book, progress=progress)
+
+
+def plan_any(
+    schema: Schema,
+    cliques: Any,
+    *,
+    total: Literal["auto"] | bool = "auto",
+    weights: Mapping[Any, accounting.Number] | None = None,
+    **asked: Any,
+) -> "ReleasePlan | StepPlan":
+    """Plan a release of given tables, or of tables that are chosen privately.
+
+    Args:
+        schema: How columns become attributes.
+        cliques: As :func:`release` takes them.
+        total: For given tables, likewise.
+        weights: For given tables, likewise.
+        asked: The other options of :func:`release` that a plan needs.
+
+    Returns:
+        The plan, for :func:`charge_and_publish`.
+
+    Raises:
+        Error: The request cannot be planned.
+    """
+    if not isinstance(cliques, str) and not hasattr(cliques, "run"):
+        return plan_release(schema, cliques, total=total, weights=weights, **asked)
+    if total != "auto" or weights is not None:
+        raise Error("total and weights are for given tables; tables that are chosen privately have weights of theirs.")
+    if isinstance(cliques, str):
+        if cliques != "auto":
+            raise Error(f"cliques are 'auto', a Structure or sets of attributes, not {cliques!r}.")
+        from quietfield.study.choice import Choice
+
+        cliques = Choice()
+    return plan_steps(schema, cliques, **asked)
+
+
+def charge_and_publish(
+    records: "OpenRecords", plan: "ReleasePlan | StepPlan", ledger: Ledger | None, *, progress: bool = False
+) -> Release:
+    """Charge the ledger, count the records and add noise, in this order, as the kind of plan has it.
+
+    Args:
+        records: What is counted; see :func:`open_records`.
+        plan: What is released; see :func:`plan_any`.
+        ledger: Who pays; None pays nothing.
+        progress: Whether to show progress that tells nothing of the records.
+
+    Returns:
+        The release.
+
+    Raises:
+        BudgetExceeded: The ledger does not hold as much; nothing was charged or read.
+        Error: It failed; where a ledger was charged, the charge stands.
+    """
+    if isinstance(plan, StepPlan):
+        return charge_and_run(records, plan, ledger, progress=progress)
+    return charge_and_count(records, plan, ledger, progress=progress)
 
 
 @dataclass(frozen=True)
@@ -107,7 +164,7 @@ class OpenRecords:
     """A source that was checked for a plan, as far as names and types tell."""
 
     source: Any
-    plan: ReleasePlan
+    plan: ReleasePlan | StepPlan
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -121,7 +178,7 @@ class OpenRecords:
         return counting.count(self.source, self.plan.schema, self.plan.statistics, self.plan.unit, progress=progress)
 
 
-def open_records(source: Any, plan: ReleasePlan) -> OpenRecords:
+def open_records(source: Any, plan: ReleasePlan | StepPlan) -> OpenRecords:
     """Check a source from its names and types alone, before anything is charged.
 
     Args:
@@ -138,7 +195,7 @@ def open_records(source: Any, plan: ReleasePlan) -> OpenRecords:
     return OpenRecords(source, plan)
 
 
-def _check_source(source: Any, plan: ReleasePlan) -> None:
+def _check_source(source: Any, plan: ReleasePlan | StepPlan) -> None:
     """Refuse data that is not there or lacks the columns asked for, from names and types alone: no record is read."""
     if isinstance(source, np.ndarray):
         ArrayEngine(source).check(plan.schema, plan.unit)

@@ -186,6 +186,20 @@ def gaussian_rho(l2_squares: Sequence[Fraction], l2_squared: Fraction, scales: S
     return worst_case(l2_squares, l2_squared, [1 / (2 * scale * scale) for scale in scales])[0]
 
 
+def selection_cost(kind: str, sensitivity: Fraction, scale: Fraction) -> Fraction:
+    """What one noisy maximum costs when each score moves by at most ``sensitivity``.
+
+    With Gumbel noise (``kind`` is ``"gaussian"``: within zCDP) it is the exponential mechanism, whose losses span at
+    most 2 sensitivity / scale: rho is an eighth of that squared (Cesar and Rogers 2021). With exponential noise
+    (``"laplace"``: pure) it is permute-and-flip, and epsilon is 2 sensitivity / scale (McKenna and Sheldon 2020).
+
+    >>> selection_cost("gaussian", Fraction(1), Fraction(10)), selection_cost("laplace", Fraction(1), Fraction(10))
+    (Fraction(1, 200), Fraction(1, 5))
+    """
+    loss = 2 * sensitivity / scale
+    return loss * loss / 8 if kind == "gaussian" else loss
+
+
 def zcdp_epsilon(rho: Fraction, delta: Fraction) -> Fraction:
     """The smallest epsilon of (epsilon, delta)-DP that rho-zCDP implies, rounded up.
 

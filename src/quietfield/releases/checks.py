@@ -8,7 +8,7 @@ from quietfield.domain import Domain
 from quietfield.errors import Error, FileError
 from quietfield.files import TIME_FORMAT
 from quietfield.privacy import accounting, promises, units
-from quietfield.text import join_names
+from quietfield.text import join_names, plural
 
 if TYPE_CHECKING:
     from quietfield.releases.release import Release
@@ -55,6 +55,10 @@ def check_parts(release: "Release") -> None:
         ):
             raise FileError(f"the table of {part.cliques[0]} leaves out the cell {cell}, which it does not have.")
         part.values.flags.writeable = False
+    places = {part.cliques[0]: i for i, part in enumerate(release.parts)}
+    for one in release.selections:
+        if one.candidates < 1 or not 0 <= one.measured <= places.get(one.chosen, -1):
+            raise FileError(f"{one.chosen} was chosen, and there is no table of it that was measured afterwards.")
     if release.total_part is not None and not np.isfinite(release.total_part.value):
         raise FileError("the total is not a finite number.")
     if release.promise is not None and release.promise.neighbours not in promises.NEIGHBOURS:
@@ -92,10 +96,13 @@ def check_promise(release: "Release") -> tuple[str, ...]:
     if any(noise.step != Fraction(1, release.denominator) for noise in noises):
         raise FileError("the promise does not hold: its noise is not on the grid of its tables.")
     kinds, scales = {noise.kind for noise in noises}, [noise.exact for noise in noises]
+    # Tables that were chosen one after the other are paid for one by one: no bound on all together holds.
+    l1 = sum(l1s, Fraction(0)) if release.selections else promise.l1
+    l2_squared = sum(l2s, Fraction(0)) if release.selections else promise.l2_squared
     if kinds == {"laplace"} and promise.delta is None:
-        spent = accounting.laplace_epsilon(l1s, promise.l1, scales)
+        spent = accounting.laplace_epsilon(l1s, l1, scales) + selections_cost(release, "laplace")
     elif kinds == {"gaussian"} and promise.delta is not None:
-        rho = accounting.gaussian_rho(l2s, promise.l2_squared, scales)
+        rho = accounting.gaussian_rho(l2s, l2_squared, scales) + selections_cost(release, "gaussian")
         if promise.rho is None or rho > promise.rho:
             raise FileError("the promise does not hold: the noise costs more rho than the manifest says.")
         spent = accounting.zcdp_epsilon(rho, promise.delta)
@@ -106,6 +113,7 @@ def check_promise(release: "Release") -> tuple[str, ...]:
             f"the promise does not hold: the noise costs epsilon {accounting.format_number(spent, 17)}, "
             f"and {accounting.format_number(promise.epsilon, 17)} is promised."
         )
+    chosen = (f"{plural(len(release.selections), 'choice')} of tables included",) if release.selections else ()
     at = "" if promise.delta is None else f" at delta {accounting.format_number(promise.delta, 10)}"
     promised = accounting.format_number(promise.epsilon, 10)
     return (
@@ -113,7 +121,14 @@ def check_promise(release: "Release") -> tuple[str, ...]:
         f"the L1 sensitivity is {accounting.format_number(promise.l1)}, the squared L2 sensitivity "
         f"{accounting.format_number(promise.l2_squared)}",
         "the sensitivity stated is that of the unit, the structure and the neighbours",
+        *chosen,
     )
+
+
+def selections_cost(release: "Release", kind: str) -> Fraction:
+    """What the choices of a release cost: epsilon with Laplace noise, rho with Gaussian."""
+    costs = (accounting.selection_cost(kind, one.sensitivity, one.scale) for one in release.selections)
+    return sum(costs, Fraction(0))
 
 
 def check_sensitivity(release: "Release") -> None:
@@ -132,6 +147,12 @@ def check_sensitivity(release: "Release") -> None:
         and (not noisy or (total is not None and total.l1 == found.total_l1))
         and (total is None or noisy or found.known_total)
         and promise.protects in (unit.describe(), unit.describe(lines=True))
+        and all(
+            one.sensitivity >= table.l1
+            for one in release.selections
+            for table in found.tables
+            if table.clique == one.chosen
+        )
     )
     if not holds:
         raise FileError("the promise does not hold: the sensitivity stated is not that of this unit and structure.")

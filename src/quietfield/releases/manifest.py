@@ -14,7 +14,7 @@ from quietfield.files import (
 from quietfield.privacy import units
 from quietfield.privacy.accounting import parse_rational, write_rational
 from quietfield.privacy.noise import noise_from_json
-from quietfield.releases.parts import Payment, PolicyInForce, Promise, Table, Total
+from quietfield.releases.parts import Payment, PolicyInForce, Promise, Selection, Table, Total
 from quietfield.structures import Structure
 
 if TYPE_CHECKING:
@@ -85,6 +85,24 @@ def to_json(release: "Release") -> dict[str, Any]:
         else {"id": release.ledger.id, "number": release.ledger.number, "digest": release.ledger.digest},
         "notes": list(release.notes),
         **_policy_json(release.policy),  # releases without one are written as they always were
+        **_selections_json(release.selections),
+    }
+
+
+def _selections_json(selections: tuple[Selection, ...]) -> dict[str, Any]:
+    if not selections:
+        return {}
+    return {
+        "selections": [
+            {
+                "chosen": list(one.chosen),
+                "candidates": one.candidates,
+                "measured": one.measured,
+                "sensitivity": _text(one.sensitivity),
+                "scale": _text(one.scale),
+            }
+            for one in selections
+        ]
     }
 
 
@@ -129,6 +147,7 @@ def fields_from_json(manifest: Mapping[str, Any], tables: list[Any]) -> dict[str
         "package": _string(manifest["package"]),
         "ledger": None if manifest["ledger"] is None else _payment(manifest["ledger"]),
         "policy": _policy(manifest["policy"]) if "policy" in manifest else None,
+        "selections": tuple(_selection(one) for one in manifest.get("selections", ())),
     }
 
 
@@ -160,6 +179,13 @@ def _payment(data: Mapping[str, Any]) -> Payment:
 
 def _policy(data: Mapping[str, Any]) -> PolicyInForce:
     return PolicyInForce(_string(data["name"]), _string(data["digest"]), tuple(_string(one) for one in data["signers"]))
+
+
+def _selection(data: Mapping[str, Any]) -> Selection:
+    sensitivity, scale = _fraction(data["sensitivity"]), _fraction(data["scale"])
+    if sensitivity is None or scale is None:
+        raise FileError("a selection lacks its sensitivity or its scale.")
+    return Selection(_clique(data["chosen"]), _whole(data["candidates"]), _whole(data["measured"]), sensitivity, scale)
 
 
 def _clique(value: Any) -> Clique:

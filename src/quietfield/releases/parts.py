@@ -40,6 +40,21 @@ class Total:
 
 
 @dataclass(frozen=True)
+class Selection:
+    """One choice of a table among candidates, by a noisy maximum of how far each was from what was expected of it.
+
+    ``measured`` tables had been published before it, so the order of steps can be told. A score moves by at most
+    ``sensitivity`` with one unit, and the noise (Gumbel with Gaussian tables, exponential with Laplace) has ``scale``.
+    """
+
+    chosen: Clique
+    candidates: int
+    measured: int
+    sensitivity: Fraction
+    scale: Fraction
+
+
+@dataclass(frozen=True)
 class Promise:
     """What is promised: epsilon alone (pure) or epsilon and delta (by rho-zCDP), and the sensitivity behind it."""
 

@@ -29,7 +29,7 @@ from quietfield.privacy import accounting
 from quietfield.privacy.noise import Gaussian, Laplace, Noise
 from quietfield.releases import keys, manifest
 from quietfield.releases.checks import check_parts, check_promise
-from quietfield.releases.parts import Payment, PolicyInForce, Promise, Table, Tables, Total
+from quietfield.releases.parts import Payment, PolicyInForce, Promise, Selection, Table, Tables, Total
 from quietfield.structures import Structure
 from quietfield.text import facts_html, join_names, plural, printable
 
@@ -68,6 +68,7 @@ class Release:
     signer: str | None = field(default=None)
     second_signer: str | None = field(default=None)
     policy: PolicyInForce | None = None
+    selections: tuple[Selection, ...] = ()  # where the structure was chosen privately
 
     def __post_init__(self) -> None:
         check_parts(self)

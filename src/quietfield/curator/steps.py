@@ -1,0 +1,333 @@
+"""A release in several steps, each of which may depend on what the steps before have published.
+
+A *procedure* decides what is measured and chosen next. It is given a :class:`Steps`, sees nothing but results that the
+release will publish, and so needs no trust: whatever it asks for, :class:`Steps` adds up what each step costs, exactly,
+and refuses the step that would go beyond the budget. That budget was charged before a record was read. Each step, given
+the results before it, is epsilon_i-DP (or rho_i-zCDP), and these add up, also where a step's cost is chosen as one goes
+along, since their sum is bounded beforehand (Rogers et al. 2016; for zCDP Feldman and Zrnic 2021).
+
+All tables that a procedure may ask for are counted in one pass.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Protocol
+
+from quietfield.curator import mechanism
+from quietfield.curator.charging import Price, Receipt, charge_ledger
+from quietfield.curator.ledger import Ledger
+from quietfield.curator.publish import Records, describe_origin
+from quietfield.curator.request import Counts, check_memory, check_request
+from quietfield.domain import Clique, Domain
+from quietfield.errors import Error
+from quietfield.files import canonical_json
+from quietfield.privacy import accounting
+from quietfield.privacy import calibration as planning
+from quietfield.privacy.units import Neighbours, Person, Statistics, Unit, statistics
+from quietfield.releases.manifest import check_room
+from quietfield.releases.parts import Promise, Selection, Table, Total
+from quietfield.releases.release import Release
+from quietfield.schema import Schema
+from quietfield.structures import Structure
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class Procedure(Protocol):
+    """What decides on the steps: it sees only what is published."""
+
+    def tables(self, domain: Domain) -> Sequence[Clique]:
+        """All tables that it may ask for, from public facts alone."""
+        ...
+
+    def run(self, steps: "Steps", *, progress: bool = False) -> None:
+        """Ask for steps until it has enough."""
+        ...
+
+
+@dataclass(frozen=True)
+class StepPlan:
+    """A release in steps before any record is read: what may be asked for, and what it may cost in all."""
+
+    schema: Schema
+    procedure: Procedure
+    unit: Unit
+    statistics: Statistics
+    kind: mechanism.NoiseKind
+    epsilon: Fraction
+    delta: Fraction | None
+    rho: Fraction | None
+
+    @property
+    def price(self) -> Price:
+        """What the release would cost."""
+        return Price(
+            self.epsilon, self.delta, self.rho, self.unit, self.statistics.neighbours, self.kind, signable=True
+        )
+
+    @property
+    def budget(self) -> Fraction:
+        """What the steps may cost together: epsilon with Laplace noise, rho with Gaussian."""
+        return self.epsilon if self.rho is None else self.rho
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is allowed and hardly meant."""
+        text = planning.warn_of_budget(self.epsilon, self.delta)
+        return () if text is None else (text,)
+
+
+def plan_steps(
+    schema: Schema,
+    procedure: Procedure,
+    *,
+    epsilon: accounting.Number,
+    delta: accounting.Number | None = None,
+    unit: Unit,
+    neighbours: Neighbours = "add_remove",
+    noise: mechanism.NoiseKind = "laplace",
+) -> StepPlan:
+    """Check and plan a release in steps from what is public alone."""
+    if isinstance(unit, Person) and unit.normalise:
+        raise Error(
+            "tables cannot be chosen where a person's rows weigh 1/K, since K depends on the tables that are chosen; "
+            "count at most k rows of each person: Person(column, rows=k)."
+        )
+    if neighbours == "paper":
+        raise Error("a private choice makes a promise, and the paper's neighbours make none; use add_remove.")
+    budget, chance = planning.check_budget(epsilon, delta, noise)
+    structure = Structure(tuple(procedure.tables(schema.domain)))
+    structure.check(schema.domain)
+    counted = statistics(structure, schema.domain, unit, neighbours, False)
+    check_request(schema, counted, unit)
+    check_memory(counted)
+    check_room(schema.domain, structure)
+    canonical_json(unit.to_json())  # as the release file will write it
+    rho = None if chance is None else accounting.zcdp_rho(budget, chance)
+    return StepPlan(schema, procedure, unit, counted, noise, budget, chance, rho)
+
+
+class Steps:
+    """What a procedure may do with records that were paid for: measure tables and choose among them, within a budget.
+
+    Amounts are fractions of the budget.
+    """
+
+    def __init__(self, plan: StepPlan, counts: Counts) -> None:
+        self.domain, self.kind = plan.schema.domain, plan.kind
+        self.budget = plan.budget
+        self._statistics = {frozenset(table.clique): table for table in plan.statistics.tables}
+        self._counts = {frozenset(t.clique): c for t, c in zip(plan.statistics.tables, counts.tables, strict=True)}
+        self._plan = plan
+        self._spent = Fraction(0)
+        self.public_total = counts.total if plan.statistics.known_total else None
+        self.tables: list[Table] = []
+        self.selections: list[Selection] = []
+
+    @property
+    def left(self) -> Fraction:
+        """The part of the budget that is left."""
+        return 1 - self._spent / self.budget
+
+    @property
+    def sensitivity(self) -> int:
+        """How far one unit moves the cells of a table in all (L1)."""
+        return int(max(table.l1 for table in self._statistics.values()))
+
+    def measure(
+        self, cliques: Iterable[Clique], amount: Fraction, weights: Mapping[Any, accounting.Number] | None = None
+    ) -> list[Table]:
+        """Publish noisy tables.
+
+        Args:
+            cliques: Which; none may have been measured before.
+            amount: The part of the budget that all of them cost.
+            weights: As in :func:`quietfield.release`.
+
+        Returns:
+            The noisy tables, in order.
+
+        Raises:
+            Error: It would cost more than is left, or a table may not be asked for.
+        """
+        wanted = [self._table(clique) for clique in cliques]
+        known = {frozenset(table.cliques[0]) for table in self.tables}
+        if any(frozenset(table.clique) in known for table in wanted):
+            raise Error("each table is measured once.")
+        part = statistics(
+            Structure(tuple(table.clique for table in wanted)),
+            self.domain,
+            self._plan.unit,
+            self._plan.statistics.neighbours,
+            False,
+        )
+        noise, cost = mechanism.plan_step(part, self.kind, self._allowed(amount), weights)
+        self._spend(cost)
+        noisy, _ = mechanism.draw_noise(noise, [self._counts[frozenset(table.clique)] for table in wanted])
+        measured = [
+            Table(table.cliques, values, one, table.l1, table.l2_squared)
+            for table, values, one in zip(wanted, noisy, noise.noises, strict=True)
+        ]
+        self.tables += measured
+        return measured
+
+    def choose(
+        self,
+        candidates: Sequence[Clique],
+        expected: "Sequence[np.ndarray]",
+        handicaps: "np.ndarray",
+        amount: Fraction,
+        times: int,
+        allowed: Callable[[Sequence[Clique]], Sequence[int]],
+        groups: "Mapping[str, np.ndarray] | None" = None,
+        weights: "np.ndarray | None" = None,
+    ) -> list[Clique]:
+        """Choose tables that are far from what is expected of them, one after the other, each by a noisy maximum.
+
+        The score of a table is its weight times the sum over its cells of |count - expected|, all whole numbers, less a
+        handicap that is public. One unit moves the counts of a table by at most :attr:`sensitivity` in all, and with
+        them the score by that times the largest weight.
+
+        Args:
+            candidates: The tables to choose from.
+            expected: What is expected of each, in counts, whole numbers.
+            handicaps: What is taken off each score, whole numbers.
+            amount: The part of the budget that all choices cost together.
+            times: How many to choose, at most.
+            allowed: Given what was chosen so far, the places of the candidates that may be chosen next; none ends it.
+            groups: For attributes with many values, where runs of values begin that are added up beforehand.
+            weights: What the distance of each is multiplied by, whole numbers; 1 if not given.
+
+        Returns:
+            The chosen tables, in order.
+
+        Raises:
+            Error: It would cost more than is left, or a table may not be asked for.
+        """
+        import numpy as np
+
+        factors = np.ones(len(candidates), np.int64) if weights is None else _whole(weights)
+        move = self.sensitivity * int(np.abs(factors).max(initial=1))
+        scale = mechanism.plan_selection(self.kind, self._allowed(amount) / times, move)
+        cost = accounting.selection_cost(self.kind, Fraction(move), Fraction(scale))
+        runs = groups or {}
+        distances = [
+            _distance(self._counts[self._key(clique)], table, [runs.get(name) for name in clique])
+            for clique, table in zip(candidates, expected, strict=True)
+        ]
+        scores = factors * np.array(distances, dtype=np.int64) - _whole(handicaps)
+        chosen: list[Clique] = []
+        for _ in range(times):
+            places = list(allowed(chosen))
+            if not places:
+                break
+            self._spend(cost)
+            best = candidates[places[mechanism.select(self.kind, scale, scores[places])]]
+            chosen.append(best)
+            self.selections.append(
+                Selection(best, len(places), len(self.tables), Fraction(move), Fraction(scale))
+            )
+        return chosen
+
+    def _key(self, clique: Clique) -> frozenset[str]:
+        return frozenset(self._table(clique).clique)
+
+    def _table(self, clique: Clique) -> Any:
+        found = self._statistics.get(frozenset(clique))
+        if found is None or found.clique != tuple(clique):
+            raise Error(f"the table of {clique} is not one that was planned for.")
+        return found
+
+    def _allowed(self, amount: Fraction) -> Fraction:
+        cost = amount * self.budget
+        if not 0 < cost <= self.budget - self._spent:
+            raise Error(f"a step would cost {float(amount):.3g} of the budget, and {float(self.left):.3g} is left.")
+        return cost
+
+    def _spend(self, cost: Fraction) -> None:
+        """Add up what is spent, before its noise is drawn."""
+        if self._spent + cost > self.budget:
+            raise Error("a step would go beyond the budget.")
+        self._spent = accounting.round_up(self._spent + cost, accounting.EXACT_BITS)
+
+
+def _distance(counts: "np.ndarray", expected: "np.ndarray", starts: "Sequence[np.ndarray | None]") -> int:
+    """The sum over cells of |count - expected|, after runs of values were added up.
+
+    A procedure could raise what one unit does to this by repeating cells, so what it gives is checked: every cell is in
+    one run, and tables have one shape.
+    """
+    import numpy as np
+
+    for axis, begin in enumerate(starts):
+        if begin is not None:
+            if begin[0] != 0 or (np.diff(begin) < 1).any() or begin[-1] >= counts.shape[axis]:
+                raise Error("runs of values begin at 0, and each after the one before.")
+            counts = np.add.reduceat(counts, begin, axis=axis)
+    if expected.shape != counts.shape:
+        raise Error("what is expected of a table must have its shape.")
+    return int(np.abs(counts - _whole(expected)).sum())
+
+
+def _whole(values: "np.ndarray") -> "np.ndarray":
+    import numpy as np
+
+    if values.dtype != np.int64:
+        raise Error("what is expected of a table must be whole numbers: only those have a sensitivity that is proven.")
+    return values
+
+
+def charge_and_run(records: Records, plan: StepPlan, ledger: Ledger | None, *, progress: bool = False) -> Release:
+    """Charge the ledger, count the records once, and carry the steps out, in this order.
+
+    Args:
+        records: What is counted.
+        plan: What may be asked for, and what it may cost; see :func:`plan_steps`.
+        ledger: Who pays; None pays nothing.
+        progress: Whether to show progress that tells nothing of the records.
+
+    Returns:
+        The release: every noisy table, and every choice with its cost, in the order of the steps.
+
+    Raises:
+        BudgetExceeded: The ledger does not hold as much; nothing was charged or read.
+        Error: It failed; where a ledger was charged, the charge stands.
+    """
+    notes, protects = records.notes, records.protects  # now: once it is paid, nothing else is to fail
+
+    def work(receipt: Receipt) -> Release:
+        steps = Steps(plan, records.count(progress=progress))
+        plan.procedure.run(steps, progress=progress)
+        return _release(plan, steps, receipt, protects, notes)
+
+    return charge_ledger(ledger, plan.price, f"tables chosen privately, {plan.kind} noise", work)
+
+
+def _release(plan: StepPlan, steps: Steps, receipt: Receipt, protects: str, notes: Iterable[str]) -> Release:
+    """The release of all steps: noisy or public numbers alone."""
+    structure = Structure(tuple(part.cliques[0] for part in steps.tables))
+    counted = statistics(structure, steps.domain, plan.unit, plan.statistics.neighbours, False)
+    promise = Promise(
+        epsilon=plan.epsilon,
+        delta=plan.delta,
+        rho=None if plan.rho is None else min(plan.rho, accounting.round_up(steps._spent, 1024)),
+        l1=counted.l1,
+        l2_squared=counted.l2_squared,
+        unit=plan.unit.to_json(),
+        protects=protects,
+        neighbours=counted.neighbours,
+    )
+    known = steps.public_total
+    total = "left out, since the tables' sums tell it" if known is None else "public, by the choice of neighbours"
+    return Release(
+        domain=steps.domain,
+        structure=structure,
+        parts=tuple(steps.tables),
+        total_part=None if known is None else Total(known, None),
+        denominator=counted.denominator,
+        promise=promise,
+        selections=tuple(steps.selections),
+        **describe_origin(receipt, [f"the total is {total}", *notes]),
+    )

@@ -1,0 +1,359 @@
+"""Choose the tables of a release privately: which attributes belong together is learned from the records, too.
+
+First all one-way tables are measured. Then come a few rounds: a model is learned from all noisy tables so far, and
+tables that it misses are chosen, measured and learned from in turn, the first round a tree of pairs. A table scores by
+how far its counts are from the model's, less what chance and noise alone would make of it. Nothing here sees a record:
+choices and noisy tables come from :class:`quietfield.curator.steps.Steps`, which keeps to the budget.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from math import prod
+from typing import Any, Protocol
+
+import numpy as np
+
+from quietfield.domain import Clique, Domain
+from quietfield.errors import Error
+from quietfield.inference.plan import elimination_order, schedule
+from quietfield.learning import fit
+from quietfield.models.model import Model
+from quietfield.releases.parts import Table, Total
+from quietfield.releases.release import Release
+from quietfield.status import show_status
+from quietfield.structures import Structure
+
+_SINGLES = Fraction(1, 10)  # of the budget, for one-way tables
+_CHOOSING = Fraction(1, 10)  # of a round's part of it, for choices
+_GROUPS = 16  # values of an attribute that scores tell apart, at most: more, and chance hides what is missed
+_DRAWN = 100_000  # records drawn from the model to tell what it expects
+_CELLS_OF_ALL = 2**24  # of all tables that may be chosen
+_MOST_TABLES = 5_000  # that may be chosen
+
+
+class Measured(Protocol):
+    """The steps that a choice takes: see :class:`quietfield.curator.steps.Steps`."""
+
+    domain: Domain
+    kind: Any
+    budget: Fraction
+    tables: list[Table]
+    public_total: int | None
+
+    @property
+    def left(self) -> Fraction: ...
+    @property
+    def sensitivity(self) -> int: ...
+    def measure(self, cliques: Iterable[Clique], amount: Fraction, weights: Any = None) -> list[Table]: ...
+    def choose(self, *args: Any, **kwargs: Any) -> list[Clique]: ...
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A structure that is chosen privately, as part of the release; the word ``"auto"`` stands for ``Choice()``.
+
+    Args:
+        include: Tables that are measured in any case, since they are known to matter.
+        workload: Sets of attributes that questions will be about, with their weights; by default all sets of three.
+            Only attributes that a question names together are joined.
+        rounds: How often a model is learned and more tables are chosen.
+        most_attributes: The most attributes of a table, two to four.
+        most_cells: The most cells of a table.
+        most_work: The most cells of all tables that exact inference works with: bounds the time of learning.
+
+    Raises:
+        Error: An option is out of its range.
+
+    >>> import numpy as np, quietfield as qf
+    >>> people = {name: np.array([0, 1, 1, 0] * 50) for name in "abc"}
+    >>> schema = qf.Schema({name: [0, 1] for name in "abc"})
+    >>> found = qf.release(people, schema, qf.Choice(), epsilon=10, unit=qf.Rows(1), ledger=None)
+    >>> len(found.selections) > 0
+    True
+    """
+
+    include: tuple[Clique, ...] = ()
+    workload: Mapping[Clique, int] | None = None
+    rounds: int = 4
+    most_attributes: int = 3
+    most_cells: int = 20_000
+    most_work: int = 100_000
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "include", tuple(map(_clique, self.include)))
+        if self.workload is not None:
+            given = self.workload if isinstance(self.workload, Mapping) else dict.fromkeys(self.workload, 1)
+            object.__setattr__(self, "workload", {_clique(key): weight for key, weight in given.items()})
+        limits = {"rounds": 50, "most_attributes": 4, "most_cells": 2**24, "most_work": 2**28}
+        for name, most in limits.items():
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+                raise Error(f"{name} of a choice is a whole number from 1 to {most:,}, not {value!r}.")
+        if any(isinstance(w, bool) or not isinstance(w, int) or not 1 <= w <= 100 for w in self.weights.values()):
+            raise Error("the weight of a question is a whole number from 1 to 100.")
+
+    @property
+    def weights(self) -> Mapping[Clique, int]:
+        """The workload, or nothing if all questions are alike."""
+        return self.workload or {}
+
+    def tables(self, domain: Domain) -> list[Clique]:
+        """All tables that may be asked for: one-way tables, those included, and candidates, the smallest first.
+
+        Args:
+            domain: The attributes and their values.
+
+        Returns:
+            Their cliques.
+        """
+        for clique in (*self.include, *self.weights):
+            for name in clique:
+                domain.position(name)
+        singles = [(name,) for name in domain]
+        sets = [frozenset(question) for question in self.weights]
+        candidates = []
+        for many in range(2, self.most_attributes + 1):
+            for clique in combinations(domain, many):
+                if domain.cells(clique) <= self.most_cells and (
+                    not sets or any(set(clique) <= question for question in sets)
+                ):
+                    candidates.append(clique)
+            if len(candidates) > 50 * _MOST_TABLES:  # the smallest are taken below; there is no end to sets of four
+                break
+        # Pairs first: without them larger tables have nothing to grow from.
+        candidates.sort(key=lambda clique: (len(clique) > 2, domain.cells(clique)))
+        room, kept = _CELLS_OF_ALL, []
+        for clique in candidates:
+            room -= domain.cells(clique)
+            if room < 0 or (len(clique) > 2 and len(kept) >= _MOST_TABLES):
+                break
+            kept.append(clique)
+        wanted = {frozenset(c): c for c in [*singles, *self.include]}
+        return [*wanted.values(), *(c for c in kept if frozenset(c) not in wanted)]
+
+    def run(self, steps: Measured, *, progress: bool = False) -> None:
+        """Measure and choose until the budget is spent.
+
+        Args:
+            steps: What measures and chooses.
+            progress: Whether a line on the error stream says which round it is.
+        """
+        domain = steps.domain
+        forced = {frozenset(clique) for clique in self.include}
+        tables = self.tables(domain)
+        first = [clique for clique in tables if len(clique) == 1 or frozenset(clique) in forced]
+        pool = [clique for clique in tables[len(first) :] if len(clique) <= self.most_attributes]
+        steps.measure(first, _SINGLES * (1 + bool(forced)) if pool else steps.left, spread(domain, first, steps.kind))
+        with show_status("choosing tables", progress) as say:
+            for number in range(self.rounds if pool else 0):
+                say(f"choosing tables: round {number + 1} of {self.rounds}")
+                amount = steps.left / (self.rounds - number)
+                kept = steps.left - amount  # for later rounds
+                chosen = self._choose(steps, pool, number, amount)
+                if not chosen:
+                    break
+                steps.measure(chosen, steps.left - kept, spread(domain, chosen, steps.kind))
+                pool = [clique for clique in pool if clique not in chosen]
+
+    def _choose(self, steps: Measured, pool: Sequence[Clique], number: int, amount: Fraction) -> list[Clique]:
+        """The tables of one round, of which the first is a tree (or trees) of pairs."""
+        domain, measured = steps.domain, [table.cliques[0] for table in steps.tables]
+        times = len(domain) - 1 if number == 0 else max(1, len(domain) // 2)
+        candidates = [clique for clique in pool if number or len(clique) == 2]
+        model, total = learn(steps)
+        groups = {name: starts for name in domain if (starts := _runs(model.marginal(name))) is not None}
+        counts = _expected(model, candidates, groups, total)
+        # What the table would differ by if nothing were missing: by the chance of who is in the data (and who was
+        # drawn from the model), and by the noise that it would get.
+        noise = _mean_noise(steps, float(amount * (1 - _CHOOSING)), times)
+        chance = (2 / np.pi * (1 + total / _DRAWN)) ** 0.5
+        weights = np.array([self._weight(clique) for clique in candidates], np.int64)
+        handicaps = weights * np.array([chance * np.sqrt(e).sum() + noise * e.size for e in counts])
+        growth = _Growth(domain, measured, self.most_work * (number + 1) // self.rounds)
+
+        def allowed(chosen: Sequence[Clique]) -> list[int]:
+            for clique in chosen[len(growth.added) :]:
+                growth.add(clique)
+            return [i for i, clique in enumerate(candidates) if growth.fits(clique, forest=number == 0)]
+
+        return steps.choose(
+            candidates,
+            [np.rint(e).astype(np.int64) for e in counts],
+            np.rint(handicaps).astype(np.int64),
+            amount * _CHOOSING,
+            times,
+            allowed,
+            groups=groups,
+            weights=weights,
+        )
+
+    def _weight(self, clique: Clique) -> int:
+        """The weight of all questions that a table helps to answer."""
+        return sum(weight for question, weight in self.weights.items() if set(clique) <= set(question)) or 1
+
+
+def spread(domain: Domain, cliques: Iterable[Clique], noise: str) -> dict[Clique, Fraction]:
+    """Weights of tables by which the sum of their expected errors is least, from their sizes alone.
+
+    A table of c cells with noise of scale b is wrong by c b in all. Least for Laplace noise, which costs the sum of
+    1/b, where 1/b grows as the square root of c; for Gaussian noise, which costs the sum of 1/b^2, as the cube root.
+
+    Args:
+        domain: The attributes and their values.
+        cliques: The tables.
+        noise: ``"laplace"`` or ``"gaussian"``.
+
+    Returns:
+        A weight for each, as :func:`quietfield.release` takes them.
+
+    >>> domain = Domain({"a": 2, "b": 4, "c": 16})
+    >>> {clique: str(weight) for clique, weight in spread(domain, [("a", "b"), ("b", "c")], "gaussian").items()}
+    {('a', 'b'): '2', ('b', 'c'): '4'}
+    """
+    power = 1 / 2 if noise == "laplace" else 1 / 3
+    return {clique: Fraction(round(domain.cells(clique) ** power * 100), 100) for clique in cliques}
+
+
+def learn(steps: Measured) -> tuple[Model, float]:
+    """A model of all noisy tables so far, and about how many records there are."""
+    parts = tuple(steps.tables)
+    total = None if steps.public_total is None else Total(steps.public_total, None)
+    release = Release(steps.domain, Structure(tuple(part.cliques[0] for part in parts)), parts, total)
+    model = fit(release)
+    sums = [(float(part.values.sum()), part.values.size * part.noise.variance) for part in parts]
+    precision = [1 / max(variance, 1e-12) for _, variance in sums]
+    mean = sum(p * s for p, (s, _) in zip(precision, sums, strict=True)) / sum(precision)
+    return model, max(1.0, mean if release.total is None else release.total)
+
+
+def _runs(shares: np.ndarray) -> np.ndarray | None:
+    """Where runs of values begin that have about equal shares, or None for an attribute of few values."""
+    if len(shares) <= _GROUPS:
+        return None
+    starts, filled, done = [0], 0.0, 0.0
+    for value, share in enumerate(shares):
+        quota = (1 - done) / (_GROUPS - len(starts) + 1)
+        if filled and filled + share / 2 > quota and len(starts) < _GROUPS:
+            starts.append(value)
+            done, filled = done + filled, 0.0
+        filled += share
+    return np.array(starts)
+
+
+def _expected(
+    model: Model, cliques: Sequence[Clique], groups: Mapping[str, np.ndarray], total: float
+) -> list[np.ndarray]:
+    """The counts of grouped values that a model expects, from records that are drawn from it."""
+    domain = model.domain
+    codes = np.asarray(model.sample(_DRAWN, seed=0).codes)
+    columns, sizes = {}, {}
+    for place, name in enumerate(domain):
+        starts = groups.get(name)
+        column = codes[:, place].astype(np.int64)
+        columns[name] = column if starts is None else np.searchsorted(starts, column, side="right") - 1
+        sizes[name] = domain.size(name) if starts is None else len(starts)
+    found = []
+    for clique in cliques:
+        shape = tuple(sizes[name] for name in clique)
+        cells = np.ravel_multi_index([columns[name] for name in clique], shape)
+        found.append(np.bincount(cells, minlength=prod(shape)).reshape(shape) * (total / _DRAWN))
+    return found
+
+
+def _mean_noise(steps: Measured, amount: float, times: int) -> float:
+    """The mean absolute noise of a cell if so many tables share an amount equally."""
+    each = amount * float(steps.budget) / times
+    if steps.kind == "laplace":
+        return steps.sensitivity / each
+    return steps.sensitivity * (1 / (np.pi * each)) ** 0.5
+
+
+class _Growth:
+    """The bags of exact inference while tables are added, and what one more table would cost."""
+
+    def __init__(self, domain: Domain, cliques: Iterable[Clique], limit: int) -> None:
+        self.domain, self.limit = domain, limit
+        self.scopes = [tuple(domain.position(name) for name in clique) for clique in cliques]
+        self.added: list[Clique] = []
+        self._build()
+
+    def add(self, clique: Clique) -> None:
+        self.added.append(clique)
+        self.scopes.append(tuple(self.domain.position(name) for name in clique))
+        self._build()
+
+    def fits(self, clique: Clique, *, forest: bool) -> bool:
+        """Whether a table can be added: within the limit, and with no pair of attributes that this round has joined.
+
+        In a forest, only between attributes that nothing joins yet.
+        """
+        scope = tuple(self.domain.position(name) for name in clique)
+        if any(len(set(clique) & set(other)) > 1 for other in self.added):
+            return False
+        if forest and len({self.part[v] for v in scope}) < len(scope):
+            return False
+        return self.work + self._cost(scope) <= self.limit
+
+    def _build(self) -> None:
+        sizes = self.domain.shape
+        order = elimination_order(sizes, self.scopes, restarts=0)
+        rank = {v: i for i, v in enumerate(order)}
+        steps = schedule([tuple(sorted(scope, key=rank.__getitem__)) for scope in self.scopes], order)
+        self.bags = [frozenset(step.bag) for step in steps]
+        self.work = sum(self._cells(bag) for bag in self.bags)
+        self.links: list[list[tuple[int, frozenset[int]]]] = [[] for _ in steps]
+        self.part = {v: v for v in order}
+        for k in range(len(steps) - 1, -1, -1):  # parents first
+            message = steps[k].message
+            if message:
+                above = rank[message[0]]
+                self.links[k].append((above, frozenset(message)))
+                self.links[above].append((k, frozenset(message)))
+                self.part[order[k]] = self.part[message[0]]
+        self.holding = {v: [k for k, bag in enumerate(self.bags) if v in bag] for v in order}
+        self._reached: dict[int, dict[int, tuple[int, frozenset[int]]]] = {}
+
+    def _cost(self, scope: tuple[int, ...]) -> int:
+        """How many cells a table adds at most: one of its attributes is carried through the bags to the others."""
+        if len({self.part[v] for v in scope}) == len(scope):
+            return self._cells(scope)
+        best = 2**62
+        for v in scope:
+            others = frozenset(scope) - {v}
+            first = min(others, key=lambda u: len(self.holding[u]))
+            for k in self.holding[first]:
+                if others <= self.bags[k]:
+                    if v in self.bags[k]:
+                        return 0
+                    reached = self._carried(v).get(k)
+                    if reached is None:  # nothing joins it to this bag yet
+                        best = min(best, self._cells(scope))
+                    else:
+                        best = min(best, reached[0] + self._cells(reached[1] | others) * self.domain.shape[v])
+        return best
+
+    def _carried(self, v: int) -> dict[int, tuple[int, frozenset[int]]]:
+        """For each bag, the cells that it takes to carry an attribute to it, and the separator that it comes by."""
+        if v not in self._reached:
+            size = self.domain.shape[v]
+            found: dict[int, tuple[int, frozenset[int]]] = {k: (0, frozenset()) for k in self.holding[v]}
+            waiting = list(found)
+            while waiting:
+                k = waiting.pop()
+                cost, came = found[k]
+                for other, separator in self.links[k]:
+                    if other not in found:
+                        through = 0 if v in self.bags[k] else self._cells(came | separator) * size
+                        found[other] = (cost + through, separator)
+                        waiting.append(other)
+            self._reached[v] = found
+        return self._reached[v]
+
+    def _cells(self, scope: Iterable[int]) -> int:
+        return prod(self.domain.shape[v] for v in scope)
+
+
+def _clique(names: Any) -> Clique:
+    return (names,) if isinstance(names, str) else tuple(names)
