@@ -20,6 +20,7 @@ from quietfield.structures import Structure
 if TYPE_CHECKING:
     from quietfield.privacy.units import Unit
     from quietfield.releases.release import Release
+    from quietfield.study.choice import Choice
 
 # What every command that reads a release takes, with one meaning.
 Trust = Annotated[
@@ -50,7 +51,7 @@ AllowNoPromise = Annotated[
 #: The help of --for-programs, wherever CSV is written.
 FOR_PROGRAMS = "In CSV, write texts as they are; else an apostrophe stands before what a spreadsheet could run."
 #: The structures that have a name, as help and messages list them.
-STRUCTURES = "chain, chain:2, homogeneous, star, star:CENTRE, complete, complete:3, grid:4"
+STRUCTURES = "auto, chain, chain:2, homogeneous, star, star:CENTRE, complete, complete:3, grid:4"
 
 
 def unit(text: str) -> "Unit":
@@ -180,8 +181,12 @@ def domain(path: Path) -> Domain:
     return Domain.from_json(content)
 
 
-def structure(text: str, domain: Domain) -> Structure:
+def structure(text: str, domain: Domain) -> "Structure | Choice":
     """A structure by name (see :data:`STRUCTURES`), in a file or as JSON."""
+    if text == "auto":
+        from quietfield.study.choice import Choice
+
+        return Choice()
     kind, _, rest = text.partition(":")
     said = f"--structure {text}"
     if kind == "chain":
@@ -228,7 +233,7 @@ def _no_structure(text: str, kind: str) -> Error:
         return FileError(f"there is no file {text}; {expected}.")
     if kind == "grid":
         return Error("--structure grid needs its number of columns, for instance grid:4.")
-    close = get_close_matches(kind.lower(), ("chain", "homogeneous", "star", "complete", "grid"), n=1)
+    close = get_close_matches(kind.lower(), ("auto", "chain", "homogeneous", "star", "complete", "grid"), n=1)
     meant = f" did you mean {close[0]}?" if close and close[0] != kind else ""
     return Error(f"the structure {text!r} is not known;{meant} {expected}.")
 
@@ -303,7 +308,11 @@ DataArgument = Annotated[
 SchemaOption = Annotated[Path, SCHEMA]
 StructureOption = Annotated[
     str,
-    typer.Option("--structure", help=f"""{STRUCTURES}, or cliques as JSON: a file, or '[["a", "b"]]' itself."""),
+    typer.Option(
+        "--structure",
+        help=f"""{STRUCTURES}, or cliques as JSON: a file, or '[["a", "b"]]' itself. With auto, the tables are chosen
+        privately, as a part of what epsilon pays for.""",
+    ),
 ]
 ValuesOption = Annotated[
     Literal["codes", "labels"],

@@ -20,6 +20,7 @@ from quietfield.cli.arguments import (
 if TYPE_CHECKING:
     from quietfield.domain import Domain
     from quietfield.structures import Structure
+    from quietfield.study.choice import Choice
     from quietfield.study.rehearsal import Measure, Rehearsal
 
 app = typer.Typer()
@@ -103,6 +104,7 @@ def plan(
     """
     from quietfield.cli import arguments, outputs
     from quietfield.errors import Error
+    from quietfield.structures import Structure
     from quietfield.text import join_names
 
     wanted = None if error is None else _share(error)
@@ -121,6 +123,11 @@ def plan(
             raise Error(f"{what} is for a rehearsal: add --rehearse.")
     domain = arguments.domain(schema)
     cliques = arguments.structure(structure, domain)
+    if not isinstance(cliques, Structure):
+        if rehearse:
+            raise Error("a choice of tables cannot be rehearsed, since made-up people have no structure of yours.")
+        _show_choice(domain, cliques, as_json)
+        return
     asked: dict[str, Any] = {
         "unit": arguments.unit(unit),
         "neighbours": neighbours,
@@ -148,6 +155,29 @@ def plan(
         seed=seed, progress=is_terminal(), **asked,
     )  # fmt: skip
     _show_rehearsal(found, measure, wanted, svg, as_json)
+
+
+def _show_choice(domain: "Domain", choice: "Choice", as_json: bool) -> None:
+    """What a private choice may ask for: public facts alone."""
+    tables = choice.tables(domain)
+    cells = sum(domain.cells(clique) for clique in tables)
+    rounds = choice.rounds_for(domain)
+    facts: dict[str, Any] = {
+        "attributes": len(domain),
+        "candidates": len(tables) - len(domain),
+        "cells": cells,
+        "rounds": rounds,
+    }
+    if as_json:
+        typer.echo(json.dumps(facts, indent=2, ensure_ascii=False))
+        return
+    for name, value in facts.items():
+        typer.echo(f"{name:>18}  {value:,}")
+    typer.echo(
+        f"\nAll {len(domain)} one-way tables are released, then about {len(domain) - 1} pairs that join the attributes "
+        f"in a tree, then about {max(1, len(domain) // 2)} more tables in each further round. Which ones is chosen "
+        "privately, and paid for by the same epsilon."
+    )
 
 
 def _show_plan(

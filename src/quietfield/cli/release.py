@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from quietfield.curator.ledger import Ledger
     from quietfield.curator.publish import ReleasePlan
+    from quietfield.curator.steps import StepPlan
     from quietfield.releases.release import Release
 
 app = typer.Typer()
@@ -92,13 +93,12 @@ def release(
 ) -> None:
     """Count, pay, add noise, and write a file that may be published."""
     from quietfield.cli import arguments, outputs, passphrases, silence, summaries
-    from quietfield.curator import publish
     from quietfield.curator.anchors import read_anchor
     from quietfield.curator.counting import lines
     from quietfield.curator.counting.sources import check_there
     from quietfield.curator.ledger import Ledger
     from quietfield.curator.policy import read_policy
-    from quietfield.curator.release import open_records
+    from quietfield.curator.release import charge_and_publish, open_records, plan_any
     from quietfield.errors import Error
     from quietfield.schema import Schema
 
@@ -121,7 +121,7 @@ def release(
     check_there(records)
     cliques = arguments.structure(structure, known.domain)
     signer = passphrases.load_key(key, passphrase_file, passphrase_env)
-    prepared = publish.plan_release(known, cliques, **asked)
+    prepared = plan_any(known, cliques, **asked)
     lines.check_neighbours(records, prepared.statistics)
     lines.check_unit(records, prepared.unit)
     protects = lines.describe_unit(records, prepared.unit)
@@ -154,7 +154,7 @@ def release(
     if out is None:
         raise Error("say where the release goes: --out FILE.")
     with arguments.tell_charge():
-        found = publish.charge_and_count(open_records(records, prepared), prepared, book, progress=progress)
+        found = charge_and_publish(open_records(records, prepared), prepared, book, progress=progress)
     loaded = _kept(found, out, signer, force, paid=book is not None)
     facts = [(name, text) for name, text in loaded._facts() if name != "note"]
     if not loaded.complete:
@@ -172,7 +172,7 @@ def release(
         typer.echo(f"{out} is written and paid for; the ledger cannot be read any more: {error}", err=True)
 
 
-def _check_disk(out: Path, prepared: "ReleasePlan") -> None:
+def _check_disk(out: Path, prepared: "ReleasePlan | StepPlan") -> None:
     """Refuse a release for which the disk has no room: it would be paid for and lost."""
     from shutil import disk_usage
 
@@ -229,26 +229,41 @@ def _written(found: "Release", out: Path, signer: "Ed25519PrivateKey | None", fo
     return loaded
 
 
-def _planned(prepared: "ReleasePlan", book: "Ledger | None", neighbours: str, protects: str) -> dict[str, Any]:
+def _planned(
+    prepared: "ReleasePlan | StepPlan", book: "Ledger | None", neighbours: str, protects: str
+) -> dict[str, Any]:
     from quietfield.curator.counting import describe_spilling
+    from quietfield.curator.steps import StepPlan
     from quietfield.privacy.accounting import format_number
     from quietfield.privacy.units import Person
     from quietfield.text import plural
 
-    plan, counted = prepared.noise, prepared.statistics
+    counted, price = prepared.statistics, prepared.price
     paid = {}
     cost = prepared.price.check(book)
     if book is not None and cost is not None:
         paid = {"ledger": book.describe(), "afterwards": book.describe_after(cost)}
+    cells = plural(sum(prod(table.shape) for table in counted.tables), "cell")
+    what: dict[str, Any]
+    if isinstance(prepared, StepPlan):
+        what = {
+            "tables": f"chosen privately among {len(counted.tables):,} of {cells}, all counted in one pass",
+            "noise": f"{prepared.kind}, scales by the tables that are chosen",
+        }
+    else:
+        scales = dict.fromkeys(f"{n.scale:.6g}" for n in prepared.noise.noises)
+        what = {
+            "tables": f"{len(counted.tables)}, {cells}",
+            "noise": f"{prepared.noise.kind}, scales {', '.join(scales)}",
+            "total": prepared.total_reason,
+            "sensitivity": f"L1 {format_number(counted.l1)}, squared L2 {format_number(counted.l2_squared)}",
+        }
     return {
         "dry run": "nothing was paid; the data are there and were not looked at, not even their columns",
         "look first": "`quietfield inspect` shows you, and nobody else, which lines and values would not be counted",
-        "tables": f"{len(counted.tables)}, {plural(sum(prod(table.shape) for table in counted.tables), 'cell')}",
-        "noise": f"{plan.kind}, scales {', '.join(dict.fromkeys(f'{n.scale:.6g}' for n in plan.noises))}",
-        "total": prepared.total_reason,
-        "promise": f"epsilon {format_number(plan.epsilon)}"
-        + (f", delta {format_number(plan.delta)}" if plan.delta is not None else ""),
-        "sensitivity": f"L1 {format_number(counted.l1)}, squared L2 {format_number(counted.l2_squared)}",
+        **what,
+        "promise": f"epsilon {format_number(price.epsilon)}"
+        + (f", delta {format_number(price.delta)}" if price.delta is not None else ""),
         "protects": protects,
         **({"disk": describe_spilling()} if isinstance(prepared.unit, Person) else {}),
         **paid,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from quietfield.curator.ledger import Ledger
     from quietfield.curator.publish import ReleasePlan
+    from quietfield.curator.steps import StepPlan
     from quietfield.models.model import Model
     from quietfield.privacy.noise import Noise
     from quietfield.releases.release import Release
@@ -38,6 +39,7 @@ def of_release(release: "Release", out: Path, warnings: tuple[str, ...], paid: d
         "total": None
         if release.total_part is None
         else {"value": release.total, "public": release.total_is_public, "noise": _noise(release.total_noise)},
+        "choices": len(release.selections),
         "ledger": paid,
         "warnings": list(warnings),
     }
@@ -83,12 +85,14 @@ def of_verified(file: "Release | Model", source: "Release | None") -> dict[str, 
     }
 
 
-def of_plan(prepared: "ReleasePlan", book: "Ledger | None", protects: str) -> dict[str, Any]:
+def of_plan(prepared: "ReleasePlan | StepPlan", book: "Ledger | None", protects: str) -> dict[str, Any]:
     """A dry run: what would be released, and what would be paid."""
-    plan, counted = prepared.noise, prepared.statistics
+    from quietfield.curator.steps import StepPlan
+
+    price, counted = prepared.price, prepared.statistics
     account = None
     if book is not None:
-        cost = book.cost(plan.epsilon, plan.delta, plan.rho)
+        cost = book.cost(price.epsilon, price.delta, price.rho)
         spent = book.spent
         account = {
             "id": book.id,
@@ -99,32 +103,46 @@ def of_plan(prepared: "ReleasePlan", book: "Ledger | None", protects: str) -> di
             "cost": str(cost),
             "afterwards": {"spent": str(spent + cost), "remaining": str(book.total - spent - cost)},
         }
-    tables = zip(counted.tables, plan.noises, strict=False)  # one more noise is that of the total
+    tables: dict[str, Any]
+    if isinstance(prepared, StepPlan):
+        tables = {
+            **_promise(price.epsilon, price.delta, price.rho, None, None),
+            "tables": None,
+            "candidates": len(counted.tables),
+            "total": {"public": counted.known_total, "noise": None, "reason": None},
+        }
+    else:
+        plan = prepared.noise
+        pairs = zip(counted.tables, plan.noises, strict=False)  # one more noise is that of the total
+        tables = {
+            **_promise(price.epsilon, price.delta, price.rho, counted.l1, counted.l2_squared),
+            "tables": [_table(table.cliques, prod(table.shape), noise) for table, noise in pairs],
+            "candidates": None,
+            "total": {
+                "public": counted.known_total,
+                "noise": _noise(plan.noises[-1]) if counted.total else None,
+                "reason": prepared.total_reason,
+            },
+        }
     return {
         "dry_run": True,
-        **_promise(plan.epsilon, plan.delta, plan.rho, counted.l1, counted.l2_squared),
+        **tables,
         "neighbours": counted.neighbours,
         "unit": prepared.unit.to_json(),
         "protects": protects,
-        "tables": [_table(table.cliques, prod(table.shape), noise) for table, noise in tables],
-        "total": {
-            "public": counted.known_total,
-            "noise": _noise(plan.noises[-1]) if counted.total else None,
-            "reason": prepared.total_reason,
-        },
         "ledger": account,
         "warnings": list(prepared.warnings),
     }
 
 
 def _promise(
-    epsilon: Fraction, delta: Fraction | None, rho: Fraction | None, l1: Fraction, l2_squared: Fraction
+    epsilon: Fraction, delta: Fraction | None, rho: Fraction | None, l1: Fraction | None, l2_squared: Fraction | None
 ) -> dict[str, Any]:
     return {
         "epsilon": str(epsilon),
         "delta": None if delta is None else str(delta),
         "rho": None if rho is None else str(rho),
-        "sensitivity": {"l1": str(l1), "l2_squared": str(l2_squared)},
+        "sensitivity": None if l1 is None else {"l1": str(l1), "l2_squared": str(l2_squared)},
     }
 
 

@@ -226,9 +226,7 @@ class Steps:
             self._spend(cost)
             best = candidates[places[mechanism.select(self.kind, scale, scores[places])]]
             chosen.append(best)
-            self.selections.append(
-                Selection(best, len(places), len(self.tables), Fraction(move), Fraction(scale))
-            )
+            self.selections.append(Selection(best, len(places), len(self.tables), Fraction(move), Fraction(scale)))
         return chosen
 
     def _key(self, clique: Clique) -> frozenset[str]:

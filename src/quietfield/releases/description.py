@@ -58,6 +58,15 @@ def list_facts(release: "Release") -> list[tuple[str, str]]:
         facts.append(("Sensitivity", f"Between neighbouring data all counts together change by at most {most}."))
         if not any("found wrong" in text for text in list_warnings(release)):
             facts.append(("Checked", f"{to_sentence('; '.join(release.check_promise()))}."))
+    if release.selections:
+        most = max(one.candidates for one in release.selections)
+        facts.append(
+            (
+                "Choice of tables",
+                f"The tables were chosen privately: {plural(len(release.selections), 'choice')}, each by a noisy "
+                f"maximum among up to {most:,} tables. The choices are a part of the cost.",
+            )
+        )
     facts.append(("Noise", describe_noise(release)))
     if release.total is None:
         facts.append(("Number of records", "Not released; it is estimated from the sums of the tables."))

@@ -58,7 +58,8 @@ class Choice:
         include: Tables that are measured in any case, since they are known to matter.
         workload: Sets of attributes that questions will be about, with their weights; by default all sets of three.
             Only attributes that a question names together are joined.
-        rounds: How often a model is learned and more tables are chosen.
+        rounds: How often a model is learned and more tables are chosen; by default four to eight times, the more the
+            smaller the tables are, since small ones are measured well.
         most_attributes: The most attributes of a table, two to four.
         most_cells: The most cells of a table.
         most_work: The most cells of all tables that exact inference works with: bounds the time of learning.
@@ -76,7 +77,7 @@ class Choice:
 
     include: tuple[Clique, ...] = ()
     workload: Mapping[Clique, int] | None = None
-    rounds: int = 4
+    rounds: int | None = None
     most_attributes: int = 3
     most_cells: int = 20_000
     most_work: int = 100_000
@@ -89,6 +90,8 @@ class Choice:
         limits = {"rounds": 50, "most_attributes": 4, "most_cells": 2**24, "most_work": 2**28}
         for name, most in limits.items():
             value = getattr(self, name)
+            if name == "rounds" and value is None:
+                continue
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
                 raise Error(f"{name} of a choice is a whole number from 1 to {most:,}, not {value!r}.")
         if any(isinstance(w, bool) or not isinstance(w, int) or not 1 <= w <= 100 for w in self.weights.values()):
@@ -124,7 +127,8 @@ class Choice:
                 break
         # Pairs first: without them larger tables have nothing to grow from.
         candidates.sort(key=lambda clique: (len(clique) > 2, domain.cells(clique)))
-        room, kept = _CELLS_OF_ALL, []
+        room = _CELLS_OF_ALL
+        kept: list[Clique] = []
         for clique in candidates:
             room -= domain.cells(clique)
             if room < 0 or (len(clique) > 2 and len(kept) >= _MOST_TABLES):
@@ -132,6 +136,21 @@ class Choice:
             kept.append(clique)
         wanted = {frozenset(c): c for c in [*singles, *self.include]}
         return [*wanted.values(), *(c for c in kept if frozenset(c) not in wanted)]
+
+    def rounds_for(self, domain: Domain) -> int:
+        """How many rounds there are, at most.
+
+        Args:
+            domain: The attributes and their values.
+
+        Returns:
+            By default eight for tables of a few cells, and four for those of a thousand or more.
+
+        >>> Choice().rounds_for(Domain({name: 2 for name in "abcdef"}))
+        8
+        """
+        cells = [domain.cells(clique) for clique in self.tables(domain) if len(clique) > 1]
+        return self.rounds or int(np.clip(np.rint(4 + np.log2(1000 / np.median(cells or [1])) / 2), 4, 8))
 
     def run(self, steps: Measured, *, progress: bool = False) -> None:
         """Measure and choose until the budget is spent.
@@ -146,22 +165,26 @@ class Choice:
         first = [clique for clique in tables if len(clique) == 1 or frozenset(clique) in forced]
         pool = [clique for clique in tables[len(first) :] if len(clique) <= self.most_attributes]
         steps.measure(first, _SINGLES * (1 + bool(forced)) if pool else steps.left, spread(domain, first, steps.kind))
+        rounds = self.rounds_for(domain)
         with show_status("choosing tables", progress) as say:
-            for number in range(self.rounds if pool else 0):
-                say(f"choosing tables: round {number + 1} of {self.rounds}")
-                amount = steps.left / (self.rounds - number)
+            for number in range(rounds if pool else 0):
+                say(f"choosing tables: round {number + 1} of {rounds}")
+                amount = steps.left / (rounds - number)
                 kept = steps.left - amount  # for later rounds
-                chosen = self._choose(steps, pool, number, amount)
+                limit = self.most_work * (number + 1) // rounds
+                chosen = self._choose(steps, pool, amount, limit, forest=number == 0)
                 if not chosen:
                     break
                 steps.measure(chosen, steps.left - kept, spread(domain, chosen, steps.kind))
                 pool = [clique for clique in pool if clique not in chosen]
 
-    def _choose(self, steps: Measured, pool: Sequence[Clique], number: int, amount: Fraction) -> list[Clique]:
-        """The tables of one round, of which the first is a tree (or trees) of pairs."""
+    def _choose(
+        self, steps: Measured, pool: Sequence[Clique], amount: Fraction, limit: int, *, forest: bool
+    ) -> list[Clique]:
+        """The tables of one round: a tree (or trees) of pairs, or tables of any kind."""
         domain, measured = steps.domain, [table.cliques[0] for table in steps.tables]
-        times = len(domain) - 1 if number == 0 else max(1, len(domain) // 2)
-        candidates = [clique for clique in pool if number or len(clique) == 2]
+        times = max(1, len(domain) - 1 if forest else len(domain) // 2)
+        candidates = [clique for clique in pool if not forest or len(clique) == 2]
         model, total = learn(steps)
         groups = {name: starts for name in domain if (starts := _runs(model.marginal(name))) is not None}
         counts = _expected(model, candidates, groups, total)
@@ -171,12 +194,12 @@ class Choice:
         chance = (2 / np.pi * (1 + total / _DRAWN)) ** 0.5
         weights = np.array([self._weight(clique) for clique in candidates], np.int64)
         handicaps = weights * np.array([chance * np.sqrt(e).sum() + noise * e.size for e in counts])
-        growth = _Growth(domain, measured, self.most_work * (number + 1) // self.rounds)
+        growth = _Growth(domain, measured, limit)
 
         def allowed(chosen: Sequence[Clique]) -> list[int]:
             for clique in chosen[len(growth.added) :]:
                 growth.add(clique)
-            return [i for i, clique in enumerate(candidates) if growth.fits(clique, forest=number == 0)]
+            return [i for i, clique in enumerate(candidates) if growth.fits(clique, forest=forest)]
 
         return steps.choose(
             candidates,
@@ -316,22 +339,24 @@ class _Growth:
         self._reached: dict[int, dict[int, tuple[int, frozenset[int]]]] = {}
 
     def _cost(self, scope: tuple[int, ...]) -> int:
-        """How many cells a table adds at most: one of its attributes is carried through the bags to the others."""
+        """How many cells a table adds at most: its attributes are carried, one by one, to a bag that holds the rest."""
         if len({self.part[v] for v in scope}) == len(scope):
             return self._cells(scope)
         best = 2**62
-        for v in scope:
-            others = frozenset(scope) - {v}
-            first = min(others, key=lambda u: len(self.holding[u]))
-            for k in self.holding[first]:
-                if others <= self.bags[k]:
-                    if v in self.bags[k]:
-                        return 0
-                    reached = self._carried(v).get(k)
-                    if reached is None:  # nothing joins it to this bag yet
-                        best = min(best, self._cells(scope))
-                    else:
-                        best = min(best, reached[0] + self._cells(reached[1] | others) * self.domain.shape[v])
+        for k in {k for v in scope for k in self.holding[v]}:
+            missing = [v for v in scope if v not in self.bags[k]]
+            if not missing:
+                return 0
+            joined, factor, cost = frozenset(scope) & self.bags[k], 1, 0
+            for v in sorted(missing, key=self.domain.shape.__getitem__):
+                paid, separator = self._carried(v).get(k, (0, frozenset()))  # what nothing joins is free to come
+                joined |= separator | {v}
+                # Those that were carried before may lie along the way, and are then carried once more beside it.
+                cost += factor * paid + self._cells(joined)
+                factor *= self.domain.shape[v]
+                if cost >= best:
+                    break
+            best = min(best, cost)
         return best
 
     def _carried(self, v: int) -> dict[int, tuple[int, frozenset[int]]]:
