@@ -16,6 +16,7 @@ _NAMES = {
     "BudgetExceeded": "errors",
     "CannotLearn": "errors",
     "Choice": "study.choice",
+    "combine_estimates": "study.combining",
     "compare": "study.comparison",
     "confidential_score": "curator.score",
     "CsvFile": "curator.counting.csvfiles",
@@ -62,6 +63,7 @@ _NAMES = {
     "verify": "models.verification",
     "WeakPromise": "errors",
     "write_confidential_report": "curator.confidential_report",
+    "write_records": "output.records",
     "write_report": "output.report",
 }
 

@@ -31,6 +31,7 @@ from quietfield.learning import references as references
 from quietfield.models.frames import Frame as Frame
 from quietfield.models.model import Model as Model
 from quietfield.models.verification import verify as verify
+from quietfield.output.records import write_records as write_records
 from quietfield.output.report import write_report as write_report
 from quietfield.output.tables import people_tables as people_tables
 from quietfield.privacy.noise import Gaussian as Gaussian
@@ -44,6 +45,7 @@ from quietfield.schema import Labels as Labels
 from quietfield.schema import Schema as Schema
 from quietfield.structures import Structure as Structure
 from quietfield.study.choice import Choice as Choice
+from quietfield.study.combining import combine_estimates as combine_estimates
 from quietfield.study.comparison import compare as compare
 from quietfield.study.goodness_of_fit import goodness_of_fit as goodness_of_fit
 from quietfield.study.rehearsal import rehearse as rehearse

@@ -103,7 +103,7 @@ def records(
         raise Error(
             f"--delimiter, --encoding and --one-line-per-record are for files of text, which {str(path)!r} is not."
         )
-    sign = {"tab": "\t", "\\t": "\t"}.get(delimiter or "", delimiter)
+    sign = None if delimiter is None else parse_delimiter(delimiter)
     return CsvFile(path, sign, encoding or "utf-8", one_line_per_record)
 
 
@@ -123,6 +123,11 @@ def optional_records(
             "--records."
         )
     return None
+
+
+def parse_delimiter(text: str) -> str:
+    """What separates fields, as a command line can say it: a tab by its name."""
+    return {"tab": "\t", "\\t": "\t"}.get(text, text)
 
 
 def load_release(

@@ -69,37 +69,97 @@ def fit(
     typer.echo(f"converged   {'yes' if report.converged else 'no'}")
 
 
-@app.command(epilog="Example: quietfield sample visits.qfm --rows 10000 --out people.csv")
+@app.command(epilog="Example: quietfield sample visits.qfm --out people.csv")
 def sample(
     model: Annotated[Path, typer.Argument(help="A model file.")],
-    rows: Annotated[int, typer.Option(min=0, help="How many records to draw.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The file to write, .csv or .parquet.")],
+    rows: Annotated[
+        int | None, typer.Option(min=0, help="How many records to draw; by default as many as the release counted.")
+    ] = None,
     seed: Annotated[int | None, typer.Option(help="The same seed gives the same records.")] = None,
+    copies: Annotated[
+        int, typer.Option(min=1, help="How many data sets; several are numbered, for inference: see the data card.")
+    ] = 1,
+    labels: Annotated[
+        bool, typer.Option("--labels", help="Write the labels of the model, without types and without a data card.")
+    ] = False,
+    schema: Annotated[
+        Path | None, typer.Option(help="A schema that says more of the columns than the model's own: types, bounds.")
+    ] = None,
+    release: Annotated[
+        Path | None, typer.Option(help="The model's release: the data card then says what was promised.")
+    ] = None,
+    delimiter: Annotated[
+        str, typer.Option(help="Of a CSV file, what separates fields: a comma, ';', '|' or tab.")
+    ] = ",",
     trust: Trust = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
     for_programs: Annotated[bool, typer.Option("--for-programs", help=FOR_PROGRAMS)] = False,
 ) -> None:
-    """Draw records from a model: nobody's, and like everybody's."""
+    """Draw synthetic records from a model: nobody's, and like everybody's.
+
+    They have the columns and types of the source, as far as the schema of the release tells, and a data card beside
+    them says how they were drawn and what must not be concluded.
+    """
     import warnings
 
-    from quietfield.cli import outputs
-    from quietfield.errors import FileError
+    from quietfield.cli import arguments, outputs
+    from quietfield.errors import Error, FileError
+    from quietfield.models.frames import write_table
     from quietfield.models.model import Model
+    from quietfield.models.values import record_columns
+    from quietfield.output.records import card_file, record_files, write_records
+    from quietfield.schema import Schema
     from quietfield.text import defuse_formulas
 
     if out.suffix.lower() not in (".csv", ".parquet"):
         raise FileError(f"records are written to a file whose name ends in .csv or .parquet, not to {out}.")
-    outputs.check(out, "file of records", force, [model, *(trust or ())])
+    reads = [model, *(trust or ()), *(path for path in (schema, release) if path is not None)]
+    files = record_files(out, copies)
+    for path in files:
+        outputs.check(path, "file of records", force, reads)
     learned = Model.load(model, trust or None)
-    ours = (learned.domain.attributes, tuple(map(defuse_formulas, learned.domain.attributes)))
-    if force and out.exists() and outputs.columns(out) not in ours:
-        raise FileError(f"{out} has other columns than this model, so it stays, --force or not; choose another path.")
-    frame = learned.sample(rows, seed=seed)
+    rules = learned.schema if schema is None else Schema.load(schema)
+    typed = rules is not None and not labels
+    if not typed and (copies > 1 or release is not None):
+        raise Error("several data sets and data cards are for records with types: say no --labels, or give --schema.")
+    rows = learned.total if rows is None else rows
+    if rows is None:
+        raise Error("this model does not know how many records its release counted; say how many to draw: --rows.")
+    separator = arguments.parse_delimiter(delimiter)
+    names = tuple(record_columns(rules).values()) if typed and rules is not None else learned.domain.attributes
+    for path in files:
+        if (
+            force
+            and path.exists()
+            and outputs.columns(path, separator) not in (names, tuple(map(defuse_formulas, names)))
+        ):
+            raise FileError(
+                f"{path} has other columns than this model, so it stays, --force or not; choose another path."
+            )
+    if typed:
+        outputs.check(card_file(out), "data card", force, reads)
+    behind = None if release is None else load_release(release, trust, None, False)
+    diagnostics = None
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        frame.save(out, for_programs=for_programs)
-    typer.echo(f"written     {out}: {plural(len(frame), 'record')} of {plural(len(frame.columns), 'attribute')}")
-    for warning in told:
-        typer.echo(f"note        {warning.message}")
-    if frame.diagnostics is not None:
-        typer.echo(f"note        {frame.diagnostics}")
+        if typed:
+            written = write_records(
+                out, learned, rows, seed=seed, copies=copies, schema=rules, release=behind, delimiter=separator,
+                for_programs=for_programs,
+            )  # fmt: skip
+        else:
+            frame = learned.sample(rows, seed=seed)
+            diagnostics = frame.diagnostics
+            write_table(out, frame.to_arrow(), delimiter=separator, for_programs=for_programs)
+            written = [out]
+    for path in written[: len(files)]:
+        typer.echo(f"written     {path}: {plural(rows, 'record')} of {plural(len(names), 'attribute')}")
+    for path in written[len(files) :]:
+        typer.echo(f"data card   {path}")
+    if rules is None and not labels:
+        typer.echo("note        labels, not values: the model does not know the columns of its source; give --schema")
+    for text in dict.fromkeys(str(warning.message) for warning in told):
+        typer.echo(f"note        {text}")
+    if diagnostics is not None:
+        typer.echo(f"note        {diagnostics}")

@@ -18,6 +18,7 @@ KINDS: dict[str, Callable[[Path], bool]] = {
     "release": lambda path: archive_kind(path) == "release",
     "report": lambda path: b'<meta name="generator" content="quietfield ' in read_beginning(path),
     "anchor": lambda path: b'"format":"quietfield-anchor"' in read_beginning(path),
+    "data card": lambda path: read_beginning(path).startswith(b"# Data card: synthetic records by quietfield"),
     "picture": lambda path: path.suffix.lower() == ".svg",
     "file of records": lambda path: path.suffix.lower() in (".csv", ".parquet"),
 }
@@ -79,7 +80,7 @@ def picture(path: Path | None, force: bool) -> None:
     check(path, "picture", force)
 
 
-def columns(path: Path) -> tuple[str, ...] | None:
+def columns(path: Path, delimiter: str = ",") -> tuple[str, ...] | None:
     """The names of the columns of a CSV or Parquet file, or None. No record is looked at: they may be somebody's."""
     try:
         if path.suffix.lower() == ".parquet":
@@ -90,6 +91,6 @@ def columns(path: Path) -> tuple[str, ...] | None:
             except ArrowInvalid:
                 return None
         with open(path, encoding="utf-8", newline="") as file:
-            return tuple(next(csv.reader(file), ()))
+            return tuple(next(csv.reader(file, delimiter=delimiter), ()))
     except (OSError, UnicodeDecodeError, csv.Error):
         return None

@@ -37,7 +37,6 @@ def schema(
     from quietfield.files import write_atomically
     from quietfield.schema import FILL_IN, starter
 
-    kinds = {"date": "time", "time": "time", "number": "number", "integer": "integer"}
     records = arguments.records(data, values, delimiter, encoding)
     is_lines = lines.is_lines(records)
     if is_lines:
@@ -47,7 +46,7 @@ def schema(
     origin = (
         "the first line of the file, which holds names by the curator's word" if is_lines else "the file's own types"
     )
-    made = starter(((name, kinds.get(kind, "text")) for name, kind in columns(records).items()), origin)
+    made = starter(((name, "text" if kind == "other" else kind) for name, kind in columns(records).items()), origin)
     if is_lines:
         arguments.warn(lines.single_name_hint(records))
     text = json.dumps(made, indent=2, ensure_ascii=False) + "\n"

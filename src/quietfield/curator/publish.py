@@ -96,7 +96,7 @@ def plan_release(
     counted, reason = choose_statistics(structure, schema.domain, unit, neighbours, total, noise)
     check_request(schema, counted, unit)
     check_memory(counted)
-    check_room(schema.domain, structure)
+    check_room(schema, structure)
     canonical_json(unit.to_json())  # as the release file will write it
     plan = mechanism.plan_noise(counted, epsilon=epsilon, delta=delta, noise=noise, weights=weights)
     return ReleasePlan(schema, structure, unit, counted, plan, reason)
@@ -167,6 +167,7 @@ def add_noise(
         denominator=counted.denominator,
         promise=promise,
         **describe_origin(receipt, notes),
+        schema=prepared.schema,
     )
 
 

@@ -103,7 +103,7 @@ def plan_steps(
     counted = statistics(structure, schema.domain, unit, neighbours, False)
     check_request(schema, counted, unit)
     check_memory(counted)
-    check_room(schema.domain, structure)
+    check_room(schema, structure)
     canonical_json(unit.to_json())  # as the release file will write it
     rho = None if chance is None else accounting.zcdp_rho(budget, chance)
     return StepPlan(schema, procedure, unit, counted, noise, budget, chance, rho)
@@ -327,5 +327,6 @@ def _release(plan: StepPlan, steps: Steps, receipt: Receipt, protects: str, note
         denominator=counted.denominator,
         promise=promise,
         selections=tuple(steps.selections),
+        schema=plan.schema,
         **describe_origin(receipt, [f"the total is {total}", *notes]),
     )

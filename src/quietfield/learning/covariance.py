@@ -173,6 +173,28 @@ class Covariance:
             pulled @ self._unpulled,
         )
 
+    def draw_errors(self, count: int, random: np.random.Generator) -> np.ndarray:
+        """Errors of the parameters, one a row: normal, with the covariance behind :meth:`errors`."""
+        if self.dense:
+            x, u = self._solve(np.eye(self.shape.size))
+            pulled = self.prior.precision(x)  # S is symmetric, and so are its rows and columns
+            spread = u.T @ (self._noise[:, None] * u + self.total * (self.jacobian @ u))
+            spread += pulled @ self.drawn.variance(pulled).T
+            moved, both = u.T @ self.shares, u.T @ (self.total_weights * self._rest)
+            basis = np.eye(len(spread))
+        else:
+            moved, both, _ = self.draws.known
+            drawn = np.concatenate([self.draws.data, self.draws.prior, self.draws.extra]) / np.sqrt(DRAWS)
+            basis, rows = np.linalg.qr(np.concatenate([drawn, [moved, both]]).T)
+            spread = rows[:, : len(drawn)] @ rows[:, : len(drawn)].T
+            moved, both = basis.T @ moved, basis.T @ both
+        shared = np.outer(moved, both)
+        spread += self.total_variance * np.outer(moved, moved) - shared - shared.T
+        values, vectors = np.linalg.eigh(0.5 * (spread + spread.T))
+        # Rounding, and the noise that moved N being drawn apart from it, may leave a variance a little below 0.
+        root = vectors * np.sqrt(np.maximum(values, 0)) @ vectors.T  # of all roots the one that has no choice of signs
+        return random.standard_normal((count, len(values))) @ root @ basis.T
+
     @cached_property
     def _unpulled(self) -> np.ndarray:
         """The parameters with the prior's pull taken back, to first order."""

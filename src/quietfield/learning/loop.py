@@ -123,7 +123,14 @@ def _model(release: Release, learner: Learner, shape: Shape, data: Data, state: 
     report = replace(report, advice=" ".join(filter(None, (warn_of_noise(release), report.advice))))
     report = replace(report, release=release.id, release_digest=release.digest)
     errors = learner.uncertainty(release, data, state)
-    return Model(release.domain, tables, method=report.inference, report=report, uncertainty=errors)
+    return Model(
+        release.domain,
+        tables,
+        method=report.inference,
+        report=report,
+        uncertainty=errors,
+        schema=release.schema,
+    )
 
 
 def _advice(rounds: int) -> str:

@@ -23,6 +23,9 @@ from quietfield.text import (
     type_name,
 )
 
+#: What separates the fields of a CSV file.
+DELIMITERS = (",", ";", "|", "\t")
+
 if TYPE_CHECKING:
     import pandas
     import polars
@@ -47,6 +50,11 @@ class Frame:
     @property
     def columns(self) -> tuple[str, ...]:
         return self.domain.attributes
+
+    @property
+    def code_columns(self) -> dict[str, np.ndarray]:
+        """The codes by attribute."""
+        return dict(zip(self.columns, self._columns, strict=True))
 
     @property
     def codes(self) -> np.ndarray:
@@ -105,36 +113,7 @@ class Frame:
         >>> Path("changes.csv").read_text().split()
         ['"change"', '"-5-0"', '"0-5"']
         """
-        import io
-
-        buffer = io.BytesIO()
-        match Path(path).suffix.lower():
-            case ".csv":
-                import pyarrow.csv
-
-                pyarrow.csv.write_csv(self._plain(for_programs), buffer)
-            case ".parquet":
-                import pyarrow.parquet
-
-                pyarrow.parquet.write_table(self.to_arrow(), buffer)
-            case ending:
-                raise FileError(
-                    f"records are written as .csv or .parquet, not as {ending or 'a file without ending'!r}."
-                )
-        write_atomically(path, buffer.getvalue())
-
-    def _plain(self, for_programs: bool) -> "pyarrow.Table":
-        """As a table without dictionaries, for CSV; for people, without formulas."""
-        import warnings
-
-        import pyarrow as pa
-
-        labels = {name: self.domain.labels(name) for name in self.columns}
-        if not for_programs and has_formulas(text for name in labels for text in (name, *labels[name])):
-            warnings.warn(APOSTROPHE, stacklevel=3)
-            labels = {defuse_formulas(name): tuple(map(defuse_formulas, own)) for name, own in labels.items()}
-        columns = zip(labels.items(), self._columns, strict=True)
-        return pa.table({name: pa.array(own).take(pa.array(codes)) for (name, own), codes in columns})
+        write_table(path, self.to_arrow(), for_programs=for_programs, stacklevel=3)
 
     def _rows(self, most: int = 8) -> list[list[str]]:
         shown = [np.asarray(self.domain.labels(n))[c[:most]] for n, c in zip(self.columns, self._columns, strict=True)]
@@ -149,6 +128,85 @@ class Frame:
 
     def _repr_html_(self) -> str:
         return table_html(plural(len(self), "record"), self.columns, self._rows())
+
+
+def write_table(
+    path: str | Path,
+    table: "pyarrow.Table",
+    *,
+    delimiter: str = ",",
+    for_programs: bool = False,
+    stacklevel: int = 2,
+) -> None:
+    """Write records to a CSV or Parquet file, by its ending, whole or not at all.
+
+    Args:
+        path: The file, which is replaced if it is there.
+        table: The records.
+        delimiter: What separates the fields of a CSV file.
+        for_programs: Whether programs alone read it; else no text in CSV is a formula, and a warning says so.
+        stacklevel: Whose warning it is.
+
+    Raises:
+        FileError: The ending is another one, or the file cannot be written.
+        Error: The delimiter is no single sign that separates fields.
+    """
+    import io
+
+    buffer = io.BytesIO()
+    match Path(path).suffix.lower():
+        case ".csv":
+            import pyarrow.csv
+
+            if delimiter not in DELIMITERS:
+                raise Error(f"the delimiter of a CSV file is one of {join_names(DELIMITERS)}, not {delimiter!r}.")
+            plain = table if for_programs else _defuse(table, stacklevel + 1)
+            arrays = {name: _decode(column) for name, column in zip(plain.column_names, plain.columns, strict=True)}
+            if len(arrays) == 1:  # readers skip an empty line, so what is missing is written as a text that is empty
+                arrays = {
+                    name: column.cast("string").fill_null("") if column.null_count else column
+                    for name, column in arrays.items()
+                }
+            pyarrow.csv.write_csv(pyarrow.table(arrays), buffer, pyarrow.csv.WriteOptions(delimiter=delimiter))
+        case ".parquet":
+            import pyarrow.parquet
+
+            pyarrow.parquet.write_table(table, buffer)
+        case ending:
+            raise FileError(f"records are written as .csv or .parquet, not as {ending or 'a file without ending'!r}.")
+    write_atomically(path, buffer.getvalue())
+
+
+def _defuse(table: "pyarrow.Table", stacklevel: int) -> "pyarrow.Table":
+    """The same records without formulas in names and texts, with a warning where there are any."""
+    import warnings
+
+    import pyarrow as pa
+
+    columns: dict[str, Any] = {}
+    found = has_formulas(table.column_names)
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if pa.types.is_string(column.type):
+            column = column.dictionary_encode()
+        if pa.types.is_dictionary(column.type):
+            chunks = []
+            for chunk in column.chunks:
+                texts = chunk.dictionary.to_pylist()
+                safe = [defuse_formulas(text) for text in texts]
+                found = found or safe != texts
+                chunks.append(pa.DictionaryArray.from_arrays(chunk.indices, pa.array(safe, pa.string())))
+            column = pa.chunked_array(chunks, pa.dictionary(pa.int32(), pa.string()))
+        columns[defuse_formulas(name)] = column
+    if found:
+        warnings.warn(APOSTROPHE, stacklevel=stacklevel)
+    return pa.table(columns)
+
+
+def _decode(column: Any) -> Any:
+    """A column without a dictionary, which CSV has none of."""
+    import pyarrow as pa
+
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
 def label_cells(domain: Domain, attributes: Sequence[str], numbers: Mapping[str, np.ndarray]) -> "pandas.DataFrame":

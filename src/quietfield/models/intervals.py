@@ -89,6 +89,11 @@ def _check(model: "Model", level: float, of: str) -> None:
         raise Error(f"the level of an interval lies between 0 and 1, for instance 0.9; it is not {level!r}.")
     if of not in OF:
         raise Error(f"an interval is of the 'source' of the records or of the 'records' themselves, not of {of!r}.")
+    check_errors_known(model)
+
+
+def check_errors_known(model: "Model") -> None:
+    """Refuse a model that keeps nothing of its fit."""
     if model.uncertainty is None:
         raise Error(
             "this model has no record of its errors, so it gives no intervals: only models learned by method 'map' "

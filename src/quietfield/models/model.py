@@ -34,15 +34,18 @@ from quietfield.models import sampling
 from quietfield.models.basis import describe_basis
 from quietfield.models.fit_report import FitReport
 from quietfield.models.frames import Frame, encode_records, label_cells
-from quietfield.models.intervals import Cells, interval
+from quietfield.models.intervals import Cells, check_errors_known, interval
 from quietfield.models.uncertainty import Uncertainty
+from quietfield.models.values import check_schema, draw_values
 from quietfield.releases import keys
+from quietfield.schema import Schema
 from quietfield.structures import Structure
 from quietfield.text import join_names, plural, type_name
 
 if TYPE_CHECKING:
     import numpy as np
     import pandas
+    import pyarrow
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from numpy.typing import ArrayLike
 
@@ -79,6 +82,7 @@ class Model:
         options: Mapping[str, Any] | None = None,
         report: "FitReport | None" = None,
         uncertainty: "Uncertainty | None" = None,
+        schema: "Schema | None" = None,
     ) -> None:
         if not isinstance(domain, Domain):
             raise Error(f"a Model's first argument is a Domain, not {type_name(domain)}.")
@@ -92,6 +96,10 @@ class Model:
         self.report = report
         #: What intervals need, if the model was learned by a method that gives them.
         self.uncertainty = uncertainty
+        #: How columns became attributes, if that is known: synthetic records are written by it.
+        self.schema = schema
+        if schema is not None and (not isinstance(schema, Schema) or schema.domain != domain):
+            raise Error("the schema of a model gives its domain: pass schema.domain first, and the Schema itself.")
         #: The fingerprint of the key that signed the file that the model was loaded from, or None.
         self.signer: str | None = None
         inference.check_options(method, self.options)
@@ -261,8 +269,96 @@ class Model:
         value = -self.entropy() - cross + other.log_partition()
         return value if isnan(value) else max(0.0, value)  # rounding may leave it a hair below 0
 
+    @property
+    def total(self) -> int | None:
+        """The number of records that the model was learned from, as far as its release tells; None if it was not."""
+        return None if self.report is None or isnan(self.report.total) else max(round(self.report.total), 0)
+
+    def records(
+        self, n: int | None = None, seed: int | None = None, schema: "Schema | None" = None, **options: int
+    ) -> "pyarrow.Table":
+        """Synthetic records as the source holds its own: the same columns, types, dates, numbers and missing values.
+
+        Values are uniform within their cells; see :mod:`quietfield.models.values` for the rules, and
+        :func:`quietfield.write_records` for a file with a data card. Read with the schema again, the records are those
+        of ``sample`` with the same seed.
+
+        Args:
+            n: How many; by default as many as the release counted, as far as it tells.
+            seed: The same seed gives the same records.
+            schema: How columns became attributes; by default the schema of the release.
+            **options: As for :meth:`sample`.
+
+        Returns:
+            An Arrow table: pandas, polars and DuckDB read it. Where sampling is not exact, the metadata of its schema
+            hold the ``diagnostics``.
+
+        Raises:
+            Error: The model has no schema and none is given, or it has no number of records.
+
+        >>> import quietfield as qf
+        >>> schema = qf.Schema({"age": qf.Cuts([18, 65], least=0, most=99), "sex": ["f", "m"]})
+        >>> model = qf.Model(schema.domain, {("age", "sex"): [[0, 0], [1, 1], [0, 0]]}, schema=schema)
+        >>> model.records(3, seed=0).to_pylist()[0]
+        {'age': 60, 'sex': 'm'}
+        """
+        schema = self.schema if schema is None else schema
+        if schema is None:
+            raise Error(
+                "this model does not know the columns of its source: its release is of an older version, or of tables "
+                "that were noised elsewhere. Give schema=qf.Schema.load(...), or draw labels with model.sample(n)."
+            )
+        check_schema(schema, self.domain)
+        n = self.total if n is None else n
+        if n is None:
+            raise Error("this model was not learned from a release that tells a number of records; say how many: n.")
+        frame = self.sample(n, seed, **options)
+        table = draw_values(schema, frame.code_columns, seed)
+        told = None if frame.diagnostics is None else {"diagnostics": str(frame.diagnostics)}
+        return table.replace_schema_metadata(told)
+
+    def draws(self, count: int, seed: int | None = None) -> "list[Model]":
+        """Models whose parameters are drawn from around those of this one, as far off as its own may be.
+
+        Noise, sample and estimation count, as for :meth:`interval` (normal, to first order). Records of such models
+        are synthetic data sets for inference: analyse each, and combine with :func:`quietfield.combine_estimates`.
+
+        Args:
+            count: How many.
+            seed: The same seed gives the same models.
+
+        Returns:
+            The models.
+
+        Raises:
+            Error: The model was not learned by ``map``, so that its errors are not known.
+
+        >>> import quietfield as qf
+        >>> tables = {("a", "b"): [[500, 90], [110, 300]]}
+        >>> release = qf.Release.from_tables(qf.Domain({"a": 2, "b": 2}), tables, noise=qf.Laplace(2.0), total=1000)
+        >>> [bool(0.5 < drawn.marginal("a")[0] < 0.7) for drawn in qf.fit(release).draws(2, seed=0)]
+        [True, True]
+        """
+        import numpy as np
+
+        check_errors_known(self)
+        count = sampling.check_whole("the number of models", count, 1)
+        if seed is not None:
+            seed = sampling.check_whole("a seed", seed, 0)
+        covariance = self._covariance
+        found = covariance.theta + covariance.draw_errors(count, np.random.default_rng(seed))
+        return [
+            Model(
+                self.domain, covariance.shape.tables(theta), method=self.method, options=self.options,
+                report=self.report, schema=self.schema,
+            )
+            for theta in found
+        ]  # fmt: skip
+
     def sample(self, n: int, seed: int | None = None, **options: int) -> "Frame":
-        """n records as a :class:`~quietfield.models.frames.Frame`; the same seed gives the same records.
+        """n records as a :class:`~quietfield.models.frames.Frame` of labels; the same seed gives the same records.
+
+        :meth:`records` gives them the columns and types of their source.
 
         Exact where inference is. Otherwise by Gibbs sampling from many chains (options ``chains``, ``burn_in``,
         ``thin``); the frame's ``diagnostics`` then give the effective sample size and the agreement with the model.
@@ -328,6 +424,8 @@ class Model:
             "options": dict(self.options),
             "report": None if self.report is None else self.report.to_json(),
             "uncertainty": None if self.uncertainty is None else self.uncertainty.to_json(),
+            # Models without one are written as they always were.
+            **({} if self.schema is None else {"rules": self.schema.list_rules()}),
         }
 
     @classmethod
@@ -358,13 +456,15 @@ class Model:
                 raise FileError(f"it lists {len(cliques)} cliques and holds {len(tables)} tables.")
             if any(table.dtype != "float64" for table in tables):
                 raise FileError("its log-potentials are not 64-bit floats.")
+            domain = Domain.from_json(manifest["domain"])
             model = cls(
-                Domain.from_json(manifest["domain"]),
+                domain,
                 dict(zip(cliques, tables, strict=True)),
                 method=manifest["method"],
                 options=manifest["options"],
                 report=None if report is None else FitReport.from_json(report),
                 uncertainty=None if uncertainty is None else Uncertainty.from_json(uncertainty),
+                schema=Schema.from_rules(manifest["rules"], domain) if "rules" in manifest else None,
             )
             if model.uncertainty is not None:
                 model.uncertainty.check(model.domain, model.cliques)

@@ -29,6 +29,8 @@ def check_parts(release: "Release") -> None:
             f"the table of {join_names(missing)} is missing" if missing else "there are tables that no clique asks for"
         )
         raise FileError(f"this release does not fit together: {what}; expected one table a clique or tie, in order.")
+    if release.schema is not None and release.schema.domain != release.domain:
+        raise FileError("this release does not fit together: its schema gives another domain than its tables have.")
     if not groups:
         raise Error("a release needs at least one table; name at least one clique.")
     if type(release.denominator) is not int or not 1 <= release.denominator <= 2**40:

@@ -15,6 +15,7 @@ from quietfield.privacy import units
 from quietfield.privacy.accounting import parse_rational, write_rational
 from quietfield.privacy.noise import noise_from_json
 from quietfield.releases.parts import Payment, PolicyInForce, Promise, Selection, Table, Total
+from quietfield.schema import Schema
 from quietfield.structures import Structure
 
 if TYPE_CHECKING:
@@ -24,19 +25,23 @@ if TYPE_CHECKING:
 REACH = 10**300
 
 
-def check_room(domain: Domain, structure: Structure) -> None:
+def check_room(schema: Schema, structure: Structure) -> None:
     """Refuse a release that no file takes. A curator asks before anything is charged.
 
-    >>> check_room(Domain({"a": 2, "b": 2}), Structure((("a", "b"),)))
+    >>> check_room(Schema({"a": 2, "b": 2}), Structure((("a", "b"),)))
     """
+    domain, rules = schema.domain, schema.list_rules()
     tables = len(structure.groups)
     cells = sum(domain.cells(group[0]) for group in structure.groups)
-    words = len(canonical_json(domain.to_json())) + 3 * len(canonical_json(structure.cliques))  # and ties, and tables
+    words = sum(len(canonical_json(content)) for content in (domain.to_json(), rules))
+    words += 3 * len(canonical_json(structure.cliques))  # and ties, and tables
     if words + 300 * tables + 2**16 > MANIFEST_LIMIT or 8 * cells + 100 * tables > TABLES_LIMIT:
         raise Error(
             f"a release of {tables:,} tables with {cells:,} cells, whose names and values take {words:,} bytes, is "
             "more than a file may hold; release fewer or smaller tables, or shorten names."
         )
+    if Schema.from_rules(rules, domain) != schema:
+        raise Error("this schema is not what its JSON says; write its rules as Labels, Cuts and Dates.")
 
 
 def to_json(release: "Release") -> dict[str, Any]:
@@ -84,8 +89,10 @@ def to_json(release: "Release") -> dict[str, Any]:
         if release.ledger is None
         else {"id": release.ledger.id, "number": release.ledger.number, "digest": release.ledger.digest},
         "notes": list(release.notes),
-        **_policy_json(release.policy),  # releases without one are written as they always were
+        # Releases without one of these are written as they always were.
+        **_policy_json(release.policy),
         **_selections_json(release.selections),
+        **({} if release.schema is None else {"rules": release.schema.list_rules()}),
     }
 
 
@@ -132,10 +139,11 @@ def fields_from_json(manifest: Mapping[str, Any], tables: list[Any]) -> dict[str
         tuple(_clique(c) for c in manifest["cliques"]),
         tuple(tuple(_clique(c) for c in tie) for tie in manifest["ties"]),
     )
+    domain = Domain.from_json(manifest["domain"])
     total = manifest["total"]
     privacy = manifest["privacy"]
     return {
-        "domain": Domain.from_json(manifest["domain"]),
+        "domain": domain,
         "structure": structure,
         "parts": parts,
         "total_part": None if total is None else _total(total),
@@ -148,6 +156,7 @@ def fields_from_json(manifest: Mapping[str, Any], tables: list[Any]) -> dict[str
         "ledger": None if manifest["ledger"] is None else _payment(manifest["ledger"]),
         "policy": _policy(manifest["policy"]) if "policy" in manifest else None,
         "selections": tuple(_selection(one) for one in manifest.get("selections", ())),
+        "schema": Schema.from_rules(manifest["rules"], domain) if "rules" in manifest else None,
     }
 
 

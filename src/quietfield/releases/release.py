@@ -30,6 +30,7 @@ from quietfield.privacy.noise import Gaussian, Laplace, Noise
 from quietfield.releases import keys, manifest
 from quietfield.releases.checks import check_parts, check_promise
 from quietfield.releases.parts import Payment, PolicyInForce, Promise, Selection, Table, Tables, Total
+from quietfield.schema import Schema
 from quietfield.structures import Structure
 from quietfield.text import facts_html, join_names, plural, printable
 
@@ -46,7 +47,8 @@ class Release:
 
     ``tables[clique]`` is a noisy table as an array, ``total`` the noisy number of records (or None, or the public
     number), ``noise[clique]`` the noise of a table. ``epsilon``, ``delta``, ``unit`` and ``neighbours`` say what is
-    promised; they are None for tables that were noised elsewhere.
+    promised; they are None for tables that were noised elsewhere. ``schema`` says how columns became attributes, where
+    that is known: it is public, and synthetic records are written by it.
 
     >>> domain = Domain({"a": 2, "b": 2})
     >>> release = Release.from_tables(domain, {("a", "b"): [[3.2, 1.0], [0.4, 9.9]]}, noise=Laplace(scale=2.0))
@@ -69,6 +71,7 @@ class Release:
     second_signer: str | None = field(default=None)
     policy: PolicyInForce | None = None
     selections: tuple[Selection, ...] = ()  # where the structure was chosen privately
+    schema: Schema | None = None
 
     def __post_init__(self) -> None:
         check_parts(self)

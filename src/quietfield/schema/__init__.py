@@ -20,6 +20,7 @@ from quietfield.schema.rules import FILL_IN as FILL_IN
 from quietfield.schema.rules import FORMAT as FORMAT
 from quietfield.schema.rules import SECONDS as SECONDS
 from quietfield.schema.rules import Attribute as Attribute
+from quietfield.schema.rules import ColumnType as ColumnType
 from quietfield.schema.rules import Cuts as Cuts
 from quietfield.schema.rules import Dates as Dates
 from quietfield.schema.rules import Labels as Labels

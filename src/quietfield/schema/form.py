@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr, ValidationError
 
 from quietfield.errors import Error, FileError
-from quietfield.schema.rules import DROP, FILL_IN, FORMAT, Attribute, Cuts, Dates, Labels, Period
+from quietfield.schema.rules import DROP, FILL_IN, FORMAT, Attribute, ColumnType, Period, rule_from_json
 from quietfield.text import join_names
 
 _Label = StrictStr | StrictInt
@@ -23,6 +23,7 @@ class _Attribute(_Strict):
     column: StrictStr | None = None
     null: _Label = DROP
     unknown: _Label = DROP
+    type: ColumnType | None = None
 
 
 class _Labels(_Attribute):
@@ -33,6 +34,8 @@ class _Labels(_Attribute):
 class _Cuts(_Attribute):
     kind: Literal["cuts"]
     cuts: list[StrictInt | StrictFloat] = Field(min_length=1)
+    least: StrictInt | StrictFloat | None = None
+    most: StrictInt | StrictFloat | None = None
 
 
 class _Dates(_Attribute):
@@ -60,9 +63,12 @@ FIELDS = {
     "column": "the name of a column, a text",
     "null": 'a label, or "drop"',
     "unknown": 'a label, or "drop"',
+    "type": 'what the column holds: "text", "integer", "number", "boolean", "date" or "time"',
     "kind": '"labels", "cuts" or "dates"',
     "labels": "a list of texts or whole numbers",
     "cuts": "a list of numbers",
+    "least": "a number below the cut points that no value is below",
+    "most": "a number not below the cut points that no value is above",
     "period": '"year", "month", "week", "day" or "hour"',
     "start": 'a date such as "2024-01-01"',
     "end": 'a date such as "2025-01-01"',
@@ -97,14 +103,8 @@ def read(data: Any) -> tuple[dict[str, Attribute], list[dict[str, Any]]]:
     for item in parsed.attributes:
         if item.name in rules:
             raise FileError(f"this schema has the attribute {item.name!r} twice; give each its own name.")
-        shared: dict[str, Any] = {"column": item.column, "null": item.null, "unknown": item.unknown}
         try:
-            if isinstance(item, _Labels):
-                rules[item.name] = Labels(tuple(item.labels), **shared)
-            elif isinstance(item, _Cuts):
-                rules[item.name] = Cuts(tuple(item.cuts), **shared)
-            else:
-                rules[item.name] = Dates(item.period, item.start, item.end, **shared)
+            rules[item.name] = rule_from_json(item.model_dump(exclude_none=True))
         except Error as error:
             raise FileError(f"attribute {item.name!r}: {error}") from None
     return rules, parsed.impossible

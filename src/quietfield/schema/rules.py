@@ -18,6 +18,8 @@ DROP = "drop"
 FILL_IN = "FILL IN"
 FORMAT = "quietfield-schema"
 Period = Literal["year", "month", "week", "day", "hour"]
+#: What a column holds, where the schema says it: synthetic records are written so. Counting does not look at it.
+ColumnType = Literal["text", "integer", "number", "boolean", "date", "time"]
 #: Periods of one length, in seconds. Months and years are listed by their limits instead.
 SECONDS = {"hour": 3600, "day": 86400, "week": 7 * 86400}
 
@@ -27,14 +29,23 @@ class Attribute:
     """What all rules share: the column that is read, and what becomes of nulls and unknown values.
 
     ``null`` and ``unknown`` are ``"drop"`` (a record with such a value is not counted at all) or a label, which is
-    appended to the attribute's values unless it is one of them.
+    appended to the attribute's values unless it is one of them. ``type`` says what the column holds, for synthetic
+    records; it changes no count.
     """
 
     column: str | None = field(default=None, kw_only=True)
     null: Label = field(default=DROP, kw_only=True)
     unknown: Label = field(default=DROP, kw_only=True)
+    type: ColumnType | None = field(default=None, kw_only=True)
 
     kind: ClassVar[str]
+    types: ClassVar[tuple[ColumnType, ...]]
+
+    def __post_init__(self) -> None:
+        if self.column is not None and not isinstance(self.column, str):
+            raise Error(f"the column of an attribute is a name, not {self.column!r}.")
+        if self.type is not None and self.type not in self.types:
+            raise Error(f"the type of a column with {self.kind} is one of {join_names(self.types)}, not {self.type!r}.")
 
     @property
     def own(self) -> tuple[Label, ...]:
@@ -71,8 +82,10 @@ class Labels(Attribute):
 
     values: tuple[Label, ...]
     kind: ClassVar[str] = "labels"
+    types: ClassVar[tuple[ColumnType, ...]] = get_args(ColumnType)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         values = self.values
         if isinstance(values, str | bytes | Set | Mapping) or not isinstance(values, Iterable):
             raise Error(f'expected a list of labels such as ["f", "m"], whose order is theirs, not {values!r}.')
@@ -107,12 +120,19 @@ class Cuts(Attribute):
 
     >>> Cuts([18, 40, 65]).labels
     ('<18', '18-40', '40-65', '65+')
+
+    ``least`` and ``most`` are public bounds of the numbers, where there are any: synthetic records keep to them in the
+    first and last bin. They change no count.
     """
 
     points: tuple[float, ...]
+    least: float | None = field(default=None, kw_only=True)
+    most: float | None = field(default=None, kw_only=True)
     kind: ClassVar[str] = "cuts"
+    types: ClassVar[tuple[ColumnType, ...]] = ("text", "integer", "number")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if isinstance(self.points, str) or not isinstance(self.points, Iterable):
             raise Error(f"expected a list of cut points such as [18, 40, 65], not {self.points!r}.")
         points = tuple(self.points)
@@ -124,6 +144,15 @@ class Cuts(Attribute):
         if any(a >= b for a, b in pairwise(points)):
             raise Error(f"cut points must increase, unlike {list(points)!r}; sort them and keep each once.")
         object.__setattr__(self, "points", points)
+        for name, bound in (("least", self.least), ("most", self.most)):
+            if bound is None:
+                continue
+            if not _is_finite(bound) or (bound >= points[0] if name == "least" else bound < points[-1]):
+                raise Error(
+                    f"{name}={bound!r} is no bound of the numbers: least is below the first cut point and most not "
+                    "below the last."
+                )
+            object.__setattr__(self, name, bound if isinstance(bound, int) else float(bound))
 
     @cached_property
     def own(self) -> tuple[Label, ...]:
@@ -132,7 +161,8 @@ class Cuts(Attribute):
         return (f"<{text[0]}", *middle, f"{text[-1]}+")
 
     def content(self) -> dict[str, Any]:
-        return {"cuts": list(self.points)}
+        bounds = {"least": self.least, "most": self.most}
+        return {"cuts": list(self.points), **{name: bound for name, bound in bounds.items() if bound is not None}}
 
 
 @dataclass(frozen=True)
@@ -150,8 +180,10 @@ class Dates(Attribute):
     start: str = ""
     end: str = ""
     kind: ClassVar[str] = "dates"
+    types: ClassVar[tuple[ColumnType, ...]] = ("text", "date", "time")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.period not in get_args(Period):
             raise Error(f"a period is one of {join_names(get_args(Period))}, not {self.period!r}.")
         for name in ("start", "end"):
@@ -214,6 +246,14 @@ class Dates(Attribute):
 
     def content(self) -> dict[str, Any]:
         return {"period": self.period, "start": self.start, "end": self.end}
+
+
+def rule_from_json(item: Mapping[str, Any]) -> Attribute:
+    """The rule of an attribute, from its JSON."""
+    kinds: dict[str, type[Attribute]] = {kind.kind: kind for kind in (Labels, Cuts, Dates)}
+    arguments = {"labels": "values", "cuts": "points"}
+    made = kinds[item["kind"]]
+    return made(**{arguments.get(key, key): value for key, value in item.items() if key not in ("name", "kind")})
 
 
 def _write_moment(moment: datetime.datetime) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from quietfield.domain import Domain, Label
 from quietfield.errors import Error
 from quietfield.files import read_json, write_atomically
-from quietfield.schema.rules import DROP, FILL_IN, FORMAT, Attribute, Labels, _integer
+from quietfield.schema.rules import DROP, FILL_IN, FORMAT, Attribute, Labels, _integer, rule_from_json
 
 Rule = Attribute | Sequence[Label] | int
 
@@ -77,23 +77,39 @@ class Schema:
         """The attributes for which some value would drop the whole record."""
         return tuple(name for name, rule in self.attributes if DROP in (rule.null, rule.unknown))
 
-    def to_json(self) -> dict[str, Any]:
-        """A plain dictionary for JSON."""
-        attributes = []
+    def list_rules(self) -> list[dict[str, Any]]:
+        """The rules of all attributes, for JSON: what releases and models keep of a schema, beside their domain."""
+        listed = []
         for name, rule in self.attributes:
             column = {"column": rule.column} if rule.column else {}
-            attributes.append(
-                {
-                    "name": name,
-                    **column,
-                    "kind": rule.kind,
-                    **rule.content(),
-                    "null": rule.null,
-                    "unknown": rule.unknown,
-                }
-            )
+            known = {"type": rule.type} if rule.type else {}
+            shared = {"null": rule.null, "unknown": rule.unknown, **known}
+            listed.append({"name": name, **column, "kind": rule.kind, **rule.content(), **shared})
+        return listed
+
+    @classmethod
+    def from_rules(cls, listed: Sequence[Mapping[str, Any]], domain: Domain) -> "Schema":
+        """The inverse of :meth:`list_rules`, for whoever compares the two: the form of ``listed`` is not checked.
+
+        Args:
+            listed: The rules.
+            domain: The attributes that they make.
+
+        Returns:
+            The schema.
+
+        Raises:
+            Error: A rule is none, or they make other attributes.
+        """
+        made = cls({item["name"]: rule_from_json(item) for item in listed}, domain.rules())
+        if made.domain != domain:
+            raise Error("the rules of the columns make other attributes than there are.")
+        return made
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary for JSON."""
         impossible = self.domain.to_json()["impossible"]
-        return {"format": FORMAT, "version": 1, "attributes": attributes, "impossible": impossible}
+        return {"format": FORMAT, "version": 1, "attributes": self.list_rules(), "impossible": impossible}
 
     @classmethod
     def from_json(cls, data: Any) -> "Schema":
@@ -145,19 +161,21 @@ class Schema:
 
 
 def starter(columns: Iterable[tuple[str, str]], origin: str) -> dict[str, Any]:
-    """The JSON of a schema to fill in, from names and types alone; types are text, number, integer or time.
+    """The JSON of a schema to fill in, from names and types alone.
 
+    Types are text, integer, number, boolean, date or time; text, which may spell anything, is not written down.
     ``origin`` says where the names are from, for whoever reads the file.
     """
     attributes = []
     for name, kind in columns:
         if kind == "number":
             rule: dict[str, Any] = {"kind": "cuts", "cuts": FILL_IN}
-        elif kind == "time":
+        elif kind in ("date", "time"):
             rule = {"kind": "dates", "period": "month", "start": FILL_IN, "end": FILL_IN}
         else:
             rule = {"kind": "labels", "labels": FILL_IN}
-        attributes.append({"name": name, "column": name, **rule, "null": DROP, "unknown": DROP})
+        known = {} if kind == "text" else {"type": kind}
+        attributes.append({"name": name, "column": name, **rule, "null": DROP, "unknown": DROP, **known})
     return {"format": FORMAT, "version": 1, "columns_from": origin, "attributes": attributes, "impossible": []}
 
 

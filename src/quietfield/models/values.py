@@ -1,0 +1,252 @@
+"""From codes to values: the columns of the source again, each value drawn uniformly within its cell.
+
+A code stands for a cell: a label, the numbers between two cut points, the days or seconds of a period. What a cell
+holds beyond that no release knows, so the rules are these (:func:`describe_rule`):
+
+* a label is itself, in the type of its column where every label can be written so;
+* numbers are uniform between the cut points: whole ones in columns of integers, and where no type is known and all cut
+  points are whole;
+* an open first or last bin reaches to the schema's public bound; without one it gives the number next to its limit;
+* dates are uniform over the days of a period, times over its seconds;
+* what was missing is missing; an unknown value is its label in columns of text, and missing in others.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import date
+from itertools import pairwise
+from math import ceil, floor, inf, log10, nextafter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from quietfield.domain import Domain, Label
+from quietfield.errors import Error
+from quietfield.models.sampling import CHUNK
+from quietfield.schema import Attribute, ColumnType, Cuts, Dates, Labels, Schema
+from quietfield.text import free_name, join_names, type_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+DAY = 86_400
+#: Whole numbers are drawn below this, where floats can tell them apart.
+_WHOLE = 2**52
+#: What makes the random numbers within cells others than those that drew the cells.
+_STREAM = 1
+
+
+def check_schema(schema: Schema, domain: Domain) -> None:
+    """Refuse a schema of other attributes or labels than those of a domain."""
+    if not isinstance(schema, Schema):
+        raise Error(f"a schema is a Schema (see qf.Schema.load), not {type_name(schema)}.")
+    names = sorted(set(schema) ^ set(domain))
+    if names or (names := [name for name in domain if tuple(domain.labels(name)) != schema[name].labels]):
+        raise Error(f"this schema has other attributes or labels than the model: {join_names(names)}.")
+
+
+def draw_values(schema: Schema, codes: Mapping[str, np.ndarray], seed: int | None = None) -> "pa.Table":
+    """Records as their source would hold them: its columns, in the order of the schema, with types.
+
+    Args:
+        schema: How columns became attributes.
+        codes: One array of codes per attribute.
+        seed: The same seed gives the same values.
+
+    Returns:
+        A table with one column per attribute. Attributes that were read from one column keep their own names.
+
+    >>> schema = Schema({"age": Cuts([18, 65], column="AGE", least=0), "sex": Labels(["f", "m"], null="not said")})
+    >>> table = draw_values(schema, {"age": np.array([0, 2]), "sex": np.array([1, 2])}, seed=0)
+    >>> [str(field.type) for field in table.schema], table["AGE"][1].as_py(), table["sex"].to_pylist()
+    (['int64', 'dictionary<values=string, indices=int32, ordered=0>'], 65, ['m', None])
+    """
+    import pyarrow as pa
+
+    columns = record_columns(schema)
+    starts = range(0, max((len(column) for column in codes.values()), default=0) or 1, CHUNK)
+    root = np.random.SeedSequence(None if seed is None else [seed, _STREAM])
+
+    def draw(start: int, sequence: np.random.SeedSequence) -> "pa.RecordBatch":
+        random = np.random.Generator(np.random.SFC64(sequence))
+        arrays = [_draw(schema[name], codes[name][start : start + CHUNK], random) for name in columns]
+        return pa.record_batch(arrays, list(columns.values()))
+
+    with ThreadPoolExecutor(min(len(starts), os.cpu_count() or 1)) as pool:
+        return pa.Table.from_batches(pool.map(draw, starts, root.spawn(len(starts))))
+
+
+def record_columns(schema: Schema) -> dict[str, str]:
+    """The column that each attribute is written to: its own again, unless several were read from one.
+
+    >>> record_columns(Schema({"age": Cuts([18], column="AGE"), "old": Cuts([65], column="AGE"), "sex": ["f", "m"]}))
+    {'age': 'age', 'old': 'old', 'sex': 'sex'}
+    """
+    readers = Counter(schema.column(name) for name in schema)
+    taken = [column for column, many in readers.items() if many == 1]
+    found: dict[str, str] = {}
+    for name in schema:
+        column = schema.column(name)
+        found[name] = column if readers[column] == 1 else free_name(name, [*taken, *found.values()])
+    return found
+
+
+def column_type(rule: Attribute) -> ColumnType:
+    """What the column of an attribute holds in synthetic records.
+
+    The schema's type, where the values can be written so; else what the rule reads. A column that keeps unknown values
+    under a label of its own is one of text, unless the schema says otherwise.
+
+    >>> [column_type(rule) for rule in (Cuts([18, 65]), Cuts([1.5, 1.8]), Cuts([18], unknown="?"), Labels([0, 1]))]
+    ['integer', 'number', 'text', 'integer']
+    """
+    if isinstance(rule, Labels):
+        read: ColumnType = "text" if isinstance(rule.values[0], str) else "integer"
+        wanted = rule.type or read
+        return wanted if all(_spell(label, wanted) is not None for label in rule.values) else read
+    if rule.type == "text" or (rule.type is None and _unknown_label(rule) is not None):
+        return "text"
+    if isinstance(rule, Cuts):
+        return "number" if _whole_bins(rule) is None else "integer"
+    assert isinstance(rule, Dates)
+    return "time" if _day_periods(rule) is None else "date"
+
+
+def describe_rule(rule: Attribute) -> str:
+    """How the values of a column are drawn, in words.
+
+    >>> describe_rule(Cuts([18, 65], least=0, null="not said"))
+    'integer: uniform within each bin; the first begins at 0, the last gives its limit; "not said" is missing'
+    """
+    said = f"{column_type(rule)}: "
+    if isinstance(rule, Labels):
+        said += "the labels"
+    elif isinstance(rule, Cuts):
+        said += "uniform within each bin; the first "
+        said += "gives the number below its limit" if rule.least is None else f"begins at {rule.least}"
+        said += f", the last {'gives its limit' if rule.most is None else f'ends at {rule.most}'}"
+    elif isinstance(rule, Dates):
+        said += f"uniform over the {'seconds' if _day_periods(rule) is None else 'days'} of each {rule.period}"
+    if rule.null_code is not None and rule.null_code >= len(rule.own):
+        said += f'; "{rule.null}" is missing'
+    if (label := _unknown_label(rule)) is not None:
+        said += f'; "{label}" is {"missing" if _spell(label, column_type(rule)) is None else "written so"}'
+    return said
+
+
+def _unknown_label(rule: Attribute) -> Label | None:
+    """The label of unknown values alone, where there is one."""
+    code = rule.unknown_code
+    return None if code is None or code < len(rule.own) or code == rule.null_code else rule.unknown
+
+
+def _spell(label: Label, kind: ColumnType) -> Any:
+    """A label as a value of some type, which is read as that label again; None where there is none."""
+    text = str(label)
+    if kind == "text":
+        return text
+    if kind == "boolean":
+        return {"true": True, "false": False}.get(text)
+    try:
+        if kind == "date":
+            return found if (found := date.fromisoformat(text)).isoformat() == text else None
+        number = int(text)
+    except ValueError:
+        return None
+    if kind not in ("integer", "number") or str(number) != text:
+        return None
+    return number if kind == "integer" else float(number) if abs(number) < _WHOLE else None
+
+
+def _draw(rule: Attribute, codes: np.ndarray, random: np.random.Generator) -> "pa.Array":
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind, label = column_type(rule), _unknown_label(rule)
+    if isinstance(rule, Labels):
+        values = [_spell(one, kind) for one in rule.values]
+        for code in range(len(values), len(rule.labels)):
+            values.append(None if code == rule.null_code or label is None else _spell(label, kind))
+        if kind != "text":
+            kinds = {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_(), "date": pa.date32()}
+            return pa.array(values, kinds[kind]).take(pa.array(codes))
+        missing = np.array([value is None for value in values])
+        places = pa.array(codes.astype(np.int32), mask=missing[codes] if missing.any() else None)
+        return pa.DictionaryArray.from_arrays(places, pa.array([value or "" for value in values], pa.string()))
+    beside = len(rule.labels) - len(rule.own)
+    outside = codes >= len(rule.own) if beside else None
+    uniform = random.random(len(codes))
+    if isinstance(rule, Cuts):
+        whole = _whole_bins(rule)
+        array = pa.array(
+            _draw_numbers(rule, codes, uniform) if whole is None else _draw_whole(*whole, beside, codes, uniform),
+            mask=outside,
+        )
+    else:
+        assert isinstance(rule, Dates)
+        days, limits = _day_periods(rule), np.array(rule.limits)
+        if days is None:
+            array = pa.array(_draw_whole(limits[:-1], limits[1:] - 1, beside, codes, uniform), mask=outside)
+            array = array.view(pa.timestamp("s"))
+        else:
+            drawn = _draw_whole(*days, beside, codes, uniform).astype(np.int32)
+            array = pa.array(drawn, mask=outside).view(pa.date32())
+    if kind != "text":
+        return array
+    array = array.cast(pa.string())
+    return array if label is None else pc.if_else(pa.array(codes == rule.unknown_code), str(label), array)
+
+
+def _whole_bins(rule: Cuts) -> tuple[np.ndarray, np.ndarray] | None:
+    """The first and last whole number of each bin, or None where the numbers are not whole, or a bin has none."""
+    points = rule.points
+    if rule.type == "number" or (rule.type != "integer" and any(point != int(point) for point in points)):
+        return None
+    below, above = ceil(points[0]) - 1, ceil(points[-1])
+    firsts = [below if rule.least is None else ceil(rule.least), *map(ceil, points)]
+    lasts = [below, *(ceil(point) - 1 for point in points[1:]), above if rule.most is None else floor(rule.most)]
+    possible = all(-_WHOLE < first <= last < _WHOLE for first, last in zip(firsts, lasts, strict=True))
+    return (np.array(firsts), np.array(lasts)) if possible else None
+
+
+def _day_periods(rule: Dates) -> tuple[np.ndarray, np.ndarray] | None:
+    """The first and last day of each period, counted from 1970, or None where these are times, or one has no day."""
+    limits = np.array(rule.limits)
+    if rule.type == "time" or (rule.type != "date" and (limits % DAY).any()):
+        return None
+    begins = -(-limits // DAY)
+    return (begins[:-1], begins[1:] - 1) if (np.diff(begins) > 0).all() else None
+
+
+def _draw_whole(
+    firsts: np.ndarray, lasts: np.ndarray, beside: int, codes: np.ndarray, uniform: np.ndarray
+) -> np.ndarray:
+    """Whole numbers, uniform from the first to the last of their cells; anything for the labels beside these."""
+    counts = np.append(lasts - firsts + 1.0, np.ones(beside))
+    return np.append(firsts, np.zeros(beside, firsts.dtype)).take(codes) + (counts.take(codes) * uniform).astype(
+        np.int64
+    )
+
+
+def _draw_numbers(rule: Cuts, codes: np.ndarray, uniform: np.ndarray) -> np.ndarray:
+    """Numbers, uniform within their bins, rounded to about a thousandth of the narrowest bin's width."""
+    points = [float(point) for point in rule.points]
+    narrow = min([1.0, *(b - a for a, b in pairwise(points))])
+    digits = min(3 - floor(log10(narrow)), 15)
+    below = min(round(points[0] - 10.0**-digits, digits), nextafter(points[0], -inf))
+    lows = [below if rule.least is None else float(rule.least), *points]
+    highs = [below if rule.least is None else points[0], *points[1:], points[-1]]
+    if rule.most is not None:
+        highs[-1] = float(rule.most)
+    beside = [0.0] * (len(rule.labels) - len(rule.own))
+    low, high = (np.array([*ends, *beside]).take(codes) for ends in (lows, highs))
+    values = high * uniform
+    values += low * (1 - uniform)
+    with np.errstate(over="ignore", invalid="ignore"):  # of numbers so large that there is nothing to round
+        rounded = np.round(values, digits)
+    strayed = np.flatnonzero(~((low <= rounded) & (rounded < high)))  # by rounding: these stay as they were drawn
+    low, high = low[strayed], high[strayed]
+    rounded[strayed] = np.clip(values[strayed], low, np.nextafter(high, low))
+    return rounded

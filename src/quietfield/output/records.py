@@ -1,0 +1,204 @@
+"""Files of synthetic records with the columns and types of their source, and the data card that goes with them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from quietfield.errors import Error
+from quietfield.files import write_atomically
+from quietfield.models.frames import write_table
+from quietfield.models.sampling import check_whole
+from quietfield.models.values import check_schema, describe_rule, record_columns
+from quietfield.models.verification import check_learned_from
+from quietfield.releases.description import explain_promise, list_warnings, summarize_promise
+from quietfield.text import plural, printable
+
+if TYPE_CHECKING:
+    from quietfield.models.model import Model
+    from quietfield.releases.release import Release
+    from quietfield.schema import Schema
+
+#: The first line of every data card.
+CARD = "# Data card: synthetic records by quietfield"
+MOST_SHOWN = 40  # measured tables in a card
+
+
+def record_files(path: str | Path, copies: int = 1) -> list[Path]:
+    """The files of some synthetic data sets: one has the path itself, several are numbered.
+
+    >>> [file.name for file in record_files("people.csv", 2)]
+    ['people-1.csv', 'people-2.csv']
+    """
+    path = Path(path)
+    return [path] if copies == 1 else [path.with_stem(f"{path.stem}-{i}") for i in range(1, copies + 1)]
+
+
+def card_file(path: str | Path) -> Path:
+    """The data card that lies beside records."""
+    return Path(path).with_suffix(".card.md")
+
+
+def write_records(
+    path: str | Path,
+    model: "Model",
+    n: int | None = None,
+    *,
+    seed: int | None = None,
+    copies: int = 1,
+    schema: "Schema | None" = None,
+    release: "Release | None" = None,
+    delimiter: str = ",",
+    for_programs: bool = False,
+) -> list[Path]:
+    """Draw synthetic records and write them as their source would be, with a data card beside them.
+
+    Args:
+        path: A file whose name ends in .csv or .parquet; replaced if it is there, like all others that are written.
+        model: The model.
+        n: How many records per file; by default as many as the release counted, as far as it tells.
+        seed: The same seed gives the same records.
+        copies: How many data sets. Several are numbered (``people-1.csv``), and each is of other parameters
+            (:meth:`quietfield.Model.draws`): analyse each, and combine with :func:`quietfield.combine_estimates`.
+        schema: How columns became attributes; by default the schema of the release.
+        release: The release that the model was learned from: the card then says what was promised.
+        delimiter: What separates the fields of a CSV file.
+        for_programs: Whether programs alone read a CSV file; else no text in it is a formula.
+
+    Returns:
+        The files of records, and the card.
+
+    Raises:
+        FileError: The ending is another one, or a file cannot be written.
+        Error: No schema is known, or the model keeps no errors to draw several data sets from.
+        OtherRelease: The model was learned from another release.
+
+    >>> import quietfield as qf
+    >>> schema = qf.Schema({"age": qf.Cuts([18, 65], least=0), "sex": ["f", "m"]})
+    >>> model = qf.Model(schema.domain, {("age", "sex"): [[0, 0], [1, 1], [0, 0]]}, schema=schema)
+    >>> [file.name for file in write_records("people.csv", model, 100, seed=0)]
+    ['people.csv', 'people.card.md']
+    """
+    from numpy.random import SeedSequence
+
+    if release is not None:
+        check_learned_from(model, release)
+    schema = model.schema if schema is None else schema
+    files = record_files(path, check_whole("the number of data sets", copies, 1))
+    drawn = [model] if copies == 1 else model.draws(copies, seed)
+    seeds: Sequence[int | None] = [seed]
+    if copies > 1:
+        seeds = [None] * copies if seed is None else [int(s) for s in SeedSequence(seed).generate_state(copies)]
+    rows, how = 0, "exact"
+    for file, one, number in zip(files, drawn, seeds, strict=True):
+        table = one.records(n, number, schema)
+        rows, how = len(table), (table.schema.metadata or {}).get(b"diagnostics", how.encode()).decode()
+        write_table(file, table, delimiter=delimiter, for_programs=for_programs, stacklevel=3)
+    card = card_file(path)
+    text = describe_records(model, files, rows, schema=schema, release=release, how=how)
+    write_atomically(card, text.encode())
+    return [*files, card]
+
+
+def describe_records(
+    model: "Model",
+    files: Sequence[Path],
+    rows: int,
+    *,
+    schema: "Schema | None" = None,
+    release: "Release | None" = None,
+    how: str = "exact",
+) -> str:
+    """The data card of synthetic records: what they are, how they were drawn, and what must not be concluded.
+
+    Args:
+        model: The model that they are drawn from.
+        files: Where they are; of the paths, names alone are told.
+        rows: How many there are in each.
+        schema: How columns became attributes; by default the model's.
+        release: The release that the model was learned from.
+        how: How they were sampled.
+
+    Returns:
+        The card, in Markdown.
+
+    Raises:
+        Error: There is no schema.
+    """
+    schema = model.schema if schema is None else schema
+    if schema is None:
+        raise Error("a data card describes columns, and this model has no schema; give schema=....")
+    check_schema(schema, model.domain)
+    each = "" if len(files) == 1 else " each, from parameters of its own"
+    held = ", ".join(_cell(file.name) for file in files[:MOST_SHOWN])
+    cliques = [" × ".join(map(_cell, clique)) for clique in model.cliques[:MOST_SHOWN]]
+    more = len(model.cliques) - len(cliques)
+    cliques += [f"and {more:,} more"] if more > 0 else []
+    columns = [
+        f"| {_cell(column)} | {_cell(describe_rule(schema[name]))} |" for name, column in record_columns(schema).items()
+    ]
+    sets = (
+        "Each file is one data set. Do the same analysis in each, and combine the results with "
+        "`quietfield.combine_estimates`: the spread between the files shows what noise and sample leave unknown."
+        if len(files) > 1
+        else "Standard errors and tests that take these records for real ones are too optimistic: they know nothing of "
+        "the noise. Ask the model for intervals, or draw several data sets (`--copies`) and combine their results."
+    )
+    return "\n".join(
+        [
+            CARD,
+            "",
+            "Nobody's: every record was drawn from a statistical model of noisy counts, and none was copied or altered "
+            "from data.",
+            "",
+            f"- **Files**: {held}; {plural(rows, 'record')}{each}.",
+            f"- **Model**: {_cell(repr(model))}. Sampling: {_cell(how)}.",
+            *(f"- **{name}**: {text}" for name, text in _origin(model, release)),
+            "",
+            "## Columns",
+            "",
+            "| column | how its values are drawn |",
+            "|---|---|",
+            *columns,
+            "",
+            "## What must not be concluded",
+            "",
+            f"- Only these tables were measured: {', '.join(cliques)}. What the records show of other combinations is "
+            "the model's inference from them.",
+            "- Within a bin or a period, values are spread evenly by rule. Their distribution there, and how it hangs "
+            "together with anything else, was not measured.",
+            "- A record that resembles a person says nothing of that person. A rare combination that is here need not "
+            "occur in the source, and one that occurs need not be here.",
+            *_left_out(schema),
+            f"- {sets}",
+            "",
+        ]
+    )
+
+
+def _origin(model: "Model", release: "Release | None") -> list[tuple[str, str]]:
+    """Which release the model was learned from, and what that promises."""
+    report = model.report
+    digest = release.digest if release is not None else "" if report is None else report.release_digest
+    if release is None:
+        known = f"SHA-256 {digest}; its promise is told there" if digest else "none is known"
+        return [("Release", f"{known}.")]
+    found = [("Release", f"SHA-256 {digest}."), ("Privacy", f"{_cell(summarize_promise(release))}.")]
+    found += [("Warning", _cell(text)) for text in list_warnings(release)]
+    if release.promise is not None:
+        found.append(("In words", f"{_cell(explain_promise(release))} Drawing records from it costs nothing more."))
+    return found
+
+
+def _left_out(schema: "Schema") -> list[str]:
+    if not schema.drops:
+        return []
+    names = ", ".join(_cell(name) for name in schema.drops[:MOST_SHOWN])
+    return [f"- Records of the source whose value of {names} no rule covers were not counted, and are not modelled."]
+
+
+def _cell(text: object) -> str:
+    """A text as Markdown shows it: in a table too, and whatever names people give to columns."""
+    shown = printable(text)
+    for sign in "\\`*_|<>[]":
+        shown = shown.replace(sign, f"\\{sign}")
+    return shown
