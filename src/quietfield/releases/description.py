@@ -59,12 +59,12 @@ def list_facts(release: "Release") -> list[tuple[str, str]]:
         if not any("found wrong" in text for text in list_warnings(release)):
             facts.append(("Checked", f"{to_sentence('; '.join(release.check_promise()))}."))
     if release.selections:
-        most = max(one.candidates for one in release.selections)
+        among = max(one.candidates for one in release.selections)
         facts.append(
             (
                 "Choice of tables",
                 f"The tables were chosen privately: {plural(len(release.selections), 'choice')}, each by a noisy "
-                f"maximum among up to {most:,} tables. The choices are a part of the cost.",
+                f"maximum among up to {among:,} tables. The choices are a part of the cost.",
             )
         )
     facts.append(("Noise", describe_noise(release)))

@@ -1,0 +1,294 @@
+"""A release in steps: no procedure overspends, no score moves further than stated, and choices have the right odds."""
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations, permutations, product
+from math import log
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import beta, chi2
+
+import quietfield as qf
+from quietfield.curator import mechanism
+from quietfield.curator.release import open_records, plan_any
+from quietfield.curator.request import Counts
+from quietfield.curator.steps import Steps, _distance, charge_and_run, plan_steps
+from quietfield.errors import Error, FileError
+from quietfield.privacy import accounting
+from quietfield.study.choice import Choice
+
+# No record is dropped, so that replace neighbours can be tried, too.
+SCHEMA = qf.Schema({n: qf.Labels(range(k), null=0, unknown=0) for n, k in {"a": 2, "b": 3, "c": 2}.items()})
+DOMAIN = SCHEMA.domain
+PAIRS = list(combinations("abc", 2))
+
+
+class All:
+    """Any table may be asked for; nothing is."""
+
+    def tables(self, domain):
+        return [c for n in (1, 2, 3) for c in combinations(domain, n)]
+
+    def run(self, steps, *, progress=False):
+        raise AssertionError
+
+
+def plan(noise="gaussian", epsilon=1, unit=None, neighbours="add_remove"):
+    delta = "1e-6" if noise == "gaussian" else None
+    return plan_steps(
+        SCHEMA, All(), epsilon=epsilon, delta=delta, unit=unit or qf.Rows(1), neighbours=neighbours, noise=noise
+    )
+
+
+def steps_of(rows, planned):
+    codes = np.array(rows, dtype=np.int64).reshape(-1, 3)
+    return Steps(planned, open_records(codes, planned).count())
+
+
+def expected_of(cliques):
+    return [np.zeros(DOMAIN.table_shape(c), np.int64) for c in cliques]
+
+
+def choose(steps, amount=Fraction(1, 2), times=1, **more):
+    given = {
+        "candidates": PAIRS,
+        "expected": expected_of(PAIRS),
+        "handicaps": np.zeros(3, np.int64),
+        "amount": amount,
+        "times": times,
+        "allowed": lambda chosen: [i for i, c in enumerate(PAIRS) if c not in chosen],
+    }
+    return steps.choose(**{**given, **more})
+
+
+records = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2), st.integers(0, 1)), max_size=5)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=records, target=st.integers(0, 3), grouped=st.booleans())
+def test_one_record_moves_a_score_by_at_most_what_is_stated(rows, target, grouped):
+    planned = {n: plan(neighbours=n) for n in ("add_remove", "replace")}
+    starts = [None, np.array([0, 2]), None] if grouped else [None] * 3
+
+    def score(data, clique):
+        counts = steps_of(data, planned["add_remove"])._counts[frozenset(clique)]
+        begin = [starts["abc".index(name)] for name in clique]
+        shape = [n if b is None else len(b) for n, b in zip(DOMAIN.table_shape(clique), begin, strict=True)]
+        return _distance(counts, np.full(shape, target, np.int64), begin)
+
+    every = list(product(range(2), range(3), range(2)))
+    for clique in [*PAIRS, ("a", "b", "c")]:
+        here = score(rows, clique)
+        added = max(abs(here - score([*rows, one], clique)) for one in every)
+        assert added <= steps_of(rows, planned["add_remove"]).sensitivity == 1
+        if rows:
+            swapped = max(abs(here - score([one, *rows[1:]], clique)) for one in every)
+            assert swapped <= steps_of(rows, planned["replace"]).sensitivity == 2
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_a_procedure_cannot_overspend(noise):
+    steps = steps_of([[0, 0, 0]] * 9, plan(noise))
+    with pytest.raises(Error, match="is left"):
+        steps.measure([("a",)], Fraction(11, 10))
+    steps.measure([("a",), ("b",)], Fraction(1, 2))
+    assert 0.49 < steps.left < Fraction(501, 1000)
+    choose(steps, Fraction(2, 5), 2)
+    with pytest.raises(Error, match="is left"):
+        choose(steps, Fraction(1, 5))
+    with pytest.raises(Error, match="is left"):
+        steps.measure([("c",)], Fraction(0))
+    with pytest.raises(Error, match="measured once"):
+        steps.measure([("b",)], Fraction(1, 100))
+    steps.measure([("c",)], steps.left)
+    assert 0 <= steps.left < 1e-12
+
+
+def test_a_procedure_cannot_raise_the_sensitivity():
+    steps = steps_of([[0, 0, 0]] * 9, plan())
+    repeated = {"a": np.array([0, 0, 0])}
+    with pytest.raises(Error, match="runs of values"):
+        choose(steps, groups=repeated)
+    with pytest.raises(Error, match="runs of values"):
+        choose(steps, groups={"a": np.array([1])})
+    wide = [np.zeros((7, *DOMAIN.table_shape(c)), np.int64) for c in PAIRS]
+    with pytest.raises(Error, match="shape"):
+        choose(steps, expected=wide)
+    with pytest.raises(Error, match="whole numbers"):
+        choose(steps, expected=[table.astype(float) for table in expected_of(PAIRS)])
+    with pytest.raises(Error, match="not one that was planned"):
+        choose(steps, candidates=[("a", "z"), *PAIRS[1:]])
+    heavy = choose(steps, weights=np.array([1, 5, 2], np.int64))
+    assert heavy
+    assert steps.selections[-1].sensitivity == 5
+
+
+def exponential_mechanism(scores, scale):
+    weights = np.exp((scores - scores.max()) / scale)
+    return weights / weights.sum()
+
+
+def permute_and_flip(scores, scale):
+    """McKenna and Sheldon (2020): go through the candidates in a random order, take each with its probability.
+
+    It is the noisy maximum with exponential noise (Ding et al. 2021).
+    """
+    chance = np.exp((scores - scores.max()) / scale)
+    orders = list(permutations(range(len(scores))))
+    found = np.zeros(len(scores))
+    for order in orders:
+        alive = 1.0
+        for i in order:
+            found[i] += alive * chance[i] / len(orders)
+            alive *= 1 - chance[i]
+    return found
+
+
+def p_value(counts, shares):
+    expected = counts.sum() * shares
+    return chi2.sf(((counts - expected) ** 2 / expected).sum(), len(shares) - 1)
+
+
+@pytest.mark.parametrize(
+    ("noise", "law"), [("gaussian", exponential_mechanism), ("laplace", permute_and_flip)], ids=["zcdp", "pure"]
+)
+def test_choices_have_the_odds_of_the_mechanism(noise, law):
+    """False alarms: 1e-6 each. A scale that is a third too small must be seen."""
+    scores = np.array([10, 13, 7, 12], np.int64)
+    drawn = np.bincount([mechanism.select(noise, 3.0, scores) for _ in range(4000)], minlength=4)
+    assert p_value(drawn, law(scores.astype(float), 3.0)) > 1e-6
+    assert p_value(drawn, law(scores.astype(float), 2.0)) < 1e-6
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_the_scale_of_a_choice_is_the_smallest_that_fits(noise):
+    for budget in (Fraction(1, 100), Fraction(1, 3)):
+        for move in (1, 2, 6):
+            scale = mechanism.plan_selection(noise, budget, move)
+            assert accounting.selection_cost(noise, Fraction(move), Fraction(scale)) <= budget
+            assert accounting.selection_cost(noise, Fraction(move), Fraction(scale * 0.999)) > budget
+
+
+class Probe:
+    """Choose a pair, then measure it: enough for an audit."""
+
+    def tables(self, domain):
+        return PAIRS
+
+    def run(self, steps, *, progress=False):
+        chosen = choose(steps)
+        steps.measure(chosen, steps.left)
+
+
+def outcomes(rows, epsilon, runs):
+    procedure = Probe()
+    planned = plan_steps(SCHEMA, procedure, epsilon=epsilon, unit=qf.Rows(1), noise="laplace")
+    counts = open_records(np.array(rows, dtype=np.int64), planned).count()
+    found = []
+    for _ in range(runs):
+        steps = Steps(planned, Counts([table.copy() for table in counts.tables], counts.total))
+        procedure.run(steps)
+        table = steps.tables[0]
+        found.append((table.cliques[0], bool(table.values.flat[0] > 2)))
+    return found
+
+
+@pytest.mark.slow
+def test_an_audit_of_choosing_and_measuring(monkeypatch):
+    """A lower bound of epsilon from outcomes of neighbouring data: Clopper and Pearson at 1e-6 for each of 24."""
+    epsilon, runs = 1.0, 3000
+    base = [[0, 0, 0], [1, 1, 1], [0, 0, 1]]
+    near = [*base, [0, 0, 0]]
+
+    def bound():
+        seen = [outcomes(rows, epsilon, runs) for rows in (base, near)]
+        worst = 0.0
+        for event in set(seen[0] + seen[1]):
+            a, b = (sum(one == event for one in side) for side in seen)
+            for x, y in ((a, b), (b, a)):
+                low = beta.ppf(1e-6, x, runs - x + 1) if x else 0.0
+                high = beta.ppf(1 - 1e-6, y + 1, runs - y) if y < runs else 1.0
+                worst = max(worst, log(low / high) if low > 0 else 0.0)
+        return worst
+
+    assert bound() <= epsilon
+    planned = mechanism.plan_step
+
+    def too_little(*args):
+        plan, cost = planned(*args)
+        return replace(plan, scales=tuple(scale / 10 for scale in plan.scales)), cost
+
+    monkeypatch.setattr(mechanism, "plan_step", too_little)
+    assert bound() > epsilon
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_a_release_in_steps_can_be_added_up(noise, tmp_path):
+    people = np.random.default_rng(0).integers(0, [2, 3, 2], (300, 3))
+    planned = plan_any(
+        SCHEMA, "auto", epsilon=2, delta="1e-6" if noise == "gaussian" else None, unit=qf.Rows(1), noise=noise
+    )
+    found = charge_and_run(open_records(people, planned), planned, None)
+    assert found.selections
+    assert found.epsilon == 2
+    assert any("choices of tables included" in text for text in found.check_promise())
+    found.save(tmp_path / "r.qfr")
+    again = qf.Release.load(tmp_path / "r.qfr")
+    assert again.selections == found.selections
+    assert again.digest == found.digest
+    # Whoever takes choices out, or states a smaller scale, states what does not add up or is not so.
+    cheap = replace(found, selections=tuple(replace(one, scale=one.scale / 9) for one in found.selections))
+    with pytest.raises(FileError, match="does not hold"):
+        cheap.check_promise()
+    with pytest.raises(FileError, match="does not hold"):
+        replace(
+            found, selections=tuple(replace(one, sensitivity=Fraction(1, 9)) for one in found.selections)
+        ).check_promise()
+    with pytest.raises(FileError, match="measured afterwards"):
+        replace(found, selections=(replace(found.selections[0], chosen=("b", "a")),))
+    assert qf.fit(found).marginal(("a", "b")).shape == (2, 3)
+
+
+def test_the_ledger_pays_once_for_all_steps(tmp_path):
+    ledger = qf.Ledger.create(tmp_path / "budget.db", epsilon=1, unit=qf.Rows(1))
+    people = {name: [0, 1] * 30 for name in "abc"}
+    found = qf.release(people, SCHEMA, "auto", epsilon=1, unit=qf.Rows(1), ledger=ledger)
+    assert found.ledger.number == 1
+    assert ledger.remaining == 0
+    with pytest.raises(qf.BudgetExceeded):
+        qf.release(people, SCHEMA, "auto", epsilon=1, unit=qf.Rows(1), ledger=ledger)
+
+    class Failing(Choice):
+        def run(self, steps, *, progress=False):
+            raise ValueError("Miller, 17")
+
+    other = qf.Ledger.create(tmp_path / "other.db", epsilon=1, unit=qf.Rows(1))
+    with pytest.raises(qf.Unreadable, match="charge stands") as caught:
+        qf.release(people, SCHEMA, Failing(), epsilon=1, unit=qf.Rows(1), ledger=other)
+    assert "Miller" not in str(caught.value)
+    assert other.remaining == 0
+
+
+def test_what_cannot_be_chosen_is_refused_before_the_charge():
+    people = {name: [0, 1] * 30 for name in "abc"}
+    asked = {"epsilon": 1, "unit": qf.Rows(1), "ledger": None}
+    with pytest.raises(Error, match="weights are for given tables"):
+        qf.release(people, SCHEMA, "auto", weights={("a", "b"): 2}, **asked)
+    with pytest.raises(Error, match="'auto', a Structure"):
+        qf.release(people, SCHEMA, "Auto", **asked)
+    with pytest.raises(Error, match="1/K"):
+        qf.release(people, SCHEMA, "auto", **{**asked, "unit": qf.Person("p", normalise=True)})
+    with pytest.raises(Error, match="paper"):
+        qf.release(people, SCHEMA, "auto", neighbours="paper", **asked)
+
+
+def test_replace_neighbours_have_a_public_total():
+    people = np.zeros((50, 3), np.int64)
+    found = qf.release(people, SCHEMA, "auto", epsilon=3, unit=qf.Rows(1), neighbours="replace", ledger=None)
+    assert found.total_is_public
+    assert found.total == 50
+    assert found.selections[0].sensitivity == 2
+    found.check_promise()
