@@ -144,10 +144,10 @@ class Choice:
             domain: The attributes and their values.
 
         Returns:
-            By default eight for tables of a few cells, and four for those of a thousand or more.
+            By default seven or eight for tables of a few cells, and four for those of a thousand or more.
 
         >>> Choice().rounds_for(Domain({name: 2 for name in "abcdef"}))
-        8
+        7
         """
         cells = [domain.cells(clique) for clique in self.tables(domain) if len(clique) > 1]
         return self.rounds or int(np.clip(np.rint(4 + np.log2(1000 / np.median(cells or [1])) / 2), 4, 8))
