@@ -20,6 +20,7 @@ from quietfield.curator.ledger import Ledger
 from quietfield.errors import Error, PolicyRefused
 from quietfield.models.frames import Frame
 from quietfield.privacy.accounting import Number
+from quietfield.privacy.calibration import Weights
 from quietfield.privacy.units import Neighbours, Person, Unit
 from quietfield.schema import Labels, Rule, Schema
 from quietfield.structures import Structure
@@ -88,7 +89,7 @@ class DPMarkovRandomField(DensityMixin, BaseEstimator):
         delta: Number | None = None,
         neighbours: Neighbours = "add_remove",
         total: Literal["auto"] | bool = "auto",
-        weights: Mapping[Any, Number] | None = None,
+        weights: Weights = None,
         noise: Literal["laplace", "gaussian"] = "laplace",
         method: str = "map",
         inference: str = "exact",

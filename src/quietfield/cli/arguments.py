@@ -243,10 +243,12 @@ def _no_structure(text: str, kind: str) -> Error:
     return Error(f"the structure {text!r} is not known;{meant} {expected}.")
 
 
-def weights(path: Path | None) -> dict[tuple[str, ...], Any] | None:
-    """Weights from a JSON file: a list of [clique, weight]; the empty clique is the total."""
+def weights(path: Path | None) -> "dict[tuple[str, ...], Any] | Literal['by_size'] | None":
+    """Weights from a JSON file: a list of [clique, weight]; the empty clique is the total. Or the word by_size."""
     if path is None:
         return None
+    if str(path) == "by_size":
+        return "by_size"
     content = read_json(path)
     try:
         return {tuple(clique): weight for clique, weight in content}
@@ -357,7 +359,12 @@ TotalOption = Annotated[
 ]
 WeightsOption = Annotated[
     Path | None,
-    typer.Option("--weights", help='A JSON file of weights, [[["a", "b"], 2], ...].', rich_help_panel=PRIVACY),
+    typer.Option(
+        "--weights",
+        help="""A JSON file of weights, [[["a", "b"], 2], ...], or by_size: larger tables get less noise, such
+        that the sum of all errors is least.""",
+        rich_help_panel=PRIVACY,
+    ),
 ]
 LedgerOption = Annotated[Path | None, typer.Option("--ledger", help="The ledger that pays.", rich_help_panel=PRIVACY)]
 NoLedgerOption = Annotated[

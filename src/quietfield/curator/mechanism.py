@@ -7,7 +7,7 @@ Glossary: a scale "in steps" counts steps of 1/denominator; sensitivities ``l1``
 
 import os
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from quietfield.errors import Error
 from quietfield.privacy import accounting
 from quietfield.privacy.calibration import TOTAL as TOTAL
-from quietfield.privacy.calibration import check_budget, check_scale, relative_weights
+from quietfield.privacy.calibration import Weights, check_budget, check_scale, relative_weights
 from quietfield.privacy.noise import Gaussian, Laplace, Noise
 from quietfield.privacy.units import sensitivities as sensitivities
 
@@ -58,7 +58,7 @@ def plan_noise(
     epsilon: accounting.Number,
     delta: accounting.Number | None = None,
     noise: NoiseKind = "laplace",
-    weights: Mapping[Any, accounting.Number] | None = None,
+    weights: Weights = None,
 ) -> NoisePlan:
     """The noise that makes ``statistics`` (epsilon)- or (epsilon, delta)-differentially private, and no more than that.
 
@@ -69,7 +69,7 @@ def plan_noise(
 
 
 def plan_step(
-    statistics: "Statistics", noise: NoiseKind, budget: Fraction, weights: Mapping[Any, accounting.Number] | None = None
+    statistics: "Statistics", noise: NoiseKind, budget: Fraction, weights: Weights = None
 ) -> tuple[NoisePlan, Fraction]:
     """The noise of some of several steps that share a promise, for a part of its epsilon (or rho); and what it costs.
 
@@ -99,12 +99,12 @@ def _plan(
     budget: Fraction,
     chance: Fraction | None,
     rho: Fraction | None,
-    weights: Mapping[Any, accounting.Number] | None,
+    weights: Weights,
 ) -> NoisePlan:
     """The plan for an epsilon (and delta), or for a rho alone."""
     if not statistics.tables:
         raise Error("there is no table to release; name at least one clique.")
-    relative = relative_weights(statistics, weights or {})
+    relative = relative_weights(statistics, weights, noise)
     l1s, l2s = sensitivities(statistics)
     grid = statistics.denominator
     if noise == "laplace":

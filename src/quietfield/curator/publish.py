@@ -6,7 +6,7 @@ could be asked for again and again if it cost nothing; so whatever fails after t
 files are from before the count, so that they do not tell how long it took.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -84,7 +84,7 @@ def plan_release(
     unit: Unit,
     neighbours: Neighbours = "add_remove",
     total: Literal["auto"] | bool = "auto",
-    weights: Mapping[Any, accounting.Number] | None = None,
+    weights: planning.Weights = None,
     noise: mechanism.NoiseKind = "laplace",
 ) -> ReleasePlan:
     """Check and plan a release from what is public alone."""

@@ -5,7 +5,7 @@ the ledger before it is counted, and only noisy or public numbers leave it.
 """
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,6 +25,7 @@ from quietfield.curator.sequences import Log
 from quietfield.curator.steps import StepPlan, charge_and_run, plan_steps
 from quietfield.errors import Error
 from quietfield.privacy import accounting
+from quietfield.privacy.calibration import Weights
 from quietfield.privacy.units import Neighbours, Person, Unit
 from quietfield.releases.release import Release
 from quietfield.schema import Attribute, Labels, Schema
@@ -46,7 +47,7 @@ def release(
     ledger: "Ledger | str | Path | None",
     neighbours: Neighbours = "add_remove",
     total: Literal["auto"] | bool = "auto",
-    weights: Mapping[Any, accounting.Number] | None = None,
+    weights: Weights = None,
     noise: NoiseKind = "laplace",
     progress: bool = False,
 ) -> Release:
@@ -69,7 +70,8 @@ def release(
             ``"replace"``, those of one size, which is then public. ``"paper"`` publishes the size too, which tells data
             sets apart: no promise is made.
         total: Whether the number of records is counted as well; ``"auto"`` counts it where no table tells it.
-        weights: Numbers by clique, ``()`` for the total: weight 2 gets half the noise of weight 1.
+        weights: Numbers by clique, ``()`` for the total: weight 2 gets half the noise of weight 1. With
+            ``"by_size"`` larger tables get less noise, such that the sum of the errors of all cells is least.
         noise: ``"laplace"``, or ``"gaussian"``, which needs a ``delta``.
         progress: Whether a line on the error stream shows that it goes on.
 
@@ -105,7 +107,7 @@ def plan_any(
     cliques: Any,
     *,
     total: Literal["auto"] | bool = "auto",
-    weights: Mapping[Any, accounting.Number] | None = None,
+    weights: Weights = None,
     **asked: Any,
 ) -> "ReleasePlan | StepPlan":
     """Plan a release of given tables, or of tables that are chosen privately.

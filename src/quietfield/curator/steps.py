@@ -136,9 +136,7 @@ class Steps:
         """How far one unit moves the cells of a table in all (L1)."""
         return int(max(table.l1 for table in self._statistics.values()))
 
-    def measure(
-        self, cliques: Iterable[Clique], amount: Fraction, weights: Mapping[Any, accounting.Number] | None = None
-    ) -> list[Table]:
+    def measure(self, cliques: Iterable[Clique], amount: Fraction, weights: planning.Weights = None) -> list[Table]:
         """Publish noisy tables.
 
         Args:

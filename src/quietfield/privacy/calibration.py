@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import exp, expm1, fsum, log, pi, prod, sqrt
 from statistics import NormalDist
-from typing import Any
+from typing import Any, Literal
 
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error
@@ -23,6 +23,8 @@ from quietfield.text import join_names
 
 #: The name of the total among weights: it is the table over no attributes.
 TOTAL: Clique = ()
+#: Numbers by clique, or weights by size (see :func:`spread`); None gives all tables one weight.
+Weights = Mapping[Any, accounting.Number] | Literal["by_size"] | None
 HUGE_DELTA = Fraction(1, 10**4)
 #: Below this, tables of thousands of records drown in noise.
 SMALL_EPSILON = Fraction(1, 100)
@@ -138,8 +140,29 @@ def check_guess(value: Any) -> int:
     return guess
 
 
-def relative_weights(statistics: Statistics, weights: Mapping[Any, accounting.Number]) -> list[Fraction]:
+def spread(cells: Iterable[int], noise: str) -> list[Fraction]:
+    """Weights of tables by which the sum of their expected errors is least, from their sizes alone.
+
+    The cells of a table of c cells are off by about c times the scale b of its noise, in all. Laplace noise costs the
+    sum of 1/b, and the least error has 1/b grow as the square root of c; Gaussian noise costs the sum of 1/b^2, and
+    1/b grows as the cube root. That is the error of the tables as they are. The default learner holds noise of large
+    tables back by itself, and its models gained from such weights on some structures and lost on others
+    (docs/results/synthesis.md), so they are no default.
+
+    >>> [str(weight) for weight in spread([8, 64, 125], "gaussian")], [str(w) for w in spread([100, 9], "laplace")]
+    (['2', '4', '5'], ['10', '3'])
+    """
+    power = 1 / 2 if noise == "laplace" else 1 / 3
+    return [Fraction(round(100 * many**power), 100) for many in cells]
+
+
+def relative_weights(statistics: Statistics, weights: Weights, noise: str) -> list[Fraction]:
     """The weight of each table and, last, of the total where one is counted: weight 2 gets half the noise of 1."""
+    if isinstance(weights, str):
+        if weights != "by_size":
+            raise Error(f"weights are numbers by clique, or the word by_size, not {weights!r}.")
+        return spread([*(prod(table.shape) for table in statistics.tables), *[1] * statistics.total], noise)
+    weights = weights or {}
     given: dict[frozenset[str], Fraction] = {}
     for key, weight in weights.items():
         clique = (key,) if isinstance(key, str) else tuple(key)
@@ -167,7 +190,7 @@ def calibrate_noise(
     epsilon: accounting.Number,
     delta: accounting.Number | None = None,
     noise: str = "laplace",
-    weights: Mapping[Any, accounting.Number] | None = None,
+    weights: Weights = None,
 ) -> tuple[Noise, ...]:
     """The noise of each table (and of the total, last, where it is counted) that keeps a promise, in counts.
 
@@ -181,7 +204,7 @@ def calibrate_noise(
     budget, chance = check_budget(epsilon, delta, noise)
     if not statistics.tables:
         raise Error("there is no table to release; name at least one clique.")
-    relative = relative_weights(statistics, weights or {})
+    relative = relative_weights(statistics, weights, noise)
     l1s, l2s = sensitivities(statistics)
     step = Fraction(1, statistics.denominator)
     inverse = [1 / w for w in relative]

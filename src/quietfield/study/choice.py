@@ -164,7 +164,7 @@ class Choice:
         tables = self.tables(domain)
         first = [clique for clique in tables if len(clique) == 1 or frozenset(clique) in forced]
         pool = [clique for clique in tables[len(first) :] if len(clique) <= self.most_attributes]
-        steps.measure(first, _SINGLES * (1 + bool(forced)) if pool else steps.left, spread(domain, first, steps.kind))
+        steps.measure(first, _SINGLES * (1 + bool(forced)) if pool else steps.left, "by_size")
         rounds = self.rounds_for(domain)
         with show_status("choosing tables", progress) as say:
             for number in range(rounds if pool else 0):
@@ -175,7 +175,7 @@ class Choice:
                 chosen = self._choose(steps, pool, amount, limit, forest=number == 0)
                 if not chosen:
                     break
-                steps.measure(chosen, steps.left - kept, spread(domain, chosen, steps.kind))
+                steps.measure(chosen, steps.left - kept, "by_size")
                 pool = [clique for clique in pool if clique not in chosen]
 
     def _choose(
@@ -215,28 +215,6 @@ class Choice:
     def _weight(self, clique: Clique) -> int:
         """The weight of all questions that a table helps to answer."""
         return sum(weight for question, weight in self.weights.items() if set(clique) <= set(question)) or 1
-
-
-def spread(domain: Domain, cliques: Iterable[Clique], noise: str) -> dict[Clique, Fraction]:
-    """Weights of tables by which the sum of their expected errors is least, from their sizes alone.
-
-    A table of c cells with noise of scale b is wrong by c b in all. Least for Laplace noise, which costs the sum of
-    1/b, where 1/b grows as the square root of c; for Gaussian noise, which costs the sum of 1/b^2, as the cube root.
-
-    Args:
-        domain: The attributes and their values.
-        cliques: The tables.
-        noise: ``"laplace"`` or ``"gaussian"``.
-
-    Returns:
-        A weight for each, as :func:`quietfield.release` takes them.
-
-    >>> domain = Domain({"a": 2, "b": 4, "c": 16})
-    >>> {clique: str(weight) for clique, weight in spread(domain, [("a", "b"), ("b", "c")], "gaussian").items()}
-    {('a', 'b'): '2', ('b', 'c'): '4'}
-    """
-    power = 1 / 2 if noise == "laplace" else 1 / 3
-    return {clique: Fraction(round(domain.cells(clique) ** power * 100), 100) for clique in cliques}
 
 
 def learn(steps: Measured) -> tuple[Model, float]:

@@ -251,7 +251,7 @@ def rehearse(
     unit: Unit = Rows(1),  # noqa: B008  # a frozen record
     neighbours: Neighbours = "add_remove",
     total: Literal["auto"] | bool = "auto",
-    weights: Mapping[Any, accounting.Number] | None = None,
+    weights: planning.Weights = None,
     noise: Literal["laplace", "gaussian", "both"] = "laplace",
     delta: accounting.Number | None = None,
     rows_each: int = 1,
@@ -271,7 +271,7 @@ def rehearse(
         unit: Whom the release would protect; this and what follows as in :func:`quietfield.release`.
         neighbours: Which data sets could not be told apart.
         total: Whether the number of records would be counted.
-        weights: Numbers by clique.
+        weights: Numbers by clique, or ``"by_size"``.
         noise: ``"laplace"``, ``"gaussian"``, or ``"both"``, which compares them.
         delta: The delta of Gaussian noise.
         rows_each: With ``Person(..., normalise=True)``, a guess of how many rows a person has.
