@@ -107,16 +107,17 @@ def show(
     }
     gone = any(place in ("rolled back", "forked") for place in places.values())
     code = RolledBack.exit_code if gone else int(any(place != "here" for place in places.values()))
-    spent = book.spent
     if as_json:
         content: dict[str, Any] = {
             "id": book.id, "name": book.name, "created": book.created, "unit": book.unit, "neighbours": book.neighbours,
-            "accounting": book.accounting, "total": str(book.total), "spent": str(spent),
-            "remaining": str(book.total - spent),
-            "delta": None if book.delta is None else str(book.delta), "meaning": book.describe(),
+            "accounting": book.accounting, "total": str(book.total), "spent": str(book.spent),
+            "remaining": str(book.remaining),
+            "delta": None if book.delta is None else str(book.delta),
+            "thresholds": str(book.thresholds), "limit": str(book.limit), "meaning": book.describe(),
             "charges": [
                 {"number": c.number, "release": c.release, "time": c.time, "epsilon": str(c.epsilon),
-                 "delta": None if c.delta is None else str(c.delta), "cost": str(c.cost), "what": c.what}
+                 "delta": None if c.delta is None else str(c.delta), "cost": str(c.cost),
+                 "threshold": None if c.threshold is None else str(c.threshold), "what": c.what}
                 for c in charges
             ],
             "against": found,
@@ -126,6 +127,7 @@ def show(
     _describe(book)
     for c in charges:
         delta = "" if c.delta is None else f", delta {float(c.delta):.6g}"
+        delta += "" if c.threshold is None else f" ({float(c.threshold):.6g} of it by thresholds)"
         typer.echo(f"{c.number:>5}  {c.time}  epsilon {float(c.epsilon):.6g}{delta}  {c.what!r}  {c.release}")
     for name, text in found.items():
         typer.echo(printable(f"{name}: {text}"))
