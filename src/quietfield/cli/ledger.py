@@ -80,8 +80,8 @@ def show(
     against: Annotated[
         list[Path] | None,
         typer.Option(
-            help="An anchor, release or score (or several) whose line should be in the ledger; exit code 6 if it is "
-            "gone, 1 if it is of another ledger."
+            help="An anchor, release, score or discovered schema (or several) whose line should be in the ledger; exit "
+            "code 6 if it is gone, 1 if it is of another ledger."
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON, with exact rationals as text.")] = False,

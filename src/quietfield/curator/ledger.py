@@ -519,9 +519,7 @@ class Ledger:
         except Error:  # no rho is small enough
             return Fraction(0)
 
-    def _check_threshold(
-        self, threshold: accounting.Number | None, delta: accounting.Number | None
-    ) -> Fraction | None:
+    def _check_threshold(self, threshold: accounting.Number | None, delta: accounting.Number | None) -> Fraction | None:
         """The part of delta that thresholds spend, as it is charged: rounded up if it is long."""
         if threshold is None:
             return None

@@ -112,6 +112,16 @@ def read(data: Any) -> tuple[dict[str, Attribute], list[dict[str, Any]], dict[st
     return rules, parsed.impossible, parsed.discovered
 
 
+def take_filled(data: Any) -> Any:
+    """The JSON of a schema without the attributes that are still to be filled in; None if that leaves none."""
+    attributes = data.get("attributes") if isinstance(data, dict) else None
+    if not isinstance(attributes, list):
+        return data  # which will be refused
+    waiting = set(_unfilled(data))
+    kept = [item for item in attributes if not (isinstance(item, dict) and str(item.get("name")) in waiting)]
+    return {**data, "attributes": kept} if kept else None
+
+
 def _unfilled(data: dict[str, Any]) -> list[str]:
     attributes = data.get("attributes")
     listed = [item for item in attributes if isinstance(item, dict)] if isinstance(attributes, list) else []
