@@ -21,8 +21,8 @@ from quietfield.schema.rules import Period
 CELLS, PERIODS = 32, 36
 #: Levels of the tree: powers of ten and six digits; centuries, decades, years, months and days.
 NUMBER_LEVELS, DATE_LEVELS = 7, 5
-#: A noisy count that is so many standard deviations from zero is taken for one; of the first level, where most are 0.
-SIGNIFICANT, SIGNIFICANT_ROOT = 4, 5
+#: A noisy count that is so many standard deviations above zero is taken for a count of something.
+SIGNIFICANT = 5
 #: The least count of a cell, in standard deviations of its noise.
 LEAST_CELL = 8
 #: The powers of ten between which numbers are cut: the least for numbers that are not whole.
@@ -71,7 +71,7 @@ def grow_leaves(
         The leaves below the roots whose counts are significant.
     """
     found = zip(roots, measure(roots), strict=True)
-    leaves = [Leaf(*interval, count) for interval, count in found if count >= SIGNIFICANT_ROOT * std]
+    leaves = [Leaf(*interval, count) for interval, count in found if count >= SIGNIFICANT * std]
     total = sum(leaf.count for leaf in leaves)
     for _ in range(levels - 1):
         parts = [list(split(leaf)) for leaf in leaves]
