@@ -323,9 +323,9 @@ def plan_discovery(
         plan = _promise(plan, epsilon, delta, bool(takers))
     if takers and plan.threshold is None:
         raise Error(
-            f"labels of {join_names(takers)} cannot be discovered with epsilon alone: a label that only one person has "
-            "would tell of that person, unless it fails to be published with a probability of 1 - delta. Give a delta "
-            'such as 1e-6, or say what is known: labels, or that a column holds "integers", "numbers" or "dates".'
+            f"labels of {join_names(takers)} cannot be discovered with epsilon alone: to publish a label that may be one "
+            "person's takes a delta. Give one such as 1e-6, or say what is known: labels, or that a column holds "
+            '"integers", "numbers" or "dates".'
         )
     # Now, so that a scale that cannot be drawn is refused before anything is charged.
     scale = plan.scale(REST)
