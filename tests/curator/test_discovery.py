@@ -291,7 +291,8 @@ def test_cut_points_are_quantiles(name):
     """With hardly any noise, cells have the same share, up to the digits at which points are set."""
     rng = np.random.default_rng(2)
     column = rng.normal(50, 20, 60_000) if name == "normal" else rng.standard_cauchy(60_000)
-    rule = qf.discover({"a": column}, epsilon=1000, **ROW)["a"]
+    with pytest.warns(UserWarning, match="epsilon 1000 promises next to nothing"):
+        rule = qf.discover({"a": column}, epsilon=1000, **ROW)["a"]
     assert isinstance(rule, Cuts)
     ranks = np.searchsorted(np.sort(column), rule.points) / column.size
     assert len(rule.points) >= 20
@@ -371,6 +372,40 @@ def test_sources_of_every_kind_find_the_same(tmp_path):
             qf.discover(source, epsilon=10, delta=1e-12, noise="gaussian", **ROW)
     with pytest.raises(Error, match="header=True"):
         qf.discover(tmp_path / "a.csv", epsilon=10, delta=1e-12, noise="gaussian", **ROW)
+
+
+def test_no_value_of_any_type_makes_a_discovery_fail(monkeypatch):
+    """All extreme values of all types of Arrow, read as whatever the type may hold; nothing is left out of a count."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parent / "counting"))
+    extremes = pytest.importorskip("extremes")
+    for name, (array, _) in extremes.arrow_columns().items():
+        table = pa.table({"a": array, "id": pa.array(["p", "q"] * len(array))[: len(array)]})
+        kind = column_kinds(table)["a"]
+        if kind in ("other", "boolean"):
+            continue
+        for unit in (qf.Rows(1), qf.Person("id", rows=1000)):
+            with connect(gathers=True) as con:
+                if isinstance(unit, qf.Person):
+                    found = counted_values.count_values_by_person(con, DuckEngine(table), ["a"], unit)["a"]
+                else:
+                    found = counted_values.count_values(con, DuckEngine(table), ["a"])["a"]
+                values = discovery._Values(con, found)
+                assert values.classes().sum() == len(array), name
+                assert sum(counts.sum() for _, counts in values.labels()) <= len(array)
+                assert values.numbers().count(INTERVALS["numbers"]).sum() <= len(array)
+                assert values.days().count(INTERVALS["days"]).sum() <= len(array)
+
+
+def test_more_or_overlapping_questions_than_were_paid_for_are_refused():
+    plan = plan_discovery({"a": "integer"}, epsilon=1, unit=qf.Rows(1))
+    values = discovery._Sorted(np.arange(3.0), np.ones(3, np.int64))
+    ask = discovery._Questions(plan)._ask_levels(values, 1.0, 2)
+    for _ in range(2):
+        ask([(0.0, 1.0), (1.0, 2.0)])
+    with pytest.raises(Error, match="than were paid for"):
+        ask([(0.0, 1.0)])
+    with pytest.raises(Error, match="overlap"):
+        values.count([(0.0, 2.0), (1.0, 3.0)])
 
 
 def test_empty_sources_and_columns_of_nothing():

@@ -722,3 +722,5 @@ def test_what_is_said_of_groups_is_weaker_once_thresholds_were_paid(tmp_path):
     promise = describe_promise(Fraction(2), Fraction(1, 10**6), None, "add_remove", ALL)
     assert promise in book.describe()
     assert promise not in before
+    after = book.describe_after(Fraction(1, 100), Fraction(1, 10**7))
+    assert f"of {accounting.format_number(accounting.zcdp_rho(Fraction(2), Fraction(8, 10**7)))} would remain" in after

@@ -106,10 +106,8 @@ def schema(
         if epsilon is None:
             raise Error("--discover is paid for: say --epsilon, and --delta where texts are to have labels.")
         arguments.check_payer(ledger, no_ledger)
-        found = _discover(
-            records, known, leave_out or [], header=header and is_lines, epsilon=epsilon, delta=delta, noise=noise,
-            unit=arguments.unit(unit), neighbours=neighbours, ledger=ledger, progress=progress,
-        )  # fmt: skip
+        terms = {"epsilon": epsilon, "delta": delta, "noise": noise, "neighbours": neighbours}
+        found = _discover(records, known, leave_out or [], ledger, progress, unit=arguments.unit(unit), **terms)
         content: dict[str, Any] = found.to_json()
         assert found.discovered is not None
         told, time = _describe(found), found.discovered["created"]
@@ -152,10 +150,13 @@ def _start(records: Any, is_lines: bool) -> dict[str, Any]:
     return starter(((name, "text" if kind == "other" else kind) for name, kind in columns(records).items()), origin)
 
 
-def _discover(records: Any, known: Path | None, leave_out: list[str], **asked: Any) -> "Schema":
+def _discover(
+    records: Any, known: Path | None, leave_out: list[str], ledger: Path | None, progress: bool, **asked: Any
+) -> "Schema":
     """The schema that is discovered, given what is known of some columns."""
     from quietfield.cli import arguments
-    from quietfield.curator.discovery import discover
+    from quietfield.curator.discovery import charge_and_discover, column_kinds, plan_discovery
+    from quietfield.curator.ledger import Ledger
     from quietfield.errors import Error
     from quietfield.files import read_json
     from quietfield.schema import Schema
@@ -169,8 +170,11 @@ def _discover(records: Any, known: Path | None, leave_out: list[str], **asked: A
                 "--leave-out goes with a --known without impossible combinations; take those columns out later."
             )
         told = {**(dict(told.attributes) if told is not None else {}), **dict.fromkeys(leave_out)}
+    plan = plan_discovery(column_kinds(records), known=told, **asked)
+    arguments.warn(plan.warning)
+    book = None if ledger is None else Ledger(ledger)
     with arguments.tell_charge():
-        return discover(records, known=told, **asked)
+        return charge_and_discover(records, plan, book, progress=progress)
 
 
 def _describe(found: "Schema") -> str:

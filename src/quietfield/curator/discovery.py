@@ -18,9 +18,11 @@ Which of the last three is asked follows from the first answer; each costs the s
 """
 
 import unicodedata
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
+from itertools import pairwise
 from math import inf, isinf
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -42,7 +44,7 @@ from quietfield.privacy.thresholds import smallest_threshold
 from quietfield.privacy.units import Neighbours, Person, Rows, Unit
 from quietfield.schema import DROP, FILL_IN, Attribute, Labels, Schema
 from quietfield.status import show_status
-from quietfield.text import join_names, type_name
+from quietfield.text import join_names, plural, type_name
 
 #: What a column may be said to hold, and by what kinds of columns it can be held.
 Holds = Literal["categories", "integers", "numbers", "dates"]
@@ -52,8 +54,8 @@ HELD_BY = {
     "numbers": ("text", "integer", "number"),
     "dates": ("text", "date", "time"),
 }
-#: What a kind of column holds by itself; texts may hold anything, and floats may be whole numbers.
-HELD: dict[str, Holds] = {"integer": "integers", "date": "dates", "time": "dates"}
+#: What a kind of column holds by itself; texts may hold anything, and numbers may all be whole.
+HELD: dict[str, Holds] = {"integer": "integers", "number": "numbers", "date": "dates", "time": "dates"}
 #: The first question's answers, in order.
 CLASSES = ("missing", "plain", "spelled", "fraction", "date", "text")
 #: A column holds numbers, or dates, if so many of its values are; it has labels if these cover so many.
@@ -146,6 +148,11 @@ class DiscoveryPlan:
         return Price(epsilon, delta, rho, self.unit, self.neighbours, self.noise, threshold=self.threshold)
 
     @property
+    def warning(self) -> str | None:
+        """What there is to say about an epsilon or a delta that promises next to nothing, or about much noise."""
+        return None if self.promised is None else calibration.warn_of_budget(*self.promised)
+
+    @property
     def rows(self) -> int:
         """The most rows of one unit."""
         return int(self.unit.rows or 1)
@@ -235,13 +242,30 @@ def discover(
         neighbours=neighbours,
         noise=noise,
     )
-    book = open_ledger(ledger)
+    if plan.warning is not None:
+        warnings.warn(plan.warning, stacklevel=2)
+    return charge_and_discover(source, plan, open_ledger(ledger), progress=progress)
+
+
+def charge_and_discover(source: Any, plan: DiscoveryPlan, ledger: Ledger | None, *, progress: bool = False) -> Schema:
+    """Check the source, charge the ledger and carry out a plan, in this order.
+
+    Args:
+        source: The records.
+        plan: What is asked of them.
+        ledger: Who pays; None pays nothing.
+        progress: Whether a line on the error stream shows that it goes on.
+
+    Returns:
+        The schema.
+    """
     check_source(source, plan)
 
     def work(receipt: Receipt) -> Schema:
         return run_discovery(source, plan, receipt=receipt, progress=progress)
 
-    return charge_ledger(book, plan.price, f"a schema of {len(plan.columns)} columns, discovered", work)
+    what = f"a schema, discovered from {plural(len(plan.columns), 'column')}"
+    return charge_ledger(ledger, plan.price, what, work)
 
 
 def plan_discovery(
@@ -323,8 +347,8 @@ def plan_discovery(
         plan = _promise(plan, epsilon, delta, bool(takers))
     if takers and plan.threshold is None:
         raise Error(
-            f"labels of {join_names(takers)} cannot be discovered with epsilon alone: to publish a label that may be one "
-            "person's takes a delta. Give one such as 1e-6, or say what is known: labels, or that a column holds "
+            f"labels of {join_names(takers)} cannot be discovered with epsilon alone: to publish a label that may be "
+            "one person's takes a delta. Give one such as 1e-6, or say what is known: labels, or that a column holds "
             '"integers", "numbers" or "dates".'
         )
     # Now, so that a scale that cannot be drawn is refused before anything is charged.
@@ -377,7 +401,7 @@ def _read_known(
 
 def _plan_column(name: str, kind: str, said: str | Range | None) -> ColumnPlan:
     within = said.ends if isinstance(said, Range) else None
-    holds: Any = "numbers" if within is not None and kind != "integer" else said if within is None else "integers"
+    holds: Any = said if within is None else HELD.get(kind, "numbers")
     if holds is None:
         return ColumnPlan(name, kind, HELD.get(kind))
     if holds not in get_args(Holds):
@@ -570,7 +594,9 @@ class _Sorted:
         self._values, self._below = values, np.concatenate([[0], np.cumsum(many)])
 
     def count(self, intervals: Sequence[partitions.Interval]) -> np.ndarray:
-        """How many rows lie in each interval, from its lower end until before its upper end."""
+        """How many rows lie in each interval, from its lower end until before its upper end; no two may overlap."""
+        if any(float(one[1]) > float(other[0]) for one, other in pairwise(intervals)):
+            raise Error("intervals overlap, so that a row could count twice; report it.")
         lows, highs = (
             self._below[np.searchsorted(self._values, list(map(float, ends)))] for ends in zip(*intervals, strict=True)
         )
@@ -605,17 +631,16 @@ class _Questions:
         numbers = counts["plain"] + counts["spelled"] + counts["fraction"]
         holds = column.holds
         if holds is None:
-            fractions = counts["fraction"] > max(numbers / 100, partitions.SIGNIFICANT * std)
-            is_numbers, is_dates = numbers >= MOST * present, counts["date"] >= MOST * present
-            holds = ("numbers" if fractions else "integers") if is_numbers or column.kind == "number" else "categories"
-            holds = "dates" if is_dates else holds
+            is_numbers, is_dates = (many >= MOST * present for many in (numbers, counts["date"]))
+            holds = "numbers" if is_numbers else "dates" if is_dates else "categories"
         facts = {"values": round(present), "missing": max(round(counts["missing"]), 0)}
         if holds == "categories":
             return self._find_labels(values, missing, present, facts)
         if holds == "dates":
             return self._find_dates(values, missing, facts)
-        plain = counts["spelled"] <= max(numbers / 100, partitions.SIGNIFICANT * std)
-        return self._find_numbers(values, column, missing, facts, whole=holds == "integers", plain=plain)
+        few = max(numbers / 100, partitions.SIGNIFICANT * std)
+        whole, plain = holds == "integers" or counts["fraction"] <= few, counts["spelled"] <= few
+        return self._find_numbers(values, column, missing, facts, whole=whole, plain=plain)
 
     def _find_labels(self, values: _Values, missing: bool, present: float, facts: dict[str, Any]) -> _Finding:
         cutoff, published = self._plan.cutoff(self._labels), {}
@@ -636,11 +661,11 @@ class _Questions:
     def _find_numbers(
         self, values: _Values, column: ColumnPlan, missing: bool, facts: dict[str, Any], *, whole: bool, plain: bool
     ) -> _Finding:
-        std, numbers = self._std(self._levels), values.numbers()
+        std = self._std(self._levels)
         leaves = partitions.grow_leaves(
             partitions.number_roots(whole, column.within),
             lambda leaf: partitions.split_number(leaf, whole),
-            lambda intervals: self._measure(self._levels, numbers.count(intervals)).tolist(),
+            self._ask_levels(values.numbers(), self._levels, partitions.NUMBER_LEVELS),
             std,
             partitions.NUMBER_LEVELS,
         )
@@ -651,11 +676,11 @@ class _Questions:
         return _Finding(_with_others(rule, missing), facts=self._told(self._levels, facts))
 
     def _find_dates(self, values: _Values, missing: bool, facts: dict[str, Any]) -> _Finding:
-        std, days = self._std(self._dates), values.days()
+        std = self._std(self._dates)
         leaves = partitions.grow_leaves(
             partitions.date_roots(),
             partitions.split_date,
-            lambda intervals: self._measure(self._dates, days.count(intervals)).tolist(),
+            self._ask_levels(values.days(), self._dates, partitions.DATE_LEVELS),
             std,
             partitions.DATE_LEVELS,
         )
@@ -663,6 +688,19 @@ class _Questions:
         if rule is None:
             return _Finding(None, "it has too few dates for this epsilon; leave it out, or write a period")
         return _Finding(_with_others(rule, missing), facts=self._told(self._dates, facts))
+
+    def _ask_levels(self, values: "_Sorted", scale: float, levels: int) -> partitions.Measure:
+        """What measures intervals, as often as there are levels that were paid for and no more."""
+        left = levels
+
+        def measure(intervals: Sequence[partitions.Interval]) -> list[float]:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise Error("more questions were asked than were paid for; report it.")
+            return list(map(float, self._measure(scale, values.count(intervals))))
+
+        return measure
 
     def _measure(self, scale: float, counts: np.ndarray) -> np.ndarray:
         return mechanism.measure(self._plan.noise, scale, counts)
