@@ -626,7 +626,7 @@ class _Questions:
         std = self._std(self._first)
         present = sum(counts.values()) - counts["missing"]
         if present < partitions.LEAST_CELL * std:
-            return _Finding(None, "it has too few values for this epsilon; leave it out, or write its rule")
+            return _Finding(None, "it has too few values for this epsilon; write its rule if it is wanted")
         missing = counts["missing"] >= partitions.SIGNIFICANT * std
         numbers = counts["plain"] + counts["spelled"] + counts["fraction"]
         holds = column.holds
@@ -653,7 +653,7 @@ class _Questions:
             said = "no value is common enough to be published" if not ranked else "nearly all of its values are rare"
             return _Finding(
                 None,
-                f"{said}, as in free text and identifiers; leave it out, group its values into fewer, or name labels",
+                f"{said}, as in free text and identifiers; name labels, or group its values, if it is wanted",
             )
         facts |= {"threshold": cutoff, "covered": round(min(covered / present, 1.0), 3)}
         return _Finding(_with_others(Labels(tuple(sorted(ranked))), missing), facts=self._told(self._labels, facts))
@@ -671,7 +671,7 @@ class _Questions:
         )
         rule = partitions.number_rule(leaves, std, plain=whole and plain)
         if rule is None:
-            return _Finding(None, "it has too few numbers to cut for this epsilon; leave it out, or write cut points")
+            return _Finding(None, "it has too few numbers for this epsilon; write cut points if it is wanted")
         facts |= _describe_range(leaves, std)
         return _Finding(_with_others(rule, missing), facts=self._told(self._levels, facts))
 
@@ -686,7 +686,7 @@ class _Questions:
         )
         rule = partitions.date_rule(leaves, std)
         if rule is None:
-            return _Finding(None, "it has too few dates for this epsilon; leave it out, or write a period")
+            return _Finding(None, "it has too few dates for this epsilon; write a period if it is wanted")
         return _Finding(_with_others(rule, missing), facts=self._told(self._dates, facts))
 
     def _ask_levels(self, values: "_Sorted", scale: float, levels: int) -> partitions.Measure:
