@@ -14,10 +14,12 @@ from scipy.stats import binomtest
 
 import quietfield as qf
 from quietfield.cli import main
-from quietfield.curator import discovery, mechanism, partitions
+from quietfield.curator import mechanism
 from quietfield.curator.counting import values as counted_values
 from quietfield.curator.counting.duckdb_engine import DuckEngine, connect
-from quietfield.curator.discovery import CLASSES, FIRST, REST, column_kinds, plan_discovery, run_discovery
+from quietfield.curator.discovery import column_kinds, partitions, plan_discovery, questions, run_discovery
+from quietfield.curator.discovery.plan import FIRST, REST, histogram_sensitivity
+from quietfield.curator.discovery.questions import CLASSES
 from quietfield.errors import Error
 from quietfield.privacy import thresholds
 from quietfield.schema import Cuts, Dates, Labels, Schema
@@ -62,7 +64,7 @@ def ask_everything(people, unit):
         else:
             found = counted_values.count_values(con, engine, ["a", "b"])
         for column in found.values():
-            values = discovery._Values(con, column)
+            values = questions.Values(con, column)
             answers.append(dict(zip(CLASSES, values.classes().tolist(), strict=True)))
             answers += [
                 dict(enumerate(getattr(values, how)().count(asked).tolist())) for how, asked in INTERVALS.items()
@@ -102,11 +104,11 @@ def test_one_unit_moves_every_histogram_as_little_as_is_claimed(unit):
     reached = [0, 0]
     for gone, replaced in neighbouring_answers(unit, 5, 14):
         for i, (moved, neighbours) in enumerate(((gone, "add_remove"), (replaced, "replace"))):
-            l1, l2_squared = discovery.histogram_sensitivity(unit, neighbours)
+            l1, l2_squared = histogram_sensitivity(unit, neighbours)
             assert moved[0] <= l1
             assert moved[1] <= l2_squared
             reached[i] = max(reached[i], moved[0])
-    assert reached == [discovery.histogram_sensitivity(unit, n)[0] for n in ("add_remove", "replace")]  # and not less
+    assert reached == [histogram_sensitivity(unit, n)[0] for n in ("add_remove", "replace")]  # and not less
 
 
 def test_a_person_whose_rows_are_not_limited_is_noticed(monkeypatch):
@@ -149,7 +151,7 @@ def test_all_questions_together_cost_what_is_promised(noise, neighbours, monkeyp
     }
     plan = plan_discovery(column_kinds(data), epsilon=50, delta=1e-6, unit=unit, neighbours=neighbours, noise=noise)
     run_discovery(data, plan)
-    l1, l2_squared = discovery.histogram_sensitivity(unit, neighbours)
+    l1, l2_squared = histogram_sensitivity(unit, neighbours)
     loss = plan.epsilon if noise == "laplace" else plan.rho
     cost = sum(Fraction(l1) / Fraction(s) if noise == "laplace" else l2_squared / (2 * Fraction(s) ** 2) for s in spent)
     assert loss / 2 < cost <= loss  # less than all of it, since trees end where nothing is left to cut
@@ -206,20 +208,20 @@ def test_labels_that_one_row_has_are_published_as_rarely_as_is_claimed(noise, pl
     plan = plan_discovery({"a": "text"}, epsilon=0.6, delta=0.05, unit=qf.Rows(1), noise=noise)
     scale = plan.scale(REST)
     cutoff, rows = plan.cutoff(scale) - planted, 60_000
-    questions, published = discovery._Questions(plan), []
+    asked, published = questions.Questions(plan), []
     monkeypatch.setattr(type(plan), "cutoff", lambda *_: cutoff)
-    monkeypatch.setattr(discovery, "Labels", lambda found: published.extend(found) or Labels(tuple(found)))
+    monkeypatch.setattr(questions, "Labels", lambda found: published.extend(found) or Labels(tuple(found)))
 
     class Singles:
         def labels(self):
             yield [f"v{i}" for i in range(rows)], np.ones(rows, np.int64)
 
-    questions._find_labels(Singles(), False, 1.0, {})
+    asked._find_labels(Singles(), False, 1.0, {})
     chance = exact_tail(noise, scale, plan.cutoff(scale) + planted - 1)
     assert chance <= plan.threshold  # what is promised
-    monkeypatch.setattr(discovery, "MOST_LABELS", rows)
+    monkeypatch.setattr(questions, "MOST_LABELS", rows)
     published.clear()
-    questions._find_labels(Singles(), False, 1.0, {})
+    asked._find_labels(Singles(), False, 1.0, {})
     found = binomtest(len(published), rows, chance).pvalue
     assert (found > 1e-7) == (planted == 0)
 
@@ -389,7 +391,7 @@ def test_no_value_of_any_type_makes_a_discovery_fail(monkeypatch):
                     found = counted_values.count_values_by_person(con, DuckEngine(table), ["a"], unit)["a"]
                 else:
                     found = counted_values.count_values(con, DuckEngine(table), ["a"])["a"]
-                values = discovery._Values(con, found)
+                values = questions.Values(con, found)
                 assert values.classes().sum() == len(array), name
                 assert sum(counts.sum() for _, counts in values.labels()) <= len(array)
                 assert values.numbers().count(INTERVALS["numbers"]).sum() <= len(array)
@@ -398,8 +400,8 @@ def test_no_value_of_any_type_makes_a_discovery_fail(monkeypatch):
 
 def test_more_or_overlapping_questions_than_were_paid_for_are_refused():
     plan = plan_discovery({"a": "integer"}, epsilon=1, unit=qf.Rows(1))
-    values = discovery._Sorted(np.arange(3.0), np.ones(3, np.int64))
-    ask = discovery._Questions(plan)._ask_levels(values, 1.0, 2)
+    values = questions.Sorted(np.arange(3.0), np.ones(3, np.int64))
+    ask = questions.Questions(plan)._ask_levels(values, 1.0, 2)
     for _ in range(2):
         ask([(0.0, 1.0), (1.0, 2.0)])
     with pytest.raises(Error, match="than were paid for"):
@@ -445,7 +447,7 @@ def test_a_discovery_is_paid_before_it_is_read(book, noise, monkeypatch):
     assert schema.discovered["id"] == charge.release
     if noise == "laplace":
         assert charge.cost == Fraction(2, 25)
-    monkeypatch.setattr(discovery._Values, "classes", lambda self: 1 / 0)
+    monkeypatch.setattr(questions.Values, "classes", lambda self: 1 / 0)
     with pytest.raises(Error, match="the charge stands"):
         qf.discover(data, **terms)
     assert len(book.charges) == 2

@@ -196,7 +196,7 @@ def cut_points(leaves: Sequence[Leaf], std: float) -> list[End]:
                 kept[-1] = _Cell(kept[-1].low, kept[-1].high, kept[-1].count + cell.count, kept[-1].heavy)
             continue  # and what lies below the first cell joins that
         kept.append(cell)
-    # Where a common number ends: the line between it and the next cell is nearly empty, and 0.01 reads better than 1e-6.
+    # Next to nothing lies between a common number and the cell after it, and 0.01 is a plainer limit than 1e-6.
     return [b.low if b.heavy or not a.heavy else max(a.high, min(b.low, CENT)) for a, b in pairwise(kept)]
 
 
