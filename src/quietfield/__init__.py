@@ -46,7 +46,7 @@ _NAMES = {
     "people_tables": "output.tables",
     "Person": "privacy.units",
     "PolicyRefused": "errors",
-    "Range": "curator.discovery",
+    "Range": "curator.discovery.plan",
     "references": "learning.references",
     "rehearse": "study.rehearsal",
     "Release": "releases.release",

@@ -456,7 +456,7 @@ def test_a_discovery_is_paid_before_it_is_read(book, noise, monkeypatch):
 def test_a_pure_ledger_pays_for_numbers_and_refuses_thresholds(tmp_path):
     pure = qf.Ledger.create(tmp_path / "pure.db", epsilon=2, unit=qf.Rows(1))
     data = {"n": np.arange(1000) % 9, "a": ["x", "y"] * 500}
-    with pytest.raises(Error, match="counts pure epsilon and cannot pay"):
+    with pytest.raises(Error, match="counts pure epsilon and cannot pay for a threshold"):
         qf.discover(data, epsilon=1, delta=1e-6, unit=qf.Rows(1), ledger=pure)
     assert pure.spent == 0
     schema = qf.discover(data, epsilon=1, unit=qf.Rows(1), ledger=pure, known={"a": ["x", "y"]})
@@ -464,12 +464,14 @@ def test_a_pure_ledger_pays_for_numbers_and_refuses_thresholds(tmp_path):
     assert schema.discovered["threshold_delta"] is None
 
 
-def test_a_policy_limits_delta_and_refuses_what_cannot_be_signed(tmp_path, monkeypatch):
+def test_a_policy_limits_what_is_promised_and_the_schema_names_it(tmp_path, monkeypatch):
     policy = tmp_path / "policy.toml"
     monkeypatch.setenv("QUIETFIELD_POLICY", str(policy))
     policy.write_text("max_epsilon = 2\nmax_delta = 1e-8\n")
     with pytest.raises(qf.PolicyRefused, match="delta is at most 1e-08"):
         qf.discover({"a": ["x"]}, epsilon=1, delta=1e-7, **ROW)
+    schema = qf.discover({"a": ["x"] * 2000}, epsilon=1, delta=1e-8, **ROW)
+    assert schema.discovered["policy"]["digest"]
 
 
 def test_a_share_of_a_larger_charge():
@@ -639,6 +641,20 @@ def test_the_command_line_asks_who_pays_and_takes_what_is_known(tmp_path, capsys
     assert schema["sex"] == Labels(("f", "m"), column="sex")
     assert schema["age"].own == ("31", "42")
     assert "zip is left out" in captured.err
+
+
+def test_a_schema_that_cannot_be_written_is_shown_and_not_lost(tmp_path, capsys, monkeypatch):
+    pq.write_table(pa.table({"sex": ["f", "m"] * 2000}), tmp_path / "rows.parquet")
+
+    def fail(*_, **__):
+        raise qf.FileError("cannot write it.")
+
+    monkeypatch.setattr("quietfield.files.write_atomically", fail)
+    asked = ["schema", str(tmp_path / "rows.parquet"), "--discover", "--epsilon", "3", "--delta", "1e-6", "--no-ledger"]
+    assert main([*asked, "--out", str(tmp_path / "schema.json")]) == 1
+    captured = capsys.readouterr()
+    assert Schema.from_json(json.loads(captured.out))["sex"].own == ("f", "m")
+    assert "it is shown, keep it" in captured.err
 
 
 @pytest.mark.skipif(not (SHARED / "adult.parquet").exists(), reason="the shared data are not here")

@@ -304,7 +304,7 @@ class Ledger:
             Error: The ledger is for another unit or other neighbours, or cannot pay for such noise.
         """
         self._match(unit, neighbours)
-        cost, taken = self.cost(epsilon, delta, rho), self._check_threshold(threshold, delta)
+        taken, cost = self._check_threshold(threshold, delta), self.cost(epsilon, delta, rho)
         self._afford(cost, taken, self.charges)
         return cost
 
@@ -345,7 +345,7 @@ class Ledger:
             Error: It does not match this ledger, or was charged before.
         """
         self._match(unit, neighbours)
-        cost, taken = self.cost(epsilon, delta, rho), self._check_threshold(threshold, delta)
+        taken, cost = self._check_threshold(threshold, delta), self.cost(epsilon, delta, rho)
         if time is not None and not _is_time(time):
             raise Error(f"the time of a charge is in UTC, such as 2030-01-31T12:00:00Z, not {time!r:.60}.")
         row: dict[str, Any] = {

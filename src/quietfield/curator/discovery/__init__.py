@@ -32,7 +32,6 @@ from quietfield.curator.counting.reading import arrow_kind, attempt, duckdb_type
 from quietfield.curator.counting.sources import check_columns, check_kind, is_a, open_empty
 from quietfield.curator.discovery.plan import DiscoveryPlan as DiscoveryPlan
 from quietfield.curator.discovery.plan import Known
-from quietfield.curator.discovery.plan import Range as Range
 from quietfield.curator.discovery.plan import plan_discovery as plan_discovery
 from quietfield.curator.discovery.questions import Finding, Questions, Values
 from quietfield.curator.ledger import Ledger
@@ -252,6 +251,7 @@ def _provenance(
         "neighbours": plan.neighbours,
         "protects": lines.describe_unit(source, plan.unit),
         "ledger": None if paid is None else asdict(paid),
+        "policy": None if receipt is None or receipt.policy is None else asdict(receipt.policy),
         "columns": {name: dict(facts) for name, facts in columns.items()},
         "left_out": dict(left_out),
     }
