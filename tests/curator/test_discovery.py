@@ -587,7 +587,7 @@ def test_thirty_messy_columns(tmp_path, capsys):
     ]
     assert main(create) == 0
     asked = ["schema", str(tmp_path / "visits.csv"), "--header", "--discover", "--epsilon", "4", "--delta", "1e-7",
-             "--noise", "gaussian", "--ledger", str(ledger), "--out", str(out)]  # fmt: skip
+             "--noise", "gaussian", "--unit", "rows:1", "--ledger", str(ledger), "--out", str(out)]  # fmt: skip
     assert main(asked) == 0
     said = capsys.readouterr().out + out.read_text()
     assert "SECRET" not in said
@@ -623,6 +623,9 @@ def test_the_command_line_asks_who_pays_and_takes_what_is_known(tmp_path, capsys
     ask = ["schema", str(data), "--header", "--discover"]
     assert main([*ask, "--no-ledger"]) == 1
     assert "say --epsilon" in capsys.readouterr().err
+    assert main([*ask, "--epsilon", "3", "--no-ledger"]) == 1
+    assert "say whom to protect" in capsys.readouterr().err
+    ask += ["--unit", "rows:1"]
     assert main([*ask, "--epsilon", "3"]) == 1
     assert "say who pays" in capsys.readouterr().err
     assert main([*ask, "--epsilon", "3", "--no-ledger"]) == 1
@@ -650,7 +653,8 @@ def test_a_schema_that_cannot_be_written_is_shown_and_not_lost(tmp_path, capsys,
         raise qf.FileError("cannot write it.")
 
     monkeypatch.setattr("quietfield.files.write_atomically", fail)
-    asked = ["schema", str(tmp_path / "rows.parquet"), "--discover", "--epsilon", "3", "--delta", "1e-6", "--no-ledger"]
+    asked = ["schema", str(tmp_path / "rows.parquet"), "--discover", "--epsilon", "3", "--delta", "1e-6"]
+    asked += ["--unit", "rows:1", "--no-ledger"]
     assert main([*asked, "--out", str(tmp_path / "schema.json")]) == 1
     captured = capsys.readouterr()
     assert Schema.from_json(json.loads(captured.out))["sex"].own == ("f", "m")

@@ -9,10 +9,10 @@ import typer
 
 from quietfield.cli.arguments import (
     EPSILON,
+    PRIVACY,
     UNIT,
     DataArgument,
     DelimiterOption,
-    DeltaOption,
     EncodingOption,
     LedgerOption,
     NeighboursOption,
@@ -32,7 +32,8 @@ DISCOVERY = "With --discover"
 
 @app.command(
     epilog="Example: quietfield schema visits.csv --header --out schema.json. Or pay for labels and cut points: "
-    "quietfield schema visits.csv --header --discover --epsilon 0.5 --delta 1e-7 --ledger budget.db --out schema.json"
+    "quietfield schema visits.csv --header --discover --epsilon 0.5 --delta 1e-7 --unit rows:1 --ledger budget.db "
+    "--out schema.json"
 )
 def schema(
     data: DataArgument,
@@ -59,9 +60,16 @@ def schema(
         typer.Option("--leave-out", help="A column to leave out, or several.", rich_help_panel=DISCOVERY),
     ] = None,
     epsilon: Annotated[str | None, EPSILON] = None,
-    delta: DeltaOption = None,
+    delta: Annotated[
+        str | None,
+        typer.Option(
+            "--delta",
+            help="Promised beside epsilon, such as 1e-6: for labels of texts, and for Gaussian noise.",
+            rich_help_panel=PRIVACY,
+        ),
+    ] = None,
     noise: NoiseOption = "laplace",
-    unit: Annotated[str, UNIT] = "rows:1",
+    unit: Annotated[str | None, UNIT] = None,
     neighbours: NeighboursOption = "add_remove",
     ledger: LedgerOption = None,
     no_ledger: NoLedgerOption = False,
@@ -105,6 +113,10 @@ def schema(
     if discover:
         if epsilon is None:
             raise Error("--discover is paid for: say --epsilon, and --delta where texts are to have labels.")
+        if unit is None:
+            raise Error(
+                "say whom to protect: --unit rows:1, or --unit person:COLUMN:3 where persons have several rows."
+            )
         arguments.check_payer(ledger, no_ledger)
         terms = {"epsilon": epsilon, "delta": delta, "noise": noise, "neighbours": neighbours}
         found = _discover(records, known, leave_out or [], ledger, progress, unit=arguments.unit(unit), **terms)
@@ -112,8 +124,10 @@ def schema(
         assert found.discovered is not None
         told, time = _describe(found), found.discovered["created"]
     else:
-        if epsilon is not None or delta is not None or ledger is not None or no_ledger or known or leave_out:
-            raise Error("--epsilon, --delta, --ledger, --no-ledger, --known and --leave-out go with --discover.")
+        if any(one is not None for one in (epsilon, delta, unit, ledger, known, leave_out)) or no_ledger:
+            raise Error(
+                "--epsilon, --delta, --unit, --ledger, --no-ledger, --known and --leave-out go with --discover."
+            )
         content = _start(records, is_lines)
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
     if out is None:
