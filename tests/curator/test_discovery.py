@@ -280,6 +280,7 @@ def test_common_numbers_have_cells_of_their_own_and_whole_numbers_stay_whole():
     assert hours.points[-1] == 99
     assert schema["code"] == Labels(("1", "2", "7", "9"), null="other", unknown="other")
     assert 1e-6 <= rate.points[0] <= 0.01
+    assert schema.discovered["columns"]["hours"]["range"] == [0, 100]
     for name in ("income", "hours", "rate"):
         points = schema[name].points
         assert 15 <= len(points) < partitions.CELLS

@@ -4,8 +4,8 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import pairwise
-from math import inf, isinf
+from itertools import accumulate, pairwise
+from math import isinf
 from typing import Any
 
 import numpy as np
@@ -227,7 +227,12 @@ def _free_label(word: str, taken: Sequence[Any]) -> str:
 
 
 def _describe_range(leaves: Sequence[partitions.Leaf], std: float) -> dict[str, Any]:
-    """Between which ends the numbers lie, as far as noisy counts tell; None for an end that was not found."""
-    found = [leaf for leaf in leaves if leaf.count >= partitions.SIGNIFICANT * std]
-    ends = (found[0].low, found[-1].high) if found else (-inf, inf)
+    """Between which ends the numbers lie, but for as few of them as noise hides; None for an end that is open."""
+    least = partitions.SIGNIFICANT * std
+
+    def reach(ordered: Sequence[partitions.Leaf]) -> partitions.Leaf:
+        sums = accumulate(leaf.count for leaf in ordered)
+        return next((leaf for leaf, total in zip(ordered, sums, strict=True) if total >= least), ordered[-1])
+
+    ends = (reach(leaves).low, reach(leaves[::-1]).high)
     return {"range": [None if isinf(end) else partitions.plain_number(end) for end in ends]}
