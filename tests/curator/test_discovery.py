@@ -1,4 +1,8 @@
-"""A schema that is discovered: what one unit can change, what is published, what is paid, and what is found."""
+"""A schema that is discovered: what one unit can change, what is published, what is paid, and what is found.
+
+Noise has no seed. What is found is asked of counts that lie more than six standard deviations of the noise from every
+limit, so that a test fails by chance less than once in a million times, if nothing else is said.
+"""
 
 import json
 import random
