@@ -282,9 +282,10 @@ def test_common_numbers_have_cells_of_their_own_and_whole_numbers_stay_whole():
     assert income.points[0] == 1
     assert 99 in hours.points
     assert hours.points[-1] == 99
-    assert schema["code"] == Labels(("1", "2", "7", "9"), null="other", unknown="other")
+    assert schema["code"] == Labels(("1", "2", "7", "9"), null="other", unknown="other", type="integer")
+    assert (hours.least, hours.most, hours.type, rate.type) == (0, 99, "integer", "number")
     assert 1e-6 <= rate.points[0] <= 0.01
-    assert schema.discovered["columns"]["hours"]["range"] == [0, 100]
+    assert schema.discovered["columns"]["hours"]["range"] == [0, 99]
     for name in ("income", "hours", "rate"):
         points = schema[name].points
         assert 15 <= len(points) < partitions.CELLS
@@ -317,6 +318,7 @@ def test_a_public_range_and_what_a_column_holds_cost_nothing_to_say():
         qf.discover(data, epsilon=3, **ROW)
     schema = qf.discover(data, epsilon=3, known={"age": qf.Range(0, 120), "zip": ["00000", "00001"]}, **ROW)
     assert isinstance(schema["age"], Cuts)
+    assert (schema["age"].least, schema["age"].most) == (0, 120)
     assert schema["zip"] == Labels(("00000", "00001"))
     assert list(schema.discovered["columns"]) == ["age"]
     assert schema.discovered["delta"] is None
@@ -368,7 +370,7 @@ def test_sources_of_every_kind_find_the_same(tmp_path):
     expected = Schema(
         {
             "sex": Labels(("f", "m"), null="missing", unknown="other"),
-            "n": Labels(tuple("0123456"), null="other", unknown="other"),
+            "n": Labels(tuple("0123456"), null="other", unknown="other", type="integer"),
         }
     )
     for source in sources:
@@ -428,7 +430,7 @@ def test_empty_sources_and_columns_of_nothing():
     assert list(schema) == ["b", "c"]
     typed = pa.table({"b": [True, None], "c": ["x", "x"], "d": [b"1", b"2"], "e": pa.array([[1], [2]])})
     plan = plan_discovery(column_kinds(typed), epsilon=3, delta=1e-12, noise="gaussian", unit=qf.Rows(1))
-    assert plan.known == {"b": Labels(("false", "true"), null="missing", unknown="missing")}
+    assert plan.known == {"b": Labels(("false", "true"), null="missing", unknown="missing", type="boolean")}
     assert set(plan.left_out) == {"d", "e"}
 
 

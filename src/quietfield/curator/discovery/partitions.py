@@ -8,10 +8,10 @@ Nothing here sees a record: whoever asks hands over ``measure``, which returns n
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from fractions import Fraction
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import floor, inf, isinf, log10
 
 from quietfield.schema import Attribute, Cuts, Dates, Labels
@@ -167,6 +167,26 @@ def number_rule(leaves: Sequence[Leaf], std: float, *, plain: bool) -> Attribute
 def plain_number(end: End) -> int | float:
     """A number as files have it: whole where it is."""
     return int(end) if end == int(end) else float(end)
+
+
+def find_range(leaves: Sequence[Leaf], std: float, whole: bool) -> Interval:
+    """The least and the most of all numbers, but for as few as noise hides; infinite where an end was not found."""
+
+    def reach(ordered: Sequence[Leaf]) -> Leaf:
+        sums = accumulate(leaf.count for leaf in ordered)
+        found = (leaf for leaf, total in zip(ordered, sums, strict=True) if total >= SIGNIFICANT * std)
+        return next(found, ordered[-1])
+
+    return reach(leaves).low, reach(leaves[::-1]).high - (1 if whole else 0)
+
+
+def bound_rule(rule: Attribute, low: End, high: End) -> Attribute:
+    """A rule that tells where numbers begin and end, for synthetic records; it reads records as before."""
+    if not isinstance(rule, Cuts):
+        return rule
+    least = plain_number(low) if not isinf(low) and low < rule.points[0] else None
+    most = plain_number(high) if not isinf(high) and high >= rule.points[-1] else None
+    return replace(rule, least=least, most=most)
 
 
 def cut_points(leaves: Sequence[Leaf], std: float) -> list[End]:

@@ -200,7 +200,7 @@ def plan_discovery(
         elif name in persons:
             left_out[name] = "it names the persons who are protected"
         elif kind == "boolean":
-            rules[name] = Labels(("false", "true"), null="missing", unknown="missing")
+            rules[name] = Labels(("false", "true"), null="missing", unknown="missing", type="boolean")
         elif not name or kind == "other":
             left_out[name] = "its type holds nothing that a rule reads" if name else "it has no name"
         else:

@@ -4,7 +4,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from math import isinf
 from typing import Any
 
@@ -127,7 +127,7 @@ class Questions:
         if holds == "categories":
             return self._find_labels(values, missing, present, facts)
         if holds == "dates":
-            return self._find_dates(values, missing, facts)
+            return self._find_dates(values, column, missing, facts)
         few = max(numbers / 100, partitions.SIGNIFICANT * std)
         whole, plain = holds == "integers" or counts["fraction"] <= few, counts["spelled"] <= few
         return self._find_numbers(values, column, missing, facts, whole=whole, plain=plain)
@@ -162,10 +162,12 @@ class Questions:
         rule = partitions.number_rule(leaves, std, plain=whole and plain)
         if rule is None:
             return Finding(None, "it has too few numbers for this epsilon; write cut points if it is wanted")
-        facts |= _describe_range(leaves, std)
+        low, high = column.within or partitions.find_range(leaves, std, whole)
+        facts |= {"range": [None if isinf(end) else partitions.plain_number(end) for end in (low, high)]}
+        rule = partitions.bound_rule(replace(rule, type="integer" if whole else "number"), low, high)
         return Finding(_with_others(rule, missing), facts=self._told(self._levels, facts))
 
-    def _find_dates(self, values: Values, missing: bool, facts: dict[str, Any]) -> Finding:
+    def _find_dates(self, values: Values, column: ColumnPlan, missing: bool, facts: dict[str, Any]) -> Finding:
         std = self._std(self._dates)
         leaves = partitions.grow_leaves(
             partitions.date_roots(),
@@ -177,6 +179,7 @@ class Questions:
         rule = partitions.date_rule(leaves, std)
         if rule is None:
             return Finding(None, "it has too few dates for this epsilon; write a period if it is wanted")
+        rule = replace(rule, type="time" if column.kind == "time" else "date")
         return Finding(_with_others(rule, missing), facts=self._told(self._dates, facts))
 
     def _ask_levels(self, values: "Sorted", scale: float, levels: int) -> partitions.Measure:
@@ -224,15 +227,3 @@ def _free_label(word: str, taken: Sequence[Any]) -> str:
     while word in taken:
         word = f"({word})"
     return word
-
-
-def _describe_range(leaves: Sequence[partitions.Leaf], std: float) -> dict[str, Any]:
-    """Between which ends the numbers lie, but for as few of them as noise hides; None for an end that is open."""
-    least = partitions.SIGNIFICANT * std
-
-    def reach(ordered: Sequence[partitions.Leaf]) -> partitions.Leaf:
-        sums = accumulate(leaf.count for leaf in ordered)
-        return next((leaf for leaf, total in zip(ordered, sums, strict=True) if total >= least), ordered[-1])
-
-    ends = (reach(leaves).low, reach(leaves[::-1]).high)
-    return {"range": [None if isinf(end) else partitions.plain_number(end) for end in ends]}
