@@ -3,6 +3,8 @@ from quietfield import structures as structures
 from quietfield.curator.confidential_report import write_confidential_report as write_confidential_report
 from quietfield.curator.counting.csvfiles import CsvFile as CsvFile
 from quietfield.curator.counting.statfiles import StatFile as StatFile
+from quietfield.curator.discovery import discover as discover
+from quietfield.curator.discovery.plan import Range as Range
 from quietfield.curator.ledger import Ledger as Ledger
 from quietfield.curator.loading import load as load
 from quietfield.curator.release import release as release

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import quietfield as qf
-from quietfield.curator import inspection
-from quietfield.curator.counting import lines
+from quietfield.curator.counting import lines, values
 from quietfield.curator.inspection import inspect_lines, inspect_records
 
 LABELS = ["a", "b", "x y"]
@@ -63,7 +62,7 @@ def test_every_count_is_exact(rows, most, waiting, tmp_path_factory):
     """With few values that wait, so that DuckDB keeps them."""
     records = {name: [row[i] for row in rows] for i, name in enumerate("snk")}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(inspection, "WAITING", waiting)
+        patch.setattr(values, "WAITING", waiting)
         for kind, source in sources(records, tmp_path_factory.mktemp("records")).items():
             found = inspect_records(source, SCHEMA, most)
             for item in found:

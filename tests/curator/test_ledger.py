@@ -13,13 +13,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
 
 import quietfield as qf
 from quietfield.cli import main
-from quietfield.curator.ledger import Ledger
+from quietfield.curator.ledger import ALL, Ledger
 from quietfield.errors import BudgetExceeded, Error, FileError
 from quietfield.files import remove_temporary
 from quietfield.privacy import accounting
+from quietfield.privacy.promises import describe_promise
 from quietfield.privacy.units import Person, Rows
 
 ROW = {"unit": Rows(1), "neighbours": "add_remove"}
@@ -632,3 +634,93 @@ def test_a_score_is_held_against_the_ledger(tmp_path, ledger):
     assert main(show) == 0
     _altered(ledger.path, "DELETE FROM charges")
     assert main(show) == 6
+
+
+def smallest_epsilon(rho, delta):
+    """What rho-zCDP implies at delta, by the formula of Canonne, Kamath and Steinke (2020), with scipy's optimiser."""
+    log = np.log(1 / float(delta))
+
+    def loss(t):
+        a = 1 + np.exp(t)
+        return a * float(rho) + (log + (a - 1) * np.log1p(-1 / a) - np.log(a)) / (a - 1)
+
+    return max(0.0, min(minimize_scalar(loss, bounds=(-14, 14), method="bounded").fun, loss(0.0)))
+
+
+RHOS = st.fractions(Fraction(1, 1000), Fraction(1, 10), max_denominator=1000)
+DELTAS = st.none() | st.integers(1, 9 * 10**5).map(lambda n: Fraction(n, 10**12))
+
+
+@settings(max_examples=12)
+@given(st.lists(st.tuples(RHOS, DELTAS), min_size=1, max_size=8), st.booleans())
+def test_thresholds_and_rhos_together_keep_to_epsilon_and_delta(tmp_path_factory, asked, by_rho):
+    delta = Fraction(1, 10**6)
+    total = {"rho": Fraction(1, 5)} if by_rho else {"epsilon": 2}
+    path = tmp_path_factory.mktemp("l") / "b.db"
+    book = Ledger.create(path, **total, delta=delta, unit=Rows(1), accounting_by="zcdp")
+    most = book.epsilon if book.epsilon is not None else accounting.zcdp_epsilon(book.total, delta)
+    spent, taken = Fraction(0), Fraction(0)
+    for i, (rho, threshold) in enumerate(asked):
+        left = delta - taken - (threshold or 0)
+        allowed = left > 0 and spent + rho <= book.total and smallest_epsilon(spent + rho, left) <= float(most)
+        terms = {"epsilon": 1, "delta": delta, "rho": rho, "threshold": threshold, **ROW}
+        if allowed:
+            assert book.check(**terms) == rho
+            assert book.charge(str(i), **terms).threshold == threshold
+            spent, taken = spent + rho, taken + (threshold or 0)
+        else:
+            with pytest.raises(BudgetExceeded, match="Nothing was charged"):
+                book.charge(str(i), **terms)
+        again = Ledger(path)
+        assert (again.spent, again.thresholds) == (spent, taken)
+        assert again.remaining == again.limit - spent >= 0
+        assert smallest_epsilon(spent, delta - taken) <= float(most) * (1 + 1e-9) if spent else True
+    assert f"rho {accounting.format_number(spent)} of" in book.describe()
+    assert ("thresholds have spent" in book.describe()) == (taken > 0)
+
+
+def test_what_a_threshold_spends_is_part_of_delta_and_no_pure_or_old_ledger_pays_it(ledger, tmp_path, root):
+    terms = {"epsilon": 1, "delta": 1e-6, "rho": "0.01", "threshold": 1e-7}
+    with pytest.raises(Error, match="cannot pay for"):
+        ledger.charge("r", **terms, **ROW)
+    book = Ledger.create(tmp_path / "z.db", epsilon=2, delta=1e-6, unit=Rows(1), accounting_by="zcdp")
+    for wrong in ({"delta": 1e-8}, {"threshold": 1}, {"threshold": 0}):
+        with pytest.raises(Error):
+            book.charge("r", **terms | wrong, **ROW)
+    with pytest.raises(BudgetExceeded, match=r"would take 1e-06 of delta 1e-06, which leaves rho 0 in all"):
+        book.charge("r", **terms | {"threshold": 1e-6}, **ROW)
+    shutil.copy(root / "tests" / "golden" / "version1" / "zcdp.db", tmp_path / "old.db")
+    old = Ledger(tmp_path / "old.db")
+    with pytest.raises(Error, match="an earlier quietfield and has no place"):
+        old.charge("r", **terms, unit=Person("user", rows=2), neighbours="add_remove")
+    assert len(old.charges) == 1
+
+
+def test_a_threshold_cannot_be_taken_out_of_a_ledger(tmp_path):
+    book = Ledger.create(tmp_path / "z.db", epsilon=2, delta=1e-6, unit=Rows(1), accounting_by="zcdp")
+    book.charge("r", epsilon=1, delta=1e-6, rho="0.01", threshold=1e-7, **ROW)
+    with sqlite3.connect(book.path) as connection:
+        (trigger,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'charges_fixed'").fetchone()
+        connection.execute("DROP TRIGGER charges_fixed")
+        connection.execute("UPDATE charges SET threshold = NULL")
+        connection.execute(trigger)
+    connection.close()
+    with pytest.raises(FileError, match="damaged or was altered"):
+        Ledger(book.path)
+    with sqlite3.connect(tmp_path / "z.db") as connection:  # nor is it one of the version that had none
+        connection.execute("PRAGMA user_version = 1")
+    connection.close()
+    with pytest.raises(FileError, match="damaged or was altered"):
+        Ledger(book.path)
+
+
+def test_what_is_said_of_groups_is_weaker_once_thresholds_were_paid(tmp_path):
+    """What is zCDP but for a threshold is no zCDP: for two units, only epsilon and delta are left to go by."""
+    book = Ledger.create(tmp_path / "z.db", epsilon=2, delta=1e-6, unit=Rows(1), accounting_by="zcdp")
+    before = book.describe()
+    book.charge("r", epsilon=1, delta=1e-6, rho="0.01", threshold=1e-7, **ROW)
+    promise = describe_promise(Fraction(2), Fraction(1, 10**6), None, "add_remove", ALL)
+    assert promise in book.describe()
+    assert promise not in before
+    after = book.describe_after(Fraction(1, 100), Fraction(1, 10**7))
+    assert f"of {accounting.format_number(accounting.zcdp_rho(Fraction(2), Fraction(8, 10**7)))} would remain" in after

@@ -80,8 +80,8 @@ def show(
     against: Annotated[
         list[Path] | None,
         typer.Option(
-            help="An anchor, release or score (or several) whose line should be in the ledger; exit code 6 if it is "
-            "gone, 1 if it is of another ledger."
+            help="An anchor, release, score or discovered schema (or several) whose line should be in the ledger; exit "
+            "code 6 if it is gone, 1 if it is of another ledger."
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write JSON, with exact rationals as text.")] = False,
@@ -107,16 +107,17 @@ def show(
     }
     gone = any(place in ("rolled back", "forked") for place in places.values())
     code = RolledBack.exit_code if gone else int(any(place != "here" for place in places.values()))
-    spent = book.spent
     if as_json:
         content: dict[str, Any] = {
             "id": book.id, "name": book.name, "created": book.created, "unit": book.unit, "neighbours": book.neighbours,
-            "accounting": book.accounting, "total": str(book.total), "spent": str(spent),
-            "remaining": str(book.total - spent),
-            "delta": None if book.delta is None else str(book.delta), "meaning": book.describe(),
+            "accounting": book.accounting, "total": str(book.total), "spent": str(book.spent),
+            "remaining": str(book.remaining),
+            "delta": None if book.delta is None else str(book.delta),
+            "thresholds": str(book.thresholds), "limit": str(book.limit), "meaning": book.describe(),
             "charges": [
                 {"number": c.number, "release": c.release, "time": c.time, "epsilon": str(c.epsilon),
-                 "delta": None if c.delta is None else str(c.delta), "cost": str(c.cost), "what": c.what}
+                 "delta": None if c.delta is None else str(c.delta), "cost": str(c.cost),
+                 "threshold": None if c.threshold is None else str(c.threshold), "what": c.what}
                 for c in charges
             ],
             "against": found,
@@ -126,6 +127,7 @@ def show(
     _describe(book)
     for c in charges:
         delta = "" if c.delta is None else f", delta {float(c.delta):.6g}"
+        delta += "" if c.threshold is None else f" ({float(c.threshold):.6g} of it by thresholds)"
         typer.echo(f"{c.number:>5}  {c.time}  epsilon {float(c.epsilon):.6g}{delta}  {c.what!r}  {c.release}")
     for name, text in found.items():
         typer.echo(printable(f"{name}: {text}"))

@@ -278,7 +278,7 @@ def _paid(paid: dict[str, Any] | None, book: "Ledger | None") -> dict[str, str]:
 
     if paid is None or book is None:
         return {}
-    cost, left, all_of_it = map(format_number, (Fraction(paid["cost"]), Fraction(paid["remaining"]), book.total))
+    cost, left, all_of_it = map(format_number, (Fraction(paid["cost"]), Fraction(paid["remaining"]), book.limit))
     what = "epsilon" if book.accounting == "pure" else "rho"
     said = f"line {paid['number']} of {book.path}: {what} {cost} was charged, {left} of {all_of_it} remains"
     return {"ledger": said}

@@ -1,18 +1,40 @@
-"""``quietfield schema``: a schema to fill in, from the names and types of columns alone."""
+"""``quietfield schema``: a schema to fill in, from names and types alone, or one that is discovered and paid for."""
 
 import json
 from glob import glob
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from quietfield.cli.arguments import DataArgument, DelimiterOption, EncodingOption, ValuesOption
+from quietfield.cli.arguments import (
+    EPSILON,
+    PRIVACY,
+    UNIT,
+    DataArgument,
+    DelimiterOption,
+    EncodingOption,
+    LedgerOption,
+    NeighboursOption,
+    NoiseOption,
+    NoLedgerOption,
+    OneLinePerRecordOption,
+    ValuesOption,
+)
+
+if TYPE_CHECKING:
+    from quietfield.schema import Schema
 
 app = typer.Typer()
 
+DISCOVERY = "With --discover"
 
-@app.command(epilog="Example: quietfield schema visits.csv --header --out schema.json")
+
+@app.command(
+    epilog="Example: quietfield schema visits.csv --header --out schema.json. Or pay for labels and cut points: "
+    "quietfield schema visits.csv --header --discover --epsilon 0.5 --delta 1e-7 --unit rows:1 --ledger budget.db "
+    "--out schema.json"
+)
 def schema(
     data: DataArgument,
     out: Annotated[
@@ -22,42 +44,158 @@ def schema(
         bool, typer.Option("--header", help="Affirm that the first line of a CSV file holds names, and is no record.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
+    discover: Annotated[
+        bool, typer.Option("--discover", help="Find labels, cut points and periods with noise, and pay for them.")
+    ] = False,
+    known: Annotated[
+        Path | None,
+        typer.Option(
+            "--known",
+            help="A schema of what is public and costs nothing: rules that are filled in stay as they are.",
+            rich_help_panel=DISCOVERY,
+        ),
+    ] = None,
+    leave_out: Annotated[
+        list[str] | None,
+        typer.Option("--leave-out", help="A column to leave out, or several.", rich_help_panel=DISCOVERY),
+    ] = None,
+    epsilon: Annotated[str | None, EPSILON] = None,
+    delta: Annotated[
+        str | None,
+        typer.Option(
+            "--delta",
+            help="Promised beside epsilon, such as 1e-6: for labels of texts, and for Gaussian noise.",
+            rich_help_panel=PRIVACY,
+        ),
+    ] = None,
+    noise: NoiseOption = "laplace",
+    unit: Annotated[str | None, UNIT] = None,
+    neighbours: NeighboursOption = "add_remove",
+    ledger: LedgerOption = None,
+    no_ledger: NoLedgerOption = False,
     values: ValuesOption = "codes",
     delimiter: DelimiterOption = None,
     encoding: EncodingOption = None,
+    one_line_per_record: OneLinePerRecordOption = False,
+    progress: Annotated[
+        bool, typer.Option("--progress/--no-progress", help="Show that reading goes on.", rich_help_panel=DISCOVERY)
+    ] = False,
 ) -> None:
-    """Start a schema from the names and types of columns. No value is looked at: the labels are for you to fill in.
+    """Start a schema from the names and types of columns, or discover one with --discover.
 
-    A schema is published, and only you can tell whether the first line of a CSV file holds names: then say --header.
+    Without --discover no value is looked at: the labels are for you to fill in. With it, labels whose noisy counts
+    reach a threshold, cut points and periods are found with differential privacy and paid for from a ledger; labels of
+    texts take a --delta. A schema is published, and only you can tell whether the first line of a CSV file holds names:
+    then say --header.
     """
     from quietfield.cli import arguments
     from quietfield.cli.outputs import same_file
-    from quietfield.curator.counting import columns, lines
+    from quietfield.curator.counting import lines
     from quietfield.errors import Error, FileError
-    from quietfield.files import write_atomically
-    from quietfield.schema import FILL_IN, starter
+    from quietfield.files import check_writable, write_atomically
 
-    records = arguments.records(data, values, delimiter, encoding)
+    records = arguments.records(data, values, delimiter, encoding, one_line_per_record)
     is_lines = lines.is_lines(records)
     if is_lines:
         lines.check_header(records, header)
     elif header:
         raise Error(f"--header is for CSV files, which {str(data)!r} is not.")
+    if out is not None:
+        reads = [data, *map(Path, glob(str(data), recursive=True)), *(path for path in (ledger,) if path is not None)]
+        if any(same_file(out, path) for path in reads):
+            raise FileError(f"--out {out} is read or charged by this command, and not overwritten; choose another.")
+        if out.exists() and not force:
+            raise FileError(f"{out} is there already; choose another name, or say --force to overwrite it.")
+        check_writable(out)
+    if is_lines:
+        arguments.warn(lines.single_name_hint(records))
+    told, time = "", ""
+    if discover:
+        if epsilon is None:
+            raise Error("--discover is paid for: say --epsilon, and --delta where texts are to have labels.")
+        if unit is None:
+            raise Error(
+                "say whom to protect: --unit rows:1, or --unit person:COLUMN:3 where persons have several rows."
+            )
+        arguments.check_payer(ledger, no_ledger)
+        terms = {"epsilon": epsilon, "delta": delta, "noise": noise, "neighbours": neighbours}
+        found = _discover(records, known, leave_out or [], ledger, progress, unit=arguments.unit(unit), **terms)
+        content: dict[str, Any] = found.to_json()
+        assert found.discovered is not None
+        told, time = _describe(found), found.discovered["created"]
+    else:
+        if any(one is not None for one in (epsilon, delta, unit, ledger, known, leave_out)) or no_ledger:
+            raise Error(
+                "--epsilon, --delta, --unit, --ledger, --no-ledger, --known and --leave-out go with --discover."
+            )
+        content = _start(records, is_lines)
+    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    if out is None:
+        typer.echo(text, nl=False)
+        typer.echo(told, err=True, nl=False)
+        return
+    try:
+        write_atomically(out, text.encode(), time=time)  # from before the records were read
+    except FileError as error:
+        if not discover:
+            raise
+        typer.echo(text, nl=False)
+        raise FileError(f"{error} The schema is paid for and cannot be made again: it is shown, keep it.") from None
+    typer.echo(f"Wrote {out}{_to_do(discover)}")
+    typer.echo(told, nl=False)
+
+
+def _to_do(discovered: bool) -> str:
+    from quietfield.schema import FILL_IN
+
+    if discovered:
+        return ": look through it, edit what you know better, and release with it."
+    return f": replace each {FILL_IN!r} by labels, cut points or dates, and take out what is not needed."
+
+
+def _start(records: Any, is_lines: bool) -> dict[str, Any]:
+    """The JSON of a schema to fill in."""
+    from quietfield.curator.counting import columns
+    from quietfield.schema import starter
+
     origin = (
         "the first line of the file, which holds names by the curator's word" if is_lines else "the file's own types"
     )
-    made = starter(((name, "text" if kind == "other" else kind) for name, kind in columns(records).items()), origin)
-    if is_lines:
-        arguments.warn(lines.single_name_hint(records))
-    text = json.dumps(made, indent=2, ensure_ascii=False) + "\n"
-    if out is None:
-        typer.echo(text, nl=False)
-        return
-    if any(same_file(out, path) for path in [data, *map(Path, glob(str(data), recursive=True))]):
-        raise FileError(f"--out {out} is the data that this schema is for, which is not overwritten; choose another.")
-    if out.exists() and not force:
-        raise FileError(f"{out} is there already; choose another name, or say --force to overwrite it.")
-    write_atomically(out, text.encode())
-    typer.echo(
-        f"Wrote {out}: replace each {FILL_IN!r} by labels, cut points or dates, and take out what is not needed."
-    )
+    return starter(((name, "text" if kind == "other" else kind) for name, kind in columns(records).items()), origin)
+
+
+def _discover(
+    records: Any, known: Path | None, leave_out: list[str], ledger: Path | None, progress: bool, **asked: Any
+) -> "Schema":
+    """The schema that is discovered, given what is known of some columns."""
+    from quietfield.cli import arguments
+    from quietfield.curator.discovery import charge_and_discover, column_kinds, plan_discovery
+    from quietfield.curator.ledger import Ledger
+    from quietfield.errors import Error
+    from quietfield.files import read_json
+    from quietfield.schema import Schema
+    from quietfield.schema.form import take_filled
+
+    rules = None if known is None else take_filled(read_json(known))
+    told: Any = None if rules is None else Schema.from_json(rules)
+    if leave_out:
+        if told is not None and told.domain.impossible:
+            raise Error(
+                "--leave-out goes with a --known without impossible combinations; take those columns out later."
+            )
+        told = {**(dict(told.attributes) if told is not None else {}), **dict.fromkeys(leave_out)}
+    plan = plan_discovery(column_kinds(records), known=told, **asked)
+    arguments.warn(plan.warning)
+    book = None if ledger is None else Ledger(ledger)
+    with arguments.tell_charge():
+        return charge_and_discover(records, plan, book, progress=progress)
+
+
+def _describe(found: "Schema") -> str:
+    """What was discovered and what was left out, in lines."""
+    from quietfield.text import plural, printable
+
+    assert found.discovered is not None
+    said = [f"  {printable(name)}: {plural(len(found[name].labels), 'value')}" for name in found]
+    said += [f"  {printable(name)} is left out: {why}." for name, why in found.discovered["left_out"].items()]
+    return "\n".join(said) + "\n"

@@ -26,7 +26,7 @@ def of_payment(release: "Release", book: "Ledger | None") -> dict[str, Any] | No
     if book is None or release.ledger is None:
         return None
     charges = book.charges[: release.ledger.number]
-    left = book.total - sum(charge.cost for charge in charges)
+    left = book.remaining_after(charges)
     return {"id": book.id, "number": release.ledger.number, "cost": str(charges[-1].cost), "remaining": str(left)}
 
 
@@ -93,15 +93,15 @@ def of_plan(prepared: "ReleasePlan | StepPlan", book: "Ledger | None", protects:
     account = None
     if book is not None:
         cost = book.cost(price.epsilon, price.delta, price.rho)
-        spent = book.spent
+        spent, remaining = book.spent, book.remaining
         account = {
             "id": book.id,
             "accounting": book.accounting,
             "total": str(book.total),
             "spent": str(spent),
-            "remaining": str(book.total - spent),
+            "remaining": str(remaining),
             "cost": str(cost),
-            "afterwards": {"spent": str(spent + cost), "remaining": str(book.total - spent - cost)},
+            "afterwards": {"spent": str(spent + cost), "remaining": str(remaining - cost)},
         }
     tables: dict[str, Any]
     if isinstance(prepared, StepPlan):

@@ -1,14 +1,16 @@
 """Anchors: where a ledger ended at some time, kept outside of it, so that a ledger that was rolled back is found out.
 
-An anchor names a ledger, a line and the digest of all lines up to it. Every release, score and model of PSGD carries
-one (its payment); ``quietfield ledger anchor`` writes one on its own, to print, to sign or to commit. It is no secret:
-it tells how many charges there were, as each release does, and its digest covers a salt that the ledger keeps.
+An anchor names a ledger, a line and the digest of all lines up to it. Every release, score, discovered schema and model
+of PSGD carries one (its payment); ``quietfield ledger anchor`` writes one on its own, to print, to sign or to commit.
+It is no secret: it tells how many charges there were, as each release does, and its digest covers a salt that the
+ledger keeps.
 """
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from quietfield import schema
 from quietfield.curator.ledger import PLACES, Ledger
 from quietfield.curator.ledger_file import now
 from quietfield.errors import FileError, RolledBack
@@ -63,7 +65,7 @@ def read_anchor(path: str | Path) -> Anchor:
     """The line of a ledger that a file names.
 
     Args:
-        path: An anchor, a release, or a score as ``quietfield score --json`` writes it.
+        path: An anchor, a release, a schema that was discovered, or a score as ``quietfield score --json`` writes it.
 
     Returns:
         The line; its ``ledger`` is None if no ledger paid for the release or the score.
@@ -78,11 +80,15 @@ def read_anchor(path: str | Path) -> Anchor:
     try:
         if content.get("format") == FORMAT and content["version"] == VERSION:
             return Anchor(_payment(content["ledger"]))
-        if isinstance(content["id"], str) and "mean_log_likelihood" in content:
-            return Anchor(None if content["ledger"] is None else _payment(content["ledger"]), content["id"])
+        paid = content["discovered"] if content.get("format") == schema.FORMAT else content
+        if isinstance(paid["id"], str) and ("mean_log_likelihood" in paid or paid is not content):
+            return Anchor(None if paid["ledger"] is None else _payment(paid["ledger"]), paid["id"])
     except (AttributeError, KeyError, TypeError):
         pass  # told below, as are files of another form
-    raise FileError(f"{path} is neither an anchor, nor a release, nor a score; give what a ledger has paid for.")
+    raise FileError(
+        f"{path} is neither an anchor, nor a release, a score or a schema that was discovered; give what a ledger has "
+        "paid for."
+    )
 
 
 def _check_replaceable(path: Path, ledger: Ledger) -> None:

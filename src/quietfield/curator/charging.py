@@ -20,12 +20,16 @@ from quietfield.releases.parts import Payment, PolicyInForce
 from quietfield.text import type_name
 
 Result = TypeVar("Result")
+TERMS = ("epsilon", "delta", "rho", "threshold", "unit", "neighbours")
 STANDS = "It was charged before the data were read, and the charge stands."
 
 
 @dataclass(frozen=True)
 class Price:
-    """What is paid: the privacy loss of one result, whom it protects, and the noise that keeps the promise."""
+    """What is paid: the privacy loss of one result, whom it protects, and the noise that keeps the promise.
+
+    ``threshold`` is the part of ``delta`` that thresholds spend: ``rho`` gives epsilon at the rest of it.
+    """
 
     epsilon: Fraction
     delta: Fraction | None
@@ -34,6 +38,7 @@ class Price:
     neighbours: str
     noise: str
     signable: bool = False  # whether the result is a release, which can be signed
+    threshold: Fraction | None = None
 
     def check(self, ledger: Ledger | None) -> Fraction | None:
         """What this costs a ledger; an error if the policy in force or the ledger does not allow it."""
@@ -43,7 +48,7 @@ class Price:
         return None if ledger is None else ledger.check(**self._terms())
 
     def _terms(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in ("epsilon", "delta", "rho", "unit", "neighbours")}
+        return {name: getattr(self, name) for name in TERMS}
 
 
 @dataclass(frozen=True)

@@ -1,29 +1,26 @@
 """The curator's own look at how a schema and some records agree. What it finds is NOT PRIVATE.
 
-The records are read once. Arrow counts the values of each column batch by batch, DuckDB keeps the counts, and the rules
-look at each value once, however often it occurs.
+The records are read once, and the rules look at each value once, however often it occurs.
 """
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from quietfield.curator.counting import lines
 from quietfield.curator.counting.coding import Column, Parameters, place_value
 from quietfield.curator.counting.csvfiles import COMPRESSED, CsvFile
 from quietfield.curator.counting.duckdb_engine import DuckEngine, connect
-from quietfield.curator.counting.reading import hide_details, sql_column, to_duckdb
+from quietfield.curator.counting.reading import hide_details
 from quietfield.curator.counting.statfiles import NO_LABELS, StatFile, read_dictionary
+from quietfield.curator.counting.values import count_values
 from quietfield.errors import Error
 from quietfield.schema import Schema
 from quietfield.status import show_status
 from quietfield.text import join_names
 
-#: The most values of one column that wait to be handed to DuckDB, and the bytes that are read at a time.
-WAITING, BLOCK = 2**18, 2**22
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+#: The bytes that are read at a time.
+BLOCK = 2**22
 
 
 @dataclass(frozen=True)
@@ -90,7 +87,7 @@ def inspect_records(source: Any, schema: Schema, most: int = 5, *, progress: boo
 
     def work() -> list[ColumnFindings]:
         with show_status("Reading records ...", progress), connect(gathers=True) as con:
-            columns = _count_values(con, engine, list(dict.fromkeys(schema.column(name) for name in schema)))
+            columns = count_values(con, engine, list(dict.fromkeys(schema.column(name) for name in schema)))
             return [_inspect_column(con, columns[schema.column(name)], schema, name, most) for name in schema]
 
     return hide_details(work)
@@ -121,49 +118,6 @@ def _count_breaks(source: Any) -> int | None:
                 last = block[-1:]
             every += last != b"\n"
     return every
-
-
-def _count_values(con: Any, engine: DuckEngine, wanted: list[str]) -> dict[str, Column]:
-    """Read the records once: each column ``cI`` becomes a table ``vI`` of its values and, in ``many``, their counts.
-
-    A value may be in there several times. Where they are many, DuckDB keeps them, on disk if need be.
-    """
-    import pyarrow as pa
-
-    read, types = engine.source.plan_read(wanted)
-    schemas = [pa.schema([(f"c{i}", kind), ("many", pa.int64())]) for i, kind in enumerate(types)]
-    waiting: list[list[pa.RecordBatch]] = [[] for _ in wanted]
-    lengths = [0] * len(wanted)
-    for batch in read.batches():
-        for i, array in enumerate(batch.columns):
-            waiting[i].append(pa.record_batch([*_count_batch(array)], schema=schemas[i]))
-            lengths[i] += len(waiting[i][-1])
-            if lengths[i] > WAITING:
-                con.register("part", pa.Table.from_batches(waiting[i]))
-                con.execute(f"CREATE TABLE IF NOT EXISTS kept{i} AS SELECT * FROM part LIMIT 0")
-                con.execute(f"INSERT INTO kept{i} SELECT * FROM part")
-                con.unregister("part")
-                waiting[i], lengths[i] = [], 0
-    kept = {name for (name,) in con.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
-    for i, schema in enumerate(schemas):
-        con.register(f"w{i}", pa.Table.from_batches(waiting[i], schema))
-        both = f"w{i} UNION ALL SELECT * FROM kept{i}" if f"kept{i}" in kept else f"w{i}"
-        con.execute(f"CREATE TEMP VIEW v{i} AS SELECT * FROM {both}")
-    return {name: sql_column(i, kind) for i, (name, kind) in enumerate(zip(wanted, read.kinds, strict=True))}
-
-
-def _count_batch(array: "pa.Array") -> "tuple[pa.Array, pa.Array]":
-    """The values of an array as DuckDB is given them, and the count of each; one by one where Arrow cannot count."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if not pa.types.is_string(array.type):  # texts are checked after they are counted, since that takes as long
-        array = to_duckdb(array)
-    try:
-        counted = pc.value_counts(array)
-    except pa.ArrowNotImplementedError:
-        return array, pa.repeat(pa.scalar(1, pa.int64()), len(array))
-    return to_duckdb(counted.field("values")), counted.field("counts")
 
 
 def _inspect_column(con: Any, found: Column, schema: Schema, name: str, most: int) -> ColumnFindings:

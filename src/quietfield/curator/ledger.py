@@ -8,6 +8,11 @@ Triggers and a chain of digests guard against accidents and careless edits, not 
 last lines can be taken out so that the file alone does not show it. Each release carries the number and digest of its
 line, and :meth:`Ledger.missing` finds those whose line is gone; anchors (``anchors.py``) serve where there is none yet.
 
+Some mechanisms are zCDP but for a small probability: a *threshold* below which labels are not published fails with it.
+They are delta-approximate zCDP (Bun and Steinke 2016, section 8), whose rhos add up, and whose deltas add up too. Such
+a charge names the delta that its thresholds spend, and all charges together must satisfy
+``sum of rho <= zcdp_rho(epsilon, delta - sum of thresholds)``: then all that was paid for is (epsilon, delta)-DP.
+
 What it cannot know by itself: a second ledger for the same data, a copy of this one that was put back, a release made
 without it.
 """
@@ -30,6 +35,7 @@ from quietfield.curator.ledger_file import (
     is_intact,
     now,
     open_connection,
+    read_version,
 )
 from quietfield.errors import BudgetExceeded, Error, FileError, RolledBack
 from quietfield.files import TIME_FORMAT, canonical_json
@@ -60,7 +66,10 @@ TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z", re.
 
 @dataclass(frozen=True)
 class Charge:
-    """One line of a ledger. ``cost`` is epsilon in a pure ledger and rho in a zCDP ledger."""
+    """One line of a ledger. ``cost`` is epsilon in a pure ledger and rho in a zCDP ledger.
+
+    ``threshold`` is the part of the ledger's delta that thresholds spend, or None.
+    """
 
     number: int
     release: str
@@ -70,6 +79,7 @@ class Charge:
     cost: Fraction
     what: str
     digest: str
+    threshold: Fraction | None = None
 
 
 Paid = TypeVar("Paid", bound="_Paid")
@@ -100,6 +110,7 @@ class Ledger:
         if not self.path.is_file():
             raise FileError(f"there is no ledger at {self.path}; make one with: quietfield ledger create.")
         with open_connection(self.path) as connection:
+            self._version = read_version(connection)
             if not is_intact(connection):
                 raise damaged_error(self.path)
             account = connection.execute("SELECT * FROM account").fetchone()
@@ -203,9 +214,30 @@ class Ledger:
         return _add_costs(self.charges)
 
     @property
+    def thresholds(self) -> Fraction:
+        """The part of delta that thresholds have spent."""
+        return _add_thresholds(self.charges)
+
+    @property
+    def limit(self) -> Fraction:
+        """What may be spent in all: the total, or the rho that is left of it by what thresholds took of delta."""
+        return self._limit(self.thresholds)
+
+    @property
     def remaining(self) -> Fraction:
         """What can still be spent: epsilon, or rho in a zCDP ledger."""
-        return self.total - self.spent
+        return self.remaining_after(self.charges)
+
+    def remaining_after(self, charges: Sequence[Charge]) -> Fraction:
+        """What could be spent after some of the charges, the first ones of this ledger.
+
+        Args:
+            charges: The charges up to one of them.
+
+        Returns:
+            Epsilon, or rho in a zCDP ledger.
+        """
+        return self._limit(_add_thresholds(charges)) - _add_costs(charges)
 
     def cost(
         self,
@@ -250,6 +282,7 @@ class Ledger:
         epsilon: accounting.Number,
         delta: accounting.Number | None = None,
         rho: accounting.Number | None = None,
+        threshold: accounting.Number | None = None,
         unit: Any,
         neighbours: str,
     ) -> Fraction:
@@ -259,6 +292,7 @@ class Ledger:
             epsilon: The epsilon of the release.
             delta: Its delta, if its noise is Gaussian.
             rho: Its rho, if its noise is Gaussian.
+            threshold: The part of its delta that thresholds spend.
             unit: Whom it protects.
             neighbours: Its neighbours.
 
@@ -270,8 +304,8 @@ class Ledger:
             Error: The ledger is for another unit or other neighbours, or cannot pay for such noise.
         """
         self._match(unit, neighbours)
-        cost = self.cost(epsilon, delta, rho)
-        self._afford(cost, self.spent)
+        taken, cost = self._check_threshold(threshold, delta), self.cost(epsilon, delta, rho)
+        self._afford(cost, taken, self.charges)
         return cost
 
     def charge(
@@ -281,6 +315,7 @@ class Ledger:
         epsilon: accounting.Number,
         delta: accounting.Number | None = None,
         rho: accounting.Number | None = None,
+        threshold: accounting.Number | None = None,
         unit: Any,
         neighbours: str,
         what: str = "",
@@ -295,6 +330,7 @@ class Ledger:
             epsilon: Its epsilon.
             delta: Its delta, if its noise is Gaussian.
             rho: Its rho, if its noise is Gaussian.
+            threshold: The part of its delta that thresholds spend; its rho then gives its epsilon at the rest of delta.
             unit: Whom it protects.
             neighbours: Its neighbours.
             what: What is paid for, in words.
@@ -309,7 +345,7 @@ class Ledger:
             Error: It does not match this ledger, or was charged before.
         """
         self._match(unit, neighbours)
-        cost = self.cost(epsilon, delta, rho)
+        taken, cost = self._check_threshold(threshold, delta), self.cost(epsilon, delta, rho)
         if time is not None and not _is_time(time):
             raise Error(f"the time of a charge is in UTC, such as 2030-01-31T12:00:00Z, not {time!r:.60}.")
         row: dict[str, Any] = {
@@ -320,11 +356,13 @@ class Ledger:
             "cost": str(cost),
             "what": _check_text(what, "what is paid for"),
         }
+        if self._version > 1:
+            row["threshold"] = None if taken is None else str(taken)
         with open_connection(self.path) as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 charges, last = self._read(connection)
-                self._afford(cost, _add_costs(charges))
+                self._afford(cost, taken, charges)
                 if any(charge.release == release for charge in charges):
                     raise Error("this release was already charged; a new release needs a new name.")
                 row["number"] = len(charges) + 1
@@ -402,15 +440,23 @@ class Ledger:
 
     def describe(self) -> str:
         """What the figures mean, in words."""
-        spent, show = self.spent, accounting.format_number
+        charges, show = self.charges, accounting.format_number
+        spent, taken = _add_costs(charges), _add_thresholds(charges)
+        limit = self._limit(taken)
         what = "epsilon" if self.accounting == "pure" else "rho"
-        figures = f"{what} {show(spent)} of {show(self.total)} is spent, {show(self.total - spent)} remains"
+        figures = f"{what} {show(spent)} of {show(limit)} is spent, {show(limit - spent)} remains"
         most, rho = self.total, None
         if self.delta is not None:
-            epsilon = accounting.zcdp_epsilon(spent, self.delta) if spent else Fraction(0)
-            most = self.epsilon if self.epsilon is not None else accounting.zcdp_epsilon(self.total, self.delta)
-            rho = self.total
+            epsilon = accounting.zcdp_epsilon(spent, self.delta - taken) if spent else Fraction(0)
+            most = self._promised_epsilon
             figures += f"; that is epsilon {show(epsilon)} of {show(most)} at delta {show(self.delta)}"
+            if taken:
+                figures += (
+                    f", of which thresholds have spent {accounting.format_above(taken)} (without them rho "
+                    f"{show(self.total)} could be spent)"
+                )
+            else:  # what is zCDP but for a threshold is so for one unit, and for more of them it is (epsilon, delta)
+                rho = self.total
         return "\n".join(
             [
                 f"{figures}.",
@@ -423,20 +469,23 @@ class Ledger:
             ]
         )
 
-    def describe_after(self, cost: Fraction) -> str:
+    def describe_after(self, cost: Fraction, threshold: Fraction | None = None) -> str:
         """What would remain after a release of this cost, in words.
 
         Args:
             cost: What the release costs, as :meth:`cost` gives it.
+            threshold: The part of its delta that thresholds spend.
 
         Returns:
             A clause, without a full stop.
         """
-        left, show = self.remaining - cost, accounting.format_number
+        charges, show = self.charges, accounting.format_number
+        spent, taken = _add_costs(charges) + cost, _add_thresholds(charges) + (threshold or 0)
+        limit = self._limit(taken)
         what = "epsilon" if self.accounting == "pure" else "rho"
-        said = f"after this, {what} {show(left)} of {show(self.total)} would remain"
+        said = f"after this, {what} {show(limit - spent)} of {show(limit)} would remain"
         if self.delta is not None:
-            epsilon = accounting.zcdp_epsilon(self.total - left, self.delta)
+            epsilon = accounting.zcdp_epsilon(spent, self.delta - taken)
             said += f", and epsilon {show(epsilon)} at delta {show(self.delta)} would be spent"
         return said
 
@@ -453,13 +502,59 @@ class Ledger:
                 "Use the same neighbours, or another ledger."
             )
 
-    def _afford(self, cost: Fraction, spent: Fraction) -> None:
-        if spent + cost > self.total:
+    @property
+    def _promised_epsilon(self) -> Fraction:
+        """The epsilon that a zCDP ledger keeps to at its delta, whatever is charged to it."""
+        assert self.delta is not None
+        return self.epsilon if self.epsilon is not None else accounting.zcdp_epsilon(self.total, self.delta)
+
+    def _limit(self, thresholds: Fraction) -> Fraction:
+        """What may be spent in all, if thresholds take so much of delta; 0 where they leave nothing."""
+        if not thresholds:
+            return self.total
+        if self.delta is None or thresholds >= self.delta:
+            return Fraction(0)
+        try:
+            return min(self.total, accounting.zcdp_rho(self._promised_epsilon, self.delta - thresholds))
+        except Error:  # no rho is small enough
+            return Fraction(0)
+
+    def _check_threshold(self, threshold: accounting.Number | None, delta: accounting.Number | None) -> Fraction | None:
+        """The part of delta that thresholds spend, as it is charged: rounded up if it is long."""
+        if threshold is None:
+            return None
+        taken = accounting.to_probability(threshold, "the delta of thresholds")
+        if delta is None or taken > accounting.to_probability(delta):
+            raise Error("what thresholds spend is a part of delta; give a delta that is at least as large.")
+        if self.accounting == "pure":
+            raise Error(
+                "this ledger counts pure epsilon and cannot pay for a threshold, which fails with a probability of "
+                "delta; name all labels beforehand, or use a ledger with zcdp accounting from the start."
+            )
+        if self._version < 2:
+            raise Error(
+                "this ledger was made by an earlier quietfield and has no place for what thresholds spend of delta; "
+                "name all labels beforehand. A new ledger may pay only if its total and what is spent here are "
+                "together what the data may cost."
+            )
+        return _round_cost(taken)
+
+    def _afford(self, cost: Fraction, threshold: Fraction | None, charges: Sequence[Charge]) -> None:
+        spent, taken = _add_costs(charges), _add_thresholds(charges)
+        limit, show = self._limit(taken + (threshold or 0)), accounting.format_number
+        if spent + cost > limit:
             what = "epsilon" if self.accounting == "pure" else "rho"
+            now_left = self._limit(taken) - spent
+            lowered = (
+                ""
+                if threshold is None
+                else f" The thresholds of this would take {show(threshold)} of delta {show(self.delta)}, which leaves "
+                f"{what} {show(limit)} in all, {show(spent)} of it spent."
+            )
             raise BudgetExceeded(
-                f"the budget does not allow this: {what} {accounting.format_number(cost)} is asked for, "
-                f"{accounting.format_number(spent)} of {accounting.format_number(self.total)} is spent and "
-                f"{accounting.format_number(self.total - spent)} remains. Nothing was charged; ask for less."
+                f"the budget does not allow this: {what} {show(cost)} is asked for, {show(spent)} of "
+                f"{show(self._limit(taken))} is spent and {show(now_left)} remains.{lowered} Nothing was charged; ask "
+                "for less."
             )
 
     def _read(self, connection: sqlite3.Connection) -> tuple[list[Charge], str]:
@@ -517,6 +612,11 @@ def _add_costs(charges: Iterable[Charge]) -> Fraction:
     return spent
 
 
+def _add_thresholds(charges: Iterable[Charge]) -> Fraction:
+    """The sum of what thresholds have spent of delta: exact, since each was rounded up to a short number."""
+    return sum((charge.threshold for charge in charges if charge.threshold is not None), Fraction(0))
+
+
 def _is_time(text: object) -> bool:
     """Whether a text is a time as ledgers write it, of a day that exists."""
     if not isinstance(text, str) or not TIME.fullmatch(text):
@@ -539,6 +639,10 @@ def _check_text(value: Any, what: str, least: int = 0) -> str:
 def _charge(row: Mapping[str, Any]) -> Charge:
     epsilon, cost = (accounting.parse_rational(row[name], f"the {name} of a charge") for name in ("epsilon", "cost"))
     delta = None if row["delta"] is None else accounting.parse_rational(row["delta"], "the delta of a charge")
-    if cost <= 0:
+    written = row.get("threshold")
+    threshold = None if written is None else accounting.parse_rational(written, "the threshold of a charge")
+    if cost <= 0 or threshold == 0:
         raise ValueError("a charge is positive")
-    return Charge(row["number"], row["release"], row["time"], epsilon, delta, cost, row["what"], row["digest"])
+    return Charge(
+        row["number"], row["release"], row["time"], epsilon, delta, cost, row["what"], row["digest"], threshold
+    )

@@ -21,7 +21,7 @@ from quietfield.files import (
     temporary_neighbour,
 )
 
-APPLICATION, VERSION = 0x51464C44, 1
+APPLICATION, VERSION = 0x51464C44, 2
 WAIT_SECONDS = 60.0
 
 _TABLES = """
@@ -31,7 +31,7 @@ CREATE TABLE account (
   epsilon TEXT, delta TEXT, total TEXT NOT NULL, salt TEXT NOT NULL, digest TEXT NOT NULL) STRICT;
 CREATE TABLE charges (
   number INTEGER PRIMARY KEY, release TEXT NOT NULL UNIQUE, time TEXT NOT NULL, epsilon TEXT NOT NULL, delta TEXT,
-  cost TEXT NOT NULL, what TEXT NOT NULL, digest TEXT NOT NULL) STRICT;
+  cost TEXT NOT NULL, threshold TEXT, what TEXT NOT NULL, digest TEXT NOT NULL) STRICT;
 CREATE TRIGGER account_fixed BEFORE UPDATE ON account BEGIN SELECT RAISE(ABORT, 'a ledger is never changed'); END;
 CREATE TRIGGER account_kept BEFORE DELETE ON account BEGIN SELECT RAISE(ABORT, 'a ledger is never changed'); END;
 CREATE TRIGGER charges_fixed BEFORE UPDATE ON charges BEGIN SELECT RAISE(ABORT, 'charges are only added'); END;
@@ -39,6 +39,8 @@ CREATE TRIGGER charges_kept BEFORE DELETE ON charges BEGIN SELECT RAISE(ABORT, '
 CREATE TRIGGER charges_in_order BEFORE INSERT ON charges
   WHEN NEW.number <> (SELECT COUNT(*) + 1 FROM charges) BEGIN SELECT RAISE(ABORT, 'charges are only added'); END;
 """
+#: What version 1 had not: its ledgers are read and charged as they were made, but for the delta of thresholds.
+_SINCE_2 = " threshold TEXT,"
 _SEAL = """
 CREATE TRIGGER account_one BEFORE INSERT ON account BEGIN SELECT RAISE(ABORT, 'a ledger is never changed'); END
 """
@@ -55,8 +57,13 @@ def digest(last: str, row: Mapping[str, Any]) -> str:
 
 
 def is_intact(connection: sqlite3.Connection) -> bool:
-    """Whether the tables and triggers are those that a ledger is made with."""
-    return _objects(connection) == _made()
+    """Whether the tables and triggers are those that a ledger of its version is made with."""
+    return _objects(connection) == _made(read_version(connection))
+
+
+def read_version(connection: sqlite3.Connection) -> int:
+    """The version of a ledger's file."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 @contextmanager
@@ -68,13 +75,13 @@ def open_connection(path: Path) -> Iterator[sqlite3.Connection]:
         connection = sqlite3.connect(uri, uri=True, timeout=WAIT_SECONDS, isolation_level=None)
         connection.row_factory = sqlite3.Row
         connection.execute("PRAGMA synchronous = EXTRA")
-        found = [connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
-        if found[0] != APPLICATION and is_intact(connection):  # all of it is there but its mark
+        mark, version = connection.execute("PRAGMA application_id").fetchone()[0], read_version(connection)
+        if mark != APPLICATION and is_intact(connection):  # all of it is there but its mark
             raise damaged_error(path)
-        if found[0] != APPLICATION:
+        if mark != APPLICATION:
             raise foreign_file_error(path)
-        if found[1] != VERSION:
-            raise FileError(f"{path} is a ledger of version {found[1]}; this quietfield reads version {VERSION}.")
+        if not 1 <= version <= VERSION:
+            raise FileError(f"{path} is a ledger of version {version}; this quietfield reads versions 1 to {VERSION}.")
         pages, page = (connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
         # SQLite reads zeros beyond the end of a file that was cut. The size is asked for without opening the file:
         # closing it would drop the locks that other threads of this process hold.
@@ -129,9 +136,10 @@ def _objects(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
 
 
 @cache
-def _made() -> list[tuple[Any, ...]]:
+def _made(version: int) -> list[tuple[Any, ...]]:
+    tables = _TABLES.replace(_SINCE_2, "") if version == 1 else _TABLES
     with closing(sqlite3.connect(":memory:")) as connection:
-        connection.executescript(f"{_TABLES};{_SEAL}")
+        connection.executescript(f"{tables};{_SEAL}")
         return _objects(connection)
 
 

@@ -143,7 +143,7 @@ def draw_noise(
     for i, scale in enumerate(plan.scales):
         together.setdefault(scale, []).append(i)
     for scale, places in together.items():
-        drawn = _measure(plan.kind, scale, np.concatenate([flat[i] for i in places]))
+        drawn = measure(plan.kind, scale, np.concatenate([flat[i] for i in places]))
         for i, part in zip(places, np.split(drawn, np.cumsum([flat[i].size for i in places])[:-1]), strict=True):
             noisy[i] = part
     out = [noisy[i].reshape(value.shape) for i, value in enumerate(values)]
@@ -255,7 +255,7 @@ def _measurement(kind: str, scale: float) -> Any:
     return dp.m.make_gaussian(cells, dp.l2_distance(T="f64"), scale=scale)
 
 
-def _measure(kind: str, scale: float, values: "np.ndarray") -> "np.ndarray":
+def measure(kind: NoiseKind, scale: float, values: "np.ndarray") -> "np.ndarray":
     """One measurement on a long vector. Cells are independent, so threads may share the work."""
     import numpy as np
 

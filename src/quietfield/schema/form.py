@@ -49,6 +49,7 @@ class _Schema(_Strict):
     format: Literal["quietfield-schema"]
     version: Literal[1]
     columns_from: StrictStr | None = None  # for people: where the names of columns were read
+    discovered: dict[str, Any] | None = None  # for people: what was paid for rules that were not written by hand
     attributes: list[Annotated[_Labels | _Cuts | _Dates, Field(discriminator="kind")]] = Field(min_length=1)
     impossible: list[dict[str, _Label | list[_Label]]] = []
 
@@ -57,6 +58,7 @@ RULE_KEYS = ("labels", "cuts", "period", "start", "end")
 #: What each field holds, in words.
 FIELDS = {
     "columns_from": "a text that says where the names of columns are from",
+    "discovered": "an object that says what was paid",
     "attributes": "a list of one attribute or more",
     "impossible": 'a list of combinations such as {"sex": "m", "pregnant": ["yes"]}',
     "name": "a text that is not empty",
@@ -80,8 +82,8 @@ EXAMPLES = {
 }
 
 
-def read(data: Any) -> tuple[dict[str, Attribute], list[dict[str, Any]]]:
-    """The rules of a schema by attribute and its impossible combinations, from its JSON form."""
+def read(data: Any) -> tuple[dict[str, Attribute], list[dict[str, Any]], dict[str, Any] | None]:
+    """The rules of a schema by attribute, its impossible combinations and what was paid for it, from its JSON form."""
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise FileError(
             f'this is not a schema: expected an object with "format": "{FORMAT}"; start with `quietfield schema`.'
@@ -107,7 +109,17 @@ def read(data: Any) -> tuple[dict[str, Attribute], list[dict[str, Any]]]:
             rules[item.name] = rule_from_json(item.model_dump(exclude_none=True))
         except Error as error:
             raise FileError(f"attribute {item.name!r}: {error}") from None
-    return rules, parsed.impossible
+    return rules, parsed.impossible, parsed.discovered
+
+
+def take_filled(data: Any) -> Any:
+    """The JSON of a schema without the attributes that are still to be filled in; None if that leaves none."""
+    attributes = data.get("attributes") if isinstance(data, dict) else None
+    if not isinstance(attributes, list):
+        return data  # which will be refused
+    waiting = set(_unfilled(data))
+    kept = [item for item in attributes if not (isinstance(item, dict) and str(item.get("name")) in waiting)]
+    return {**data, "attributes": kept} if kept else None
 
 
 def _unfilled(data: dict[str, Any]) -> list[str]:

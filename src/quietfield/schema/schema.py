@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,22 @@ class Schema:
     >>> schema = Schema({"age": Cuts([18, 40, 65]), "sex": ["f", "m"], "code": [0, 1, 2]})
     >>> schema.domain.shape
     (4, 2, 3)
+
+    ``discovered`` tells, for people, what :func:`quietfield.discover` paid for the rules; it is kept in the file and
+    changes nothing about how records are read, so that schemas are equal whatever it says.
     """
 
     attributes: tuple[tuple[str, Attribute], ...]
     domain: Domain
+    discovered: Mapping[str, Any] | None = field(compare=False)
 
-    def __init__(self, attributes: Mapping[str, Rule], impossible: Iterable[Mapping[str, Any]] = ()) -> None:
+    def __init__(
+        self,
+        attributes: Mapping[str, Rule],
+        impossible: Iterable[Mapping[str, Any]] = (),
+        *,
+        discovered: Mapping[str, Any] | None = None,
+    ) -> None:
         if not isinstance(attributes, Mapping) or not attributes:
             raise Error(
                 'a Schema maps names of attributes to rules, for instance {"age": Cuts([18, 65]), "sex": ["f", "m"]}.'
@@ -43,6 +53,7 @@ class Schema:
                 raise Error(f"attribute {name!r}: {error}") from None
         object.__setattr__(self, "attributes", tuple(rules.items()))
         object.__setattr__(self, "domain", Domain({name: rule.labels for name, rule in rules.items()}, impossible))
+        object.__setattr__(self, "discovered", discovered)
 
     @cached_property
     def _rules(self) -> dict[str, Attribute]:
@@ -109,7 +120,8 @@ class Schema:
     def to_json(self) -> dict[str, Any]:
         """A plain dictionary for JSON."""
         impossible = self.domain.to_json()["impossible"]
-        return {"format": FORMAT, "version": 1, "attributes": self.list_rules(), "impossible": impossible}
+        paid = {} if self.discovered is None else {"discovered": dict(self.discovered)}
+        return {"format": FORMAT, "version": 1, **paid, "attributes": self.list_rules(), "impossible": impossible}
 
     @classmethod
     def from_json(cls, data: Any) -> "Schema":
@@ -126,8 +138,8 @@ class Schema:
         """
         from quietfield.schema import form  # pydantic takes a while to load
 
-        rules, impossible = form.read(data)
-        return cls(rules, impossible)
+        rules, impossible, discovered = form.read(data)
+        return cls(rules, impossible, discovered=discovered)
 
     def save(self, path: str | Path) -> None:
         """Write the schema as a JSON file.

@@ -163,8 +163,8 @@ def check_header(source: str | Path | CsvFile, header_stated: bool) -> None:
     if not header_stated:
         raise FileError(
             f"the first line of {mask_path(path)} would be published as the names of its columns, and without a "
-            "line of names it is somebody's record. Look at that line: if it holds names, say --header; otherwise add "
-            "a line of names above it."
+            "line of names it is somebody's record. Look at that line: if it holds names, say --header (in Python "
+            "header=True); otherwise add a line of names above it."
         )
     if any(_is_value(name) for name in read_header(path, how)):
         raise FileError(

@@ -1,0 +1,297 @@
+"""Cells for numbers and dates that nobody has named, from noisy counts alone: a tree of intervals, and what it tells.
+
+The line is cut where everybody would cut it: at powers of ten and then digit by digit, or at centuries, decades, years,
+months and days. On each level, the intervals that may hold more than a cell's share are cut further, by what the noisy
+counts of the level above say. All intervals of a level are disjoint, so that one row adds to at most one of them.
+
+Nothing here sees a record: whoever asks hands over ``measure``, which returns noisy counts of intervals.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from fractions import Fraction
+from itertools import accumulate, pairwise
+from math import floor, inf, isinf, log10
+
+from quietfield.schema import Attribute, Cuts, Dates, Labels
+from quietfield.schema.rules import Period
+
+#: The most cells that numbers are cut into, and the most periods that dates are, if a period is not a year.
+CELLS, PERIODS = 32, 36
+#: Levels of the tree: powers of ten and six digits; centuries, decades, years, months and days.
+NUMBER_LEVELS, DATE_LEVELS = 7, 5
+#: A noisy count that is so many standard deviations above zero is taken for a count of something.
+SIGNIFICANT = 5
+#: The least count of a cell, in standard deviations of its noise.
+LEAST_CELL = 8
+#: The powers of ten between which numbers are cut: the least for numbers that are not whole.
+LEAST_POWER, LARGEST_POWER = -6, 18
+CENT = Fraction(1, 100)
+#: Dates that are further apart from all others, in days, are no part of the range: they stand for something else.
+GAP = 20 * 366
+
+#: An end of an interval: exact, or infinite.
+End = Fraction | float
+Interval = tuple[End, End]
+Measure = Callable[[Sequence[Interval]], Sequence[float]]
+EPOCH = date(1970, 1, 1)
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """An interval that is not cut further, and how many records it holds, by noisy counts."""
+
+    low: End
+    high: End
+    count: float
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it holds one whole number."""
+        return not isinf(self.low) and self.high == self.low + 1 and self.low == int(self.low)
+
+
+def grow_leaves(
+    roots: Sequence[Interval],
+    split: Callable[[Leaf], Sequence[Interval]],
+    measure: Measure,
+    std: float,
+    levels: int,
+) -> list[Leaf]:
+    """The leaves of a tree, in order: each level is measured once, and children add up to what their parent holds.
+
+    Args:
+        roots: Disjoint intervals, in order.
+        split: The parts of an interval, or none if it is not cut further.
+        measure: Noisy counts of intervals, each with noise of the same standard deviation.
+        std: That standard deviation.
+        levels: The most levels, that of the roots included.
+
+    Returns:
+        The leaves below the roots whose counts are significant.
+    """
+    found = zip(roots, measure(roots), strict=True)
+    leaves = [Leaf(*interval, count) for interval, count in found if count >= SIGNIFICANT * std]
+    total = sum(leaf.count for leaf in leaves)
+    for _ in range(levels - 1):
+        parts = [list(split(leaf)) for leaf in leaves]
+        # What cannot be cut and fills a cell has one of its own: the others share what is left.
+        light = sum(
+            leaf.count for leaf, listed in zip(leaves, parts, strict=True) if listed or leaf.count < total / CELLS
+        )
+        least = max(light / (2 * CELLS), SIGNIFICANT * std)
+        parts = [listed if leaf.count >= least else [] for leaf, listed in zip(leaves, parts, strict=True)]
+        asked = [interval for listed in parts for interval in listed]
+        if not asked:
+            break
+        counts = iter(measure(asked))
+        grown: list[Leaf] = []
+        for leaf, listed in zip(leaves, parts, strict=True):
+            if not listed:
+                grown.append(leaf)
+                continue
+            noisy = [next(counts) for _ in listed]
+            share = (leaf.count - sum(noisy)) / len(listed)
+            grown += [Leaf(*interval, count + share) for interval, count in zip(listed, noisy, strict=True)]
+        leaves = grown
+    return leaves
+
+
+def number_roots(whole: bool, within: tuple[Fraction, Fraction] | None) -> list[Interval]:
+    """Where numbers are cut first: at powers of ten and 0, or into about ten parts of a range that is public."""
+    if within is not None:
+        low, high = within
+        step = _power_below(high - low)
+        step = max(step, Fraction(1)) if whole else step
+        first, last = floor(low / step), -floor(-high / step)
+        points = [i * step for i in range(first, last + 1)]
+        return list(pairwise(points))
+    powers = [Fraction(10) ** e for e in range(0 if whole else LEAST_POWER, LARGEST_POWER + 1)]
+    edges: list[End] = [-inf, *(-p for p in reversed(powers)), Fraction(0), *powers, inf]
+    return list(pairwise(edges))
+
+
+def split_number(leaf: Leaf, whole: bool) -> list[Interval]:
+    """An interval cut by its next digit."""
+    width = leaf.high - leaf.low
+    if isinf(width) or width <= (1 if whole else Fraction(10) ** LEAST_POWER):
+        return []
+    step = _power_below(width)
+    step = step / 10 if step == width else step
+    points = [leaf.low + i * step for i in range(int(width / step) + 1)]
+    return list(pairwise(points))
+
+
+def date_roots() -> list[Interval]:
+    """The centuries, in days since 1970."""
+    return list(pairwise([_day(year, 1) for year in (1, *range(100, 10_000, 100))] + [_last_day()]))
+
+
+def split_date(leaf: Leaf) -> list[Interval]:
+    """A century cut into decades, a decade into years, a year into months, a month into days."""
+    first, days = _date(leaf.low), leaf.high - leaf.low
+    if days == 1:
+        return []
+    if days <= 31:
+        return list(pairwise([leaf.low + i for i in range(int(days) + 1)]))
+    if days <= 366:
+        points = [_day(first.year, month) for month in range(1, 13)]
+    else:
+        step = 1 if days < 4000 else 10
+        last = _date(leaf.high - 1).year
+        points = [_day(max(year, 1), 1) for year in range(first.year // step * step, last + 1, step)]
+    return list(pairwise([*points, leaf.high]))
+
+
+def number_rule(leaves: Sequence[Leaf], std: float, *, plain: bool) -> Attribute | None:
+    """The rule of numbers: labels where a few whole numbers are nearly all of them, else cut points; None for neither.
+
+    Args:
+        leaves: What :func:`grow_leaves` found.
+        std: The standard deviation of their noise.
+        plain: Whether values are written as labels are, so that they can be labels.
+
+    Returns:
+        The rule, without labels for nulls and unknown values.
+    """
+    total = sum(leaf.count for leaf in leaves)
+    if plain:
+        common = [leaf for leaf in leaves if leaf.is_single and leaf.count >= max(SIGNIFICANT * std, total / 1000)]
+        if 0 < len(common) <= CELLS and sum(leaf.count for leaf in common) >= 0.95 * total:
+            return Labels(tuple(str(int(leaf.low)) for leaf in common))
+    points = cut_points(leaves, std)
+    return Cuts(tuple(map(plain_number, points))) if points else None
+
+
+def plain_number(end: End) -> int | float:
+    """A number as files have it: whole where it is."""
+    return int(end) if end == int(end) else float(end)
+
+
+def find_range(leaves: Sequence[Leaf], std: float, whole: bool) -> Interval:
+    """The least and the most of all numbers, but for as few as noise hides; infinite where an end was not found."""
+
+    def reach(ordered: Sequence[Leaf]) -> Leaf:
+        sums = accumulate(leaf.count for leaf in ordered)
+        found = (leaf for leaf, total in zip(ordered, sums, strict=True) if total >= SIGNIFICANT * std)
+        return next(found, ordered[-1])
+
+    return reach(leaves).low, reach(leaves[::-1]).high - (1 if whole else 0)
+
+
+def bound_rule(rule: Attribute, low: End, high: End) -> Attribute:
+    """A rule that tells where numbers begin and end, for synthetic records; it reads records as before."""
+    if not isinstance(rule, Cuts):
+        return rule
+    least = plain_number(low) if not isinf(low) and low < rule.points[0] else None
+    most = plain_number(high) if not isinf(high) and high >= rule.points[-1] else None
+    return replace(rule, least=least, most=most)
+
+
+def cut_points(leaves: Sequence[Leaf], std: float) -> list[End]:
+    """Points that cut leaves into cells of about the same count, while a leaf that has as much has a cell of its own.
+
+    >>> ones = [Leaf(Fraction(i), Fraction(i + 1), 100.0) for i in range(1, 5)]
+    >>> [int(point) for point in cut_points([Leaf(Fraction(0), Fraction(1), 600.0), *ones], 25.0)]
+    [1, 3]
+    """
+    share = sum(leaf.count for leaf in leaves) / CELLS
+    light = [leaf.count for leaf in leaves if leaf.count < share]
+    most = max(CELLS - (len(leaves) - len(light)), CELLS // 4)  # what is left of the cells for those that share one
+    least = max(sum(light) / most, LEAST_CELL * std)
+    cells: list[_Cell] = []
+    for leaf in leaves:
+        last = cells[-1] if cells else None
+        heavy = leaf.count >= max(least, share)
+        if last is None or heavy or last.heavy or last.count >= least:
+            cells.append(_Cell(leaf.low, leaf.high, leaf.count, heavy))
+        else:
+            cells[-1] = _Cell(last.low, leaf.high, last.count + leaf.count, False)
+    kept: list[_Cell] = []
+    for cell in cells:
+        after_light = bool(kept) and not kept[-1].heavy
+        if not cell.heavy and cell.count < (least / 2 if after_light else SIGNIFICANT * std):
+            if kept:  # too little for a cell of its own: it joins the one below, which keeps its limits if it is heavy
+                kept[-1] = _Cell(kept[-1].low, kept[-1].high, kept[-1].count + cell.count, kept[-1].heavy)
+            continue  # and what lies below the first cell joins that
+        kept.append(cell)
+    # Next to nothing lies between a common number and the cell after it, and 0.01 is a plainer limit than 1e-6.
+    return [b.low if b.heavy or not a.heavy else max(a.high, min(b.low, CENT)) for a, b in pairwise(kept)]
+
+
+@dataclass(frozen=True)
+class _Cell:
+    low: End
+    high: End
+    count: float
+    heavy: bool
+
+
+def date_rule(leaves: Sequence[Leaf], std: float) -> Dates | None:
+    """The rule of dates: the shortest period of which a few dozen cover the range; None where there is no range.
+
+    Dates that lie far from all others (9999-12-31, say) are none of the range.
+    """
+    groups: list[list[Leaf]] = []
+    for leaf in _significant(leaves, 366, std):
+        if not groups or leaf.low - groups[-1][-1].high > GAP:
+            groups.append([])
+        groups[-1].append(leaf)
+    if not groups:
+        return None
+    group = max(groups, key=lambda found: sum(leaf.count for leaf in found))
+    first, last = group[0], group[-1]
+    for days in (31, 1):  # from years to months to days, as far as these can be told apart
+        first = next(iter(_significant(_within(leaves, first), days, std)), first)
+        last = next(reversed(_significant(_within(leaves, last), days, std)), last)
+    low, high = _date(first.low), _date(min(last.high, _day(9999, 1)))
+    total = sum(leaf.count for leaf in group)
+    days = (high - low).days
+    months = (high.year - low.year) * 12 + high.month - low.month + (high.day > 1)
+    lengths: dict[Period, int] = {"day": days, "week": -(-days // 7), "month": months}
+    fitting = [p for p, many in lengths.items() if 1 <= many <= PERIODS and total / many >= LEAST_CELL * std]
+    period: Period = fitting[0] if fitting else "year"
+    if period in ("day", "week"):
+        start, end = low, low + timedelta(days=lengths[period] * (7 if period == "week" else 1))
+    elif period == "month":
+        start = low.replace(day=1)
+        end = high if high.day == 1 else date(high.year + high.month // 12, high.month % 12 + 1, 1)
+    else:
+        start = date(low.year, 1, 1)
+        end = high if (high.month, high.day) == (1, 1) else date(high.year + 1, 1, 1)
+    return Dates(period, str(start), str(end)) if start < end else None
+
+
+def _significant(leaves: Sequence[Leaf], days: int, std: float) -> list[Leaf]:
+    """The years (of up to 366 days), months (31) or days (1) that hold something; longer leaves as they are."""
+    found: dict[date, Leaf] = {}
+    for leaf in leaves:
+        first = _date(leaf.low)
+        key = first if leaf.high - leaf.low > days or days == 1 else first.replace(day=1)
+        key = key.replace(month=1) if leaf.high - leaf.low <= days == 366 else key
+        one = found.get(key, Leaf(leaf.low, leaf.high, 0.0))
+        found[key] = Leaf(one.low, leaf.high, one.count + leaf.count)
+    return [leaf for leaf in found.values() if leaf.count >= SIGNIFICANT * std]
+
+
+def _within(leaves: Sequence[Leaf], outer: Leaf) -> list[Leaf]:
+    """The leaves in an interval."""
+    return [leaf for leaf in leaves if outer.low <= leaf.low and leaf.high <= outer.high]
+
+
+def _power_below(width: End) -> Fraction:
+    """The largest power of ten that is at most a width."""
+    return Fraction(10) ** floor(log10(width) + 1e-9)
+
+
+def _day(year: int, month: int) -> Fraction:
+    return Fraction((date(year, month, 1) - EPOCH).days)
+
+
+def _last_day() -> Fraction:
+    return Fraction((date.max - EPOCH).days + 1)
+
+
+def _date(day: End) -> date:
+    return min(EPOCH + timedelta(days=int(day)), date.max) if day < _last_day() else date.max

@@ -1,0 +1,692 @@
+"""A schema that is discovered: what one unit can change, what is published, what is paid, and what is found.
+
+Noise has no seed. What is found is asked of counts that lie more than six standard deviations of the noise from every
+limit, so that a test fails by chance less than once in a million times, if nothing else is said.
+"""
+
+import json
+import random
+from fractions import Fraction
+from math import exp
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy.stats import binomtest
+
+import quietfield as qf
+from quietfield.cli import main
+from quietfield.curator import mechanism
+from quietfield.curator.counting import values as counted_values
+from quietfield.curator.counting.duckdb_engine import DuckEngine, connect
+from quietfield.curator.discovery import column_kinds, partitions, plan_discovery, questions, run_discovery
+from quietfield.curator.discovery.plan import FIRST, REST, histogram_sensitivity
+from quietfield.curator.discovery.questions import CLASSES
+from quietfield.errors import Error
+from quietfield.privacy import thresholds
+from quietfield.schema import Cuts, Dates, Labels, Schema
+
+pytest.importorskip("duckdb")
+dp = pytest.importorskip("opendp.prelude")
+
+ROW = {"unit": qf.Rows(1), "ledger": None}
+NASTY = [
+    "",
+    "nan",
+    "0",
+    "-3",
+    "01",
+    "1.0",
+    " 7 ",
+    "2.5",
+    "1e300",
+    "2024-02-29",
+    "9999-12-31 23:59:59",
+    "x",
+    "y",
+    "\x00",
+]
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
+
+
+# --- What one unit can change -----------------------------------------------------------------------------------------
+
+INTERVALS = {"numbers": partitions.number_roots(False, None), "days": partitions.date_roots()}
+
+
+def ask_everything(people, unit):
+    """The exact answer to every kind of question, as one dictionary of counts for each."""
+    rows = [(name, *row) for name, listed in people.items() for row in listed]
+    columns = {key: [row[i] for row in rows] for i, key in enumerate(("id", "a", "b"))}
+    answers = []
+    with connect(gathers=True) as con:
+        engine = DuckEngine(columns)
+        if isinstance(unit, qf.Person):
+            found = counted_values.count_values_by_person(con, engine, ["a", "b"], unit)
+        else:
+            found = counted_values.count_values(con, engine, ["a", "b"])
+        for column in found.values():
+            values = questions.Values(con, column)
+            answers.append(dict(zip(CLASSES, values.classes().tolist(), strict=True)))
+            answers += [
+                dict(enumerate(getattr(values, how)().count(asked).tolist())) for how, asked in INTERVALS.items()
+            ]
+            labels: dict[str, int] = {}
+            for texts, counts in values.labels():
+                labels.update(zip(texts, counts.tolist(), strict=True))
+            answers.append(labels)
+    return answers
+
+
+def largest_moves(one, other):
+    """The L1 and squared L2 distance of each pair of answers, and of which none may be more: the largest of each."""
+    moves = [[a.get(key, 0) - b.get(key, 0) for key in {*a, *b}] for a, b in zip(one, other, strict=True)]
+    return max(sum(map(abs, m)) for m in moves), max(sum(x * x for x in m) for m in moves)
+
+
+def neighbouring_answers(unit, seed, times):
+    """Answers for random data, with and without one person, and with another in that one's place."""
+    draw = random.Random(seed)
+    for _ in range(times):
+
+        def rows():
+            return [(draw.choice(NASTY), draw.choice(NASTY[:4])) for _ in range(draw.randint(1, 4))]
+
+        people = {name: rows() for name in ("p", "q", "r")}
+        if isinstance(unit, qf.Rows):
+            people = {name: listed[: unit.rows] for name, listed in people.items()}
+        others = {name: listed for name, listed in people.items() if name != "q"}
+        replaced = {**others, "s": rows()[: unit.rows]}
+        answers = [ask_everything(data, unit) for data in (people, others, replaced)]
+        yield largest_moves(answers[0], answers[1]), largest_moves(answers[0], answers[2])
+
+
+@pytest.mark.parametrize("unit", [qf.Rows(1), qf.Rows(3), qf.Person("id", rows=1), qf.Person("id", rows=2)])
+def test_one_unit_moves_every_histogram_as_little_as_is_claimed(unit):
+    reached = [0, 0]
+    for gone, replaced in neighbouring_answers(unit, 5, 14):
+        for i, (moved, neighbours) in enumerate(((gone, "add_remove"), (replaced, "replace"))):
+            l1, l2_squared = histogram_sensitivity(unit, neighbours)
+            assert moved[0] <= l1
+            assert moved[1] <= l2_squared
+            reached[i] = max(reached[i], moved[0])
+    assert reached == [histogram_sensitivity(unit, n)[0] for n in ("add_remove", "replace")]  # and not less
+
+
+def test_a_person_whose_rows_are_not_limited_is_noticed(monkeypatch):
+    """The planted bug: all rows of a person are counted."""
+    unlimited, unit = qf.Person("id", rows=99), qf.Person("id", rows=2)
+    real = counted_values.count_values_by_person
+    monkeypatch.setattr(counted_values, "count_values_by_person", lambda con, e, w, _: real(con, e, w, unlimited))
+    assert any(gone[0] > 2 for gone, _ in neighbouring_answers(unit, 5, 14))
+
+
+def test_rows_of_a_person_are_chosen_whatever_their_order_and_whoever_else_is_there():
+    draw = random.Random(3)
+    rows = [(draw.choice(NASTY), draw.choice(NASTY)) for _ in range(9)]
+    unit, found = qf.Person("id", rows=2), []
+    for _ in range(4):
+        draw.shuffle(rows)
+        found.append(ask_everything({"p": rows}, unit))
+        both = ask_everything({"z": [("x", "y")] * 5, "p": rows}, unit)
+        assert largest_moves(both, found[-1])[0] <= 2
+    assert all(one == found[0] for one in found)
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+@pytest.mark.parametrize("neighbours", ["add_remove", "replace"])
+def test_all_questions_together_cost_what_is_promised(noise, neighbours, monkeypatch):
+    """Every scale that noise is drawn with, priced by OpenDP for the sensitivity, adds up to the loss at most."""
+    unit, spent = qf.Rows(2), []
+    real = mechanism.measure
+
+    def measure(kind, scale, counts):
+        spent.append(scale)
+        return real(kind, scale, counts)
+
+    monkeypatch.setattr(mechanism, "measure", measure)
+    data = {
+        "text": ["a", "b"] * 3000,
+        "whole": np.arange(6000) % 5000,
+        "date": np.arange(6000).astype("M8[D]"),
+        "real": np.linspace(0, 1, 6000),
+    }
+    plan = plan_discovery(column_kinds(data), epsilon=50, delta=1e-6, unit=unit, neighbours=neighbours, noise=noise)
+    run_discovery(data, plan)
+    l1, l2_squared = histogram_sensitivity(unit, neighbours)
+    loss = plan.epsilon if noise == "laplace" else plan.rho
+    cost = sum(Fraction(l1) / Fraction(s) if noise == "laplace" else l2_squared / (2 * Fraction(s) ** 2) for s in spent)
+    assert loss / 2 < cost <= loss  # less than all of it, since trees end where nothing is left to cut
+    assert FIRST + REST == 1
+    if noise == "laplace":
+        assert (plan.price.epsilon, plan.price.delta, plan.price.threshold) == (50, Fraction(1, 10**6), plan.threshold)
+        assert plan.price.rho == 1250
+
+
+# --- Thresholds -------------------------------------------------------------------------------------------------------
+
+
+def exact_tail(kind, scale, least):
+    """P(noise >= least), from the definition of the discrete distributions."""
+    span = range(-int(60 * scale), int(60 * scale) + 1)
+    weigh = (lambda z: exp(-abs(z) / scale)) if kind == "laplace" else (lambda z: exp(-z * z / (2 * scale * scale)))
+    return sum(weigh(z) for z in span if z >= least) / sum(map(weigh, span))
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+@pytest.mark.parametrize("scale", [0.7, 3.0, 31.0])
+def test_tails_are_those_of_the_noise_or_a_hair_more(kind, scale):
+    for least in (1, 2, 5, 20, 35):
+        bound, tail = float(thresholds.noise_tail(kind, scale, least)), exact_tail(kind, scale, least)
+        assert tail <= bound * (1 + 1e-12)
+        assert bound <= max(exact_tail(kind, scale, max(least - 1, 0)), tail * (1 + 1e-9))
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_threshold_is_the_smallest_that_keeps_its_delta(kind, rows):
+    delta = Fraction(1, 10**5)
+    found = thresholds.smallest_threshold(kind, 9.0, rows, delta)
+    assert rows * thresholds.noise_tail(kind, 9.0, found - rows) <= delta
+    assert rows * thresholds.noise_tail(kind, 9.0, found - rows - 1) > delta
+    # OpenDP publishes what is equal to its threshold and prices what is above it: its map is that of the next one.
+    domain = dp.map_domain(dp.atom_domain(T=str), dp.atom_domain(T="i64"))
+    if kind == "laplace":
+        metric = dp.l01inf_distance(dp.absolute_distance(T="i64"))
+        theirs = dp.m.make_laplace_threshold(domain, metric, scale=9.0, threshold=found - 1)
+    else:
+        metric = dp.l02inf_distance(dp.absolute_distance(T="i64"))
+        theirs = dp.m.make_gaussian_threshold(
+            domain, metric, scale=9.0, threshold=found - 1, MO="Approximate<ZeroConcentratedDivergence>"
+        )
+    priced = theirs.map((rows, rows, rows))[1]
+    assert float(rows * thresholds.noise_tail(kind, 9.0, found - rows)) == pytest.approx(priced, rel=1e-3)
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+@pytest.mark.parametrize("planted", [0, 4])
+def test_labels_that_one_row_has_are_published_as_rarely_as_is_claimed(noise, planted, monkeypatch):
+    """A threshold that is ``planted`` steps too low is noticed. Fails by chance once in 10 million times."""
+    plan = plan_discovery({"a": "text"}, epsilon=0.6, delta=0.05, unit=qf.Rows(1), noise=noise)
+    scale = plan.scale(REST)
+    cutoff, rows = plan.cutoff(scale) - planted, 60_000
+    asked, published = questions.Questions(plan), []
+    monkeypatch.setattr(type(plan), "cutoff", lambda *_: cutoff)
+    monkeypatch.setattr(questions, "Labels", lambda found: published.extend(found) or Labels(tuple(found)))
+
+    class Singles:
+        def labels(self):
+            yield [f"v{i}" for i in range(rows)], np.ones(rows, np.int64)
+
+    asked._find_labels(Singles(), False, 1.0, {})
+    chance = exact_tail(noise, scale, plan.cutoff(scale) + planted - 1)
+    assert chance <= plan.threshold  # what is promised
+    monkeypatch.setattr(questions, "MOST_LABELS", rows)
+    published.clear()
+    asked._find_labels(Singles(), False, 1.0, {})
+    found = binomtest(len(published), rows, chance).pvalue
+    assert (found > 1e-7) == (planted == 0)
+
+
+# --- What is found ----------------------------------------------------------------------------------------------------
+
+
+def test_labels_are_sorted_and_rare_ones_are_others():
+    column = ["zebra"] * 4000 + ["ant"] * 6000 + [f"name {i}" for i in range(300)] + [None] * 2000
+    schema = qf.discover({"a": column}, epsilon=5, delta=1e-12, noise="gaussian", **ROW)
+    assert schema["a"] == Labels(("ant", "zebra"), null="missing", unknown="other")
+    assert "name 1" not in json.dumps(schema.to_json())
+
+
+def test_labels_of_records_that_are_ours_get_another_name():
+    schema = qf.discover(
+        {"a": ["other", "missing", None, "drop"] * 3000}, epsilon=5, delta=1e-12, noise="gaussian", **ROW
+    )
+    assert schema["a"] == Labels(("missing", "other"), null="(missing)", unknown="(other)")
+
+
+@pytest.mark.parametrize("text", ["a\nb", "x" * 101, "\x1b[31m", "\u202ecba", "  ", "\ue000", "FILL IN"])
+def test_texts_that_are_no_labels_are_others_however_common(text):
+    schema = qf.discover({"a": [text, "b"] * 3000}, epsilon=5, delta=1e-12, noise="gaussian", **ROW)
+    assert schema["a"].own == ("b",)
+
+
+def test_free_text_and_identifiers_are_left_out_and_not_quoted():
+    n = 4000
+    data = {
+        "id": [f"SECRET{i}" for i in range(n)],
+        "note": [f"SECRET {i}" for i in range(n - 300)] + ["SECRET none"] * 300,
+        "sex": ["f", "m"] * (n // 2),
+    }
+    schema = qf.discover(data, epsilon=3, delta=1e-12, noise="gaussian", **ROW)
+    assert list(schema) == ["sex"]
+    assert set(schema.discovered["left_out"]) == {"id", "note"}
+    assert "SECRET" not in json.dumps(schema.to_json())
+
+
+def test_common_numbers_have_cells_of_their_own_and_whole_numbers_stay_whole():
+    rng = np.random.default_rng(1)
+    n = 40_000
+    spread = rng.lognormal(8, 1, n)
+    data = {
+        "income": np.where(rng.random(n) < 0.6, 0, spread.round()).astype(int),
+        "hours": np.where(rng.random(n) < 0.2, 99, rng.integers(0, 80, n)),
+        "code": rng.choice([1, 2, 7, 9], n),
+        "rate": np.where(rng.random(n) < 0.5, 0.0, rng.random(n)),
+    }
+    schema = qf.discover(data, epsilon=20, delta=1e-12, noise="gaussian", **ROW)
+    income, hours, rate = (schema[name] for name in ("income", "hours", "rate"))
+    assert all(isinstance(point, int) for point in (*income.points, *hours.points))
+    assert income.points[0] == 1
+    assert 99 in hours.points
+    assert hours.points[-1] == 99
+    assert schema["code"] == Labels(("1", "2", "7", "9"), null="other", unknown="other", type="integer")
+    assert (hours.least, hours.most, hours.type, rate.type) == (0, 99, "integer", "number")
+    assert 1e-6 <= rate.points[0] <= 0.01
+    assert schema.discovered["columns"]["hours"]["range"] == [0, 99]
+    for name in ("income", "hours", "rate"):
+        points = schema[name].points
+        assert 15 <= len(points) < partitions.CELLS
+        shares = np.histogram(data[name], [-np.inf, *points, np.inf])[0] / n
+        light = np.delete(shares, shares.argmax())
+        assert light.max() < 2.5 * light.mean()
+
+
+@pytest.mark.parametrize("name", ["normal", "heavy"])
+def test_cut_points_are_quantiles(name):
+    """With hardly any noise, cells have the same share, up to the digits at which points are set."""
+    rng = np.random.default_rng(2)
+    column = rng.normal(50, 20, 60_000) if name == "normal" else rng.standard_cauchy(60_000)
+    with pytest.warns(UserWarning, match="epsilon 1000 promises next to nothing"):
+        rule = qf.discover({"a": column}, epsilon=1000, **ROW)["a"]
+    assert isinstance(rule, Cuts)
+    ranks = np.searchsorted(np.sort(column), rule.points) / column.size
+    assert len(rule.points) >= 20
+    assert np.diff([0, *ranks, 1]).max() < 2.2 / partitions.CELLS
+    assert np.diff([0, *ranks, 1]).min() > 0.4 / partitions.CELLS
+
+
+def test_a_public_range_and_what_a_column_holds_cost_nothing_to_say():
+    rng = np.random.default_rng(2)
+    data = {
+        "age": [str(age) for age in rng.integers(0, 100, 5000)],
+        "zip": [f"{z:05}" for z in rng.integers(0, 4, 5000)],
+    }
+    with pytest.raises(Error, match="'age', 'zip' cannot be discovered with epsilon alone"):
+        qf.discover(data, epsilon=3, **ROW)
+    schema = qf.discover(data, epsilon=3, known={"age": qf.Range(0, 120), "zip": ["00000", "00001"]}, **ROW)
+    assert isinstance(schema["age"], Cuts)
+    assert (schema["age"].least, schema["age"].most) == (0, 120)
+    assert schema["zip"] == Labels(("00000", "00001"))
+    assert list(schema.discovered["columns"]) == ["age"]
+    assert schema.discovered["delta"] is None
+    codes = qf.discover(data, epsilon=5, delta=1e-12, noise="gaussian", known={"age": None}, **ROW)
+    assert codes["zip"].own == ("00000", "00001", "00002", "00003")  # codes, since they begin with zeros
+    assert codes.discovered["left_out"] == {"age": "it was to be left out"}
+
+
+def test_dates_have_a_period_of_which_a_few_dozen_cover_the_range():
+    rng = np.random.default_rng(2)
+    days = np.datetime64("2021-03-10") + rng.integers(0, 900, 20_000)
+    texts = [*map(str, days), *["9999-12-31"] * 3000, *["soon"] * 100, *[""] * 3000]
+    for source in ({"seen": days}, {"seen": texts}, {"seen": days.astype("M8[s]")}):
+        rule = qf.discover(source, epsilon=10, delta=1e-12, noise="gaussian", **ROW)["seen"]
+        assert isinstance(rule, Dates)
+        assert (rule.period, rule.start, rule.end) == ("month", "2021-03-01", "2023-09-01")
+    assert rule.null == "other"
+
+
+def test_persons_name_themselves_and_are_limited():
+    data = {"user": ["u"] * 50_000 + [f"v{i}" for i in range(4000)], "a": ["rare"] * 50_000 + ["b", "c"] * 2000}
+    schema = qf.discover(data, epsilon=5, delta=1e-12, noise="gaussian", unit=qf.Person("user", rows=2), ledger=None)
+    assert schema["a"].own == ("b", "c")
+    assert "names the persons" in schema.discovered["left_out"]["user"]
+    with pytest.raises(Error, match="rows=k"):
+        qf.discover(data, epsilon=5, delta=1e-12, noise="gaussian", unit=qf.Person("user", normalise=True), ledger=None)
+
+
+def test_sources_of_every_kind_find_the_same(tmp_path):
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    duckdb = pytest.importorskip("duckdb")
+    data = {"sex": ["f", "m", "m", ""] * 5000, "n": [str(i % 7) for i in range(20_000)]}
+    table = pa.table(data)
+    pq.write_table(table, tmp_path / "a.parquet")
+    rows = "\n".join(map(",".join, zip(*data.values(), strict=True)))
+    (tmp_path / "a.csv").write_text("sex,n\n" + rows + "\n")
+    sources = [
+        data, table, tmp_path / "a.parquet", tmp_path / "a.csv", pandas.DataFrame(data), polars.DataFrame(data),
+        pa.RecordBatchReader.from_batches(table.schema, table.to_batches()), duckdb.from_arrow(table),
+    ]  # fmt: skip
+    try:
+        import ibis
+
+        con = ibis.duckdb.connect()
+        con.create_table("visits", table)
+        sources.append(con.table("visits"))
+    except ImportError:
+        pass
+    expected = Schema(
+        {
+            "sex": Labels(("f", "m"), null="missing", unknown="other"),
+            "n": Labels(tuple("0123456"), null="other", unknown="other", type="integer"),
+        }
+    )
+    for source in sources:
+        header = {"header": True} if str(source).endswith(".csv") else {}
+        assert qf.discover(source, epsilon=10, delta=1e-12, noise="gaussian", **header, **ROW) == expected
+    for source in (polars.LazyFrame(data), np.zeros((3, 2), int)):
+        with pytest.raises(Error, match="columns"):
+            qf.discover(source, epsilon=10, delta=1e-12, noise="gaussian", **ROW)
+    with pytest.raises(Error, match="header=True"):
+        qf.discover(tmp_path / "a.csv", epsilon=10, delta=1e-12, noise="gaussian", **ROW)
+
+
+def test_no_value_of_any_type_makes_a_discovery_fail(monkeypatch):
+    """All extreme values of all types of Arrow, read as whatever the type may hold; nothing is left out of a count."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parent / "counting"))
+    extremes = pytest.importorskip("extremes")
+    for name, (array, _) in extremes.arrow_columns().items():
+        table = pa.table({"a": array, "id": pa.array(["p", "q"] * len(array))[: len(array)]})
+        kind = column_kinds(table)["a"]
+        if kind in ("other", "boolean"):
+            continue
+        for unit in (qf.Rows(1), qf.Person("id", rows=1000)):
+            with connect(gathers=True) as con:
+                if isinstance(unit, qf.Person):
+                    found = counted_values.count_values_by_person(con, DuckEngine(table), ["a"], unit)["a"]
+                else:
+                    found = counted_values.count_values(con, DuckEngine(table), ["a"])["a"]
+                values = questions.Values(con, found)
+                assert values.classes().sum() == len(array), name
+                assert sum(counts.sum() for _, counts in values.labels()) <= len(array)
+                assert values.numbers().count(INTERVALS["numbers"]).sum() <= len(array)
+                assert values.days().count(INTERVALS["days"]).sum() <= len(array)
+
+
+def test_more_or_overlapping_questions_than_were_paid_for_are_refused():
+    plan = plan_discovery({"a": "integer"}, epsilon=1, unit=qf.Rows(1))
+    values = questions.Sorted(np.arange(3.0), np.ones(3, np.int64))
+    ask = questions.Questions(plan)._ask_levels(values, 1.0, 2)
+    for _ in range(2):
+        ask([(0.0, 1.0), (1.0, 2.0)])
+    with pytest.raises(Error, match="than were paid for"):
+        ask([(0.0, 1.0)])
+    with pytest.raises(Error, match="overlap"):
+        values.count([(0.0, 2.0), (1.0, 3.0)])
+
+
+def test_empty_sources_and_columns_of_nothing():
+    with pytest.raises(Error, match="no column is left"):
+        qf.discover({"a": [], "b": np.array([], float)}, epsilon=1, delta=1e-12, noise="gaussian", **ROW)
+    schema = qf.discover(
+        {"a": [None] * 5000, "b": [True, False] * 2500, "c": ["x"] * 5000},
+        epsilon=3,
+        delta=1e-12,
+        noise="gaussian",
+        **ROW,
+    )
+    assert list(schema) == ["b", "c"]
+    typed = pa.table({"b": [True, None], "c": ["x", "x"], "d": [b"1", b"2"], "e": pa.array([[1], [2]])})
+    plan = plan_discovery(column_kinds(typed), epsilon=3, delta=1e-12, noise="gaussian", unit=qf.Rows(1))
+    assert plan.known == {"b": Labels(("false", "true"), null="missing", unknown="missing", type="boolean")}
+    assert set(plan.left_out) == {"d", "e"}
+
+
+# --- What is paid -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def book(tmp_path):
+    return qf.Ledger.create(tmp_path / "budget.db", epsilon=4, delta="1e-6", unit=qf.Rows(1), accounting_by="zcdp")
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_a_discovery_is_paid_before_it_is_read(book, noise, monkeypatch):
+    data = {"a": ["x", "y"] * 2000}
+    terms = {"epsilon": "0.4", "delta": "1e-7", "unit": qf.Rows(1), "ledger": book, "noise": noise}
+    schema = qf.discover(data, **terms)
+    (charge,) = book.charges
+    assert (charge.epsilon, charge.delta) == (Fraction(2, 5), Fraction(1, 10**7))
+    assert charge.threshold == Fraction(1, 10**7) / (1 if noise == "laplace" else 2)
+    assert schema.discovered["ledger"]["digest"] == charge.digest
+    assert schema.discovered["id"] == charge.release
+    if noise == "laplace":
+        assert charge.cost == Fraction(2, 25)
+    monkeypatch.setattr(questions.Values, "classes", lambda self: 1 / 0)
+    with pytest.raises(Error, match="the charge stands"):
+        qf.discover(data, **terms)
+    assert len(book.charges) == 2
+
+
+def test_a_pure_ledger_pays_for_numbers_and_refuses_thresholds(tmp_path):
+    pure = qf.Ledger.create(tmp_path / "pure.db", epsilon=2, unit=qf.Rows(1))
+    data = {"n": np.arange(1000) % 9, "a": ["x", "y"] * 500}
+    with pytest.raises(Error, match="counts pure epsilon and cannot pay for a threshold"):
+        qf.discover(data, epsilon=1, delta=1e-6, unit=qf.Rows(1), ledger=pure)
+    assert pure.spent == 0
+    schema = qf.discover(data, epsilon=1, unit=qf.Rows(1), ledger=pure, known={"a": ["x", "y"]})
+    assert pure.spent == 1
+    assert schema.discovered["threshold_delta"] is None
+
+
+def test_a_policy_limits_what_is_promised_and_the_schema_names_it(tmp_path, monkeypatch):
+    policy = tmp_path / "policy.toml"
+    monkeypatch.setenv("QUIETFIELD_POLICY", str(policy))
+    policy.write_text("max_epsilon = 2\nmax_delta = 1e-8\n")
+    with pytest.raises(qf.PolicyRefused, match="delta is at most 1e-08"):
+        qf.discover({"a": ["x"]}, epsilon=1, delta=1e-7, **ROW)
+    schema = qf.discover({"a": ["x"] * 2000}, epsilon=1, delta=1e-8, **ROW)
+    assert schema.discovered["policy"]["digest"]
+
+
+def test_a_share_of_a_larger_charge():
+    plan = plan_discovery(
+        {"a": "text", "b": "integer"},
+        rho=Fraction(1, 2),
+        threshold=Fraction(1, 10**7),
+        noise="gaussian",
+        unit=qf.Rows(1),
+    )
+    assert (plan.rho, plan.threshold) == (Fraction(1, 2), Fraction(1, 10**7))
+    with pytest.raises(Error, match="share of a larger charge"):
+        _ = plan.price
+    schema = run_discovery({"a": ["x", "y"] * 500, "b": np.arange(1000) % 3}, plan)
+    assert schema.discovered["epsilon"] is None
+    assert schema.discovered["rho"] == "1/2"
+    numbers = plan_discovery(
+        {"b": "integer"}, rho=Fraction(1), threshold=Fraction(1, 9), noise="gaussian", unit=qf.Rows(1)
+    )
+    assert numbers.threshold is None  # nothing spends it
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"neighbours": "paper"}, "add_remove or replace"),
+        ({"known": {"z": None}}, "no column 'z'"),
+        ({"known": {"a": "words"}}, "expected one of"),
+        ({"known": {"b": "dates"}}, "cannot hold dates"),
+        ({"known": {"a": None, "b": None}}, "nothing is left"),
+        ({"known": 3}, "known is a Schema"),
+        ({"known": {"b": Labels(["x"], column="a")}}, "another name"),
+        ({"noise": "gaussian", "delta": None}, "needs a delta"),
+        ({"epsilon": 1e-17}, "larger epsilon"),
+    ],
+)
+def test_what_is_public_and_wrong_costs_nothing(book, asked, said):
+    terms = {"epsilon": 1, "delta": 1e-7, "unit": qf.Rows(1), "ledger": book, **asked}
+    with pytest.raises(Error, match=said):
+        qf.discover({"a": ["x"], "b": np.array([1])}, **terms)
+    assert not book.charges
+
+
+# --- The schema and its file ------------------------------------------------------------------------------------------
+
+
+def test_a_schema_keeps_what_was_paid_for_it_and_reads_records_alike(tmp_path):
+    schema = qf.discover({"a": ["x", "y"] * 2000}, epsilon=2, delta=1e-6, **ROW)
+    schema.save(tmp_path / "schema.json")
+    loaded = Schema.load(tmp_path / "schema.json")
+    assert loaded.discovered == schema.discovered
+    assert loaded == schema == Schema(dict(schema.attributes))
+    assert hash(loaded) == hash(Schema(dict(schema.attributes)))
+    release = qf.release({"a": ["x", "z", None]}, loaded, [("a",)], epsilon=1, unit=qf.Rows(1), ledger=None)
+    assert release.domain.labels("a") == ("x", "y", "other")
+    assert Schema(dict(schema.attributes)).to_json().get("discovered") is None
+
+
+def test_rules_that_are_known_stay_as_they_are():
+    known = Schema({"kind": Labels(["x", "y"], column="a"), "b": 3}, [{"kind": "x", "b": 0}])
+    schema = qf.discover({"c": ["u", "v"] * 2000, "a": ["x", "y"] * 2000, "b": [0, 1] * 2000}, epsilon=3, delta=1e-6,
+                         known=known, **ROW)  # fmt: skip
+    assert list(schema) == ["c", "kind", "b"]
+    assert schema["kind"] == known["kind"]
+    assert schema.domain.impossible
+
+
+# --- The command line -------------------------------------------------------------------------------------------------
+
+
+def messy_file(path, rows=20_000):
+    """A CSV file of 30 columns as people have them, with marked values that nobody else has."""
+    rng = np.random.default_rng(7)
+    diagnoses = np.array([f"{c}{i:02}" for c in "ABCDEFG" for i in range(100)])
+    weights = 1 / np.arange(1, 701)
+    day = np.datetime64("2019-01-01")
+    columns = {
+        "case": [f"CASE-{i:07}" for i in range(rows)],
+        "note": [f"SECRET {i} seen" for i in range(rows)],
+        "diagnosis": rng.choice(diagnoses, rows, p=weights / weights.sum()),
+        "sex": rng.choice(["f", "m", ""], rows, p=[0.5, 0.45, 0.05]),
+        "age": rng.integers(0, 100, rows),
+        "income": np.where(rng.random(rows) < 0.3, 0, rng.lognormal(8, 1, rows).round(2)),
+        "seen": (day + rng.integers(0, 1000, rows)).astype(str),
+        "wrong": np.where(rng.random(rows) < 0.03, "n/a", rng.integers(0, 50, rows).astype(str)),
+        "blank": [""] * rows,
+        "ward": rng.integers(1, 9, rows),
+    }
+    columns |= {f"answer {i}": rng.choice(["yes", "no", "don't know", ""], rows) for i in range(20)}
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(",".join(columns) + "\n")
+        for row in zip(*columns.values(), strict=True):
+            file.write(",".join(map(str, row)) + "\n")
+        file.write("broken line\n")
+    return columns
+
+
+def test_thirty_messy_columns(tmp_path, capsys):
+    messy_file(tmp_path / "visits.csv")
+    ledger, out = tmp_path / "budget.db", tmp_path / "schema.json"
+    create = [
+        "ledger",
+        "create",
+        str(ledger),
+        "--unit",
+        "rows:1",
+        "--accounting",
+        "zcdp",
+        "--epsilon",
+        "8",
+        "--delta",
+        "1e-6",
+    ]
+    assert main(create) == 0
+    asked = ["schema", str(tmp_path / "visits.csv"), "--header", "--discover", "--epsilon", "4", "--delta", "1e-7",
+             "--noise", "gaussian", "--unit", "rows:1", "--ledger", str(ledger), "--out", str(out)]  # fmt: skip
+    assert main(asked) == 0
+    said = capsys.readouterr().out + out.read_text()
+    assert "SECRET" not in said
+    assert "CASE-" not in said
+    schema = Schema.load(out)
+    assert set(schema.discovered["left_out"]) == {"case", "note", "blank"}
+    assert {name: schema[name].kind for name in ("diagnosis", "age", "income", "seen", "wrong", "ward")} == {
+        "diagnosis": "labels", "age": "cuts", "income": "cuts", "seen": "dates", "wrong": "cuts", "ward": "labels",
+    }  # fmt: skip
+    assert schema["answer 3"] == Labels(("don't know", "no", "yes"), null="missing", unknown="other")
+    assert schema["ward"].own == tuple("12345678")
+    assert schema["seen"].period == "month"
+    assert schema.drops == ()
+    stat = out.stat()
+    assert stat.st_mtime == pytest.approx(np.datetime64(schema.discovered["created"][:-1]).astype(int))
+    assert main(["ledger", "show", str(ledger), "--against", str(out)]) == 0
+    shown = capsys.readouterr().out
+    assert "of it by thresholds" in shown
+    assert f"{out}: charge 1" in shown
+    content = json.loads(capsys.readouterr().out) if main(["ledger", "show", str(ledger), "--json"]) == 0 else {}
+    assert content["thresholds"] == str(Fraction(1, 2 * 10**7))
+    assert Fraction(content["limit"]) < Fraction(content["total"])
+    # What was discovered pays for tables: the release is made with it.
+    cliques = '[["sex", "ward"], ["age"]]'
+    release = ["release", str(tmp_path / "visits.csv"), "--schema", str(out), "--structure", cliques,
+               "--epsilon", "1", "--unit", "rows:1", "--ledger", str(ledger), "-o", str(tmp_path / "a")]  # fmt: skip
+    assert main(release) == 0
+
+
+def test_the_command_line_asks_who_pays_and_takes_what_is_known(tmp_path, capsys):
+    data = tmp_path / "rows.csv"
+    data.write_text("sex,age,zip\n" + "f,31,1\nm,42,2\n" * 2000)
+    ask = ["schema", str(data), "--header", "--discover"]
+    assert main([*ask, "--no-ledger"]) == 1
+    assert "say --epsilon" in capsys.readouterr().err
+    assert main([*ask, "--epsilon", "3", "--no-ledger"]) == 1
+    assert "say whom to protect" in capsys.readouterr().err
+    ask += ["--unit", "rows:1"]
+    assert main([*ask, "--epsilon", "3"]) == 1
+    assert "say who pays" in capsys.readouterr().err
+    assert main([*ask, "--epsilon", "3", "--no-ledger"]) == 1
+    assert "'sex', 'age', 'zip' cannot be discovered with epsilon alone" in capsys.readouterr().err
+    assert main(["schema", str(data), "--header", "--epsilon", "3"]) == 1
+    assert "go with --discover" in capsys.readouterr().err
+    assert main(["schema", str(data), "--header", "--out", str(tmp_path / "known.json")]) == 0
+    known = json.loads((tmp_path / "known.json").read_text())
+    known["attributes"][0] |= {"labels": ["f", "m"]}
+    (tmp_path / "known.json").write_text(json.dumps(known))
+    capsys.readouterr()
+    more = ["--epsilon", "3", "--delta", "1e-6", "--no-ledger", "--known", str(tmp_path / "known.json")]
+    assert main([*ask, *more, "--leave-out", "zip"]) == 0
+    captured = capsys.readouterr()
+    schema = Schema.from_json(json.loads(captured.out))
+    assert schema["sex"] == Labels(("f", "m"), column="sex")
+    assert schema["age"].own == ("31", "42")
+    assert "zip is left out" in captured.err
+
+
+def test_a_schema_that_cannot_be_written_is_shown_and_not_lost(tmp_path, capsys, monkeypatch):
+    pq.write_table(pa.table({"sex": ["f", "m"] * 2000}), tmp_path / "rows.parquet")
+
+    def fail(*_, **__):
+        raise qf.FileError("cannot write it.")
+
+    monkeypatch.setattr("quietfield.files.write_atomically", fail)
+    asked = ["schema", str(tmp_path / "rows.parquet"), "--discover", "--epsilon", "3", "--delta", "1e-6"]
+    asked += ["--unit", "rows:1", "--no-ledger"]
+    assert main([*asked, "--out", str(tmp_path / "schema.json")]) == 1
+    captured = capsys.readouterr()
+    assert Schema.from_json(json.loads(captured.out))["sex"].own == ("f", "m")
+    assert "it is shown, keep it" in captured.err
+
+
+@pytest.mark.skipif(not (SHARED / "adult.parquet").exists(), reason="the shared data are not here")
+def test_adult_has_the_labels_that_its_domain_has():
+    data = pq.read_table(SHARED / "adult.parquet")
+    schema = qf.discover(data, epsilon=4, delta=1e-6, noise="gaussian", **ROW)
+    assert set(schema) == set(data.column_names)
+    for name in ("sex", "race", "income>50K", "relationship"):
+        found = set(map(str, data[name].unique().to_pylist()))
+        assert set(schema[name].own) == found
+    for name, rule in schema.attributes:
+        if isinstance(rule, Cuts):
+            shares = np.histogram(data[name].to_numpy(), [-np.inf, *rule.points, np.inf])[0] / len(data)
+            assert shares.min() > 0
+            assert len(rule.points) >= 5
+
+
+def test_every_pair_of_classes_is_told_apart():
+    """Each text is of one class, by what the rules would make of it."""
+    expected = {"": 0, "nan": 0, "0": 1, "-3": 1, "01": 5, "1.0": 2, " 7 ": 2, "2.5": 3, "1e300": 3, "2024-02-29": 4,
+                "9999-12-31 23:59:59": 4, "x": 5, "y": 5, "\x00": 5, "-0": 2, "+5": 2, "00.5": 5, "0.5": 3}  # fmt: skip
+    for text, number in expected.items():
+        classes = ask_everything({"p": [(text, "")]}, qf.Rows(1))[0]
+        assert classes == {name: int(i == number) for i, name in enumerate(CLASSES)}, text
