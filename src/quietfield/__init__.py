@@ -59,6 +59,7 @@ _NAMES = {
     "StatFile": "curator.counting.statfiles",
     "Structure": "structures",
     "structures": "structures",
+    "synthesize": "curator.synthesis",
     "TooFewSignatures": "errors",
     "TooLarge": "errors",
     "Unreadable": "errors",

@@ -11,6 +11,7 @@ from quietfield.curator.release import release as release
 from quietfield.curator.score import confidential_score as confidential_score
 from quietfield.curator.score import dp_score as dp_score
 from quietfield.curator.sequences import Sequences as Sequences
+from quietfield.curator.synthesis import synthesize as synthesize
 from quietfield.domain import Domain as Domain
 from quietfield.errors import BudgetExceeded as BudgetExceeded
 from quietfield.errors import CannotLearn as CannotLearn

@@ -7,9 +7,15 @@ import csv
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from quietfield.errors import Error, FileError
-from quietfield.files import archive_kind, check_writable, read_beginning
+from quietfield.files import archive_kind, check_writable, put_in_place, read_beginning, temporary_neighbour
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from quietfield.releases.release import Release
 
 #: What --force replaces, by its name in messages, and how such a file is recognised. Pictures and records bear no mark
 #: of ours: there the ending must do, and for records the :func:`columns`.
@@ -94,3 +100,42 @@ def columns(path: Path, delimiter: str = ",") -> tuple[str, ...] | None:
             return tuple(next(csv.reader(file, delimiter=delimiter), ()))
     except (OSError, UnicodeDecodeError, csv.Error):
         return None
+
+
+def keep_release(found: "Release", out: Path, signer: "Ed25519PrivateKey | None", force: bool, paid: bool) -> "Release":
+    """Write a release and read it back. Where its path is taken or lost meanwhile, it is kept under another name.
+
+    It is paid for, and its noise cannot be drawn a second time: whatever happens, it must not be lost.
+    """
+    try:
+        return _written(found, out, signer, force)
+    except (Error, OSError) as error:
+        said = str(error).rstrip(".")
+        reason = said.rpartition(";")[0] or said  # without its advice: another follows
+    except BaseException as error:  # noqa: BLE001  # out of memory, or an interrupt: once more, under another name
+        reason = "Interrupted" if isinstance(error, KeyboardInterrupt) else f"writing {out} failed"
+    stands = (
+        "the charge stands, and a second run would be charged again" if paid else "a second run spends as much again"
+    )
+    name = f"{out.name[:40]}.{found.id}.qfr"  # a name has at most 255 bytes
+    for other in (out.parent / name, Path(name)):
+        try:
+            _written(found, other, signer, force=False)
+        except (Error, OSError, MemoryError):
+            continue
+        raise FileError(
+            f"{reason}. The release is made and {stands}; it is kept in {other}: move it where you want it."
+        )
+    raise FileError(
+        f"{reason}. The release was made and {stands}, but it could not be written to {name} either: it is lost."
+    )
+
+
+def _written(found: "Release", out: Path, signer: "Ed25519PrivateKey | None", force: bool) -> "Release":
+    """A release in a file, as it reads from there: under another name until it is whole."""
+    check_writable(out)
+    with temporary_neighbour(out) as made:
+        found.save(made, signer)
+        loaded = type(found).load(made, complete=False)
+        put_in_place(made, out, replace=force, time=found.created)
+    return loaded

@@ -31,12 +31,9 @@ from quietfield.cli.arguments import (
 from quietfield.cli.passphrases import PassphraseEnv, PassphraseFile
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
     from quietfield.curator.ledger import Ledger
     from quietfield.curator.publish import ReleasePlan
     from quietfield.curator.steps import StepPlan
-    from quietfield.releases.release import Release
 
 app = typer.Typer()
 
@@ -155,7 +152,7 @@ def release(
         raise Error("say where the release goes: --out FILE.")
     with arguments.tell_charge():
         found = charge_and_publish(open_records(records, prepared), prepared, book, progress=progress)
-    loaded = _kept(found, out, signer, force, paid=book is not None)
+    loaded = outputs.keep_release(found, out, signer, force, paid=book is not None)
     facts = [(name, text) for name, text in loaded._facts() if name != "note"]
     if not loaded.complete:
         arguments.warn(f"{out} waits for its second signature: quietfield sign {out} --key SECOND.pem.")
@@ -184,49 +181,6 @@ def _check_disk(out: Path, prepared: "ReleasePlan | StepPlan") -> None:
         raise FileError(
             f"{out} takes {readable_bytes(needed)}, and {readable_bytes(free)} is free there; choose another path."
         )
-
-
-def _kept(found: "Release", out: Path, signer: "Ed25519PrivateKey | None", force: bool, paid: bool) -> "Release":
-    """Write a release and read it back. Where its path is taken or lost meanwhile, it is kept under another name.
-
-    It is paid for, and its noise cannot be drawn a second time: whatever happens, it must not be lost.
-    """
-    from quietfield.errors import Error, FileError
-
-    try:
-        return _written(found, out, signer, force)
-    except (Error, OSError) as error:
-        said = str(error).rstrip(".")
-        reason = said.rpartition(";")[0] or said  # without its advice: another follows
-    except BaseException as error:  # noqa: BLE001  # out of memory, or an interrupt: once more, under another name
-        reason = "Interrupted" if isinstance(error, KeyboardInterrupt) else f"writing {out} failed"
-    stands = (
-        "the charge stands, and a second run would be charged again" if paid else "a second run spends as much again"
-    )
-    name = f"{out.name[:40]}.{found.id}.qfr"  # a name has at most 255 bytes
-    for other in (out.parent / name, Path(name)):
-        try:
-            _written(found, other, signer, force=False)
-        except (Error, OSError, MemoryError):
-            continue
-        raise FileError(
-            f"{reason}. The release is made and {stands}; it is kept in {other}: move it where you want it."
-        )
-    raise FileError(
-        f"{reason}. The release was made and {stands}, but it could not be written to {name} either: it is lost."
-    )
-
-
-def _written(found: "Release", out: Path, signer: "Ed25519PrivateKey | None", force: bool) -> "Release":
-    """A release in a file, as it reads from there: under another name until it is whole."""
-    from quietfield.files import check_writable, put_in_place, temporary_neighbour
-
-    check_writable(out)
-    with temporary_neighbour(out) as made:
-        found.save(made, signer)
-        loaded = type(found).load(made, complete=False)
-        put_in_place(made, out, replace=force, time=found.created)
-    return loaded
 
 
 def _planned(

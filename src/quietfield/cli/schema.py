@@ -28,6 +28,21 @@ if TYPE_CHECKING:
 app = typer.Typer()
 
 DISCOVERY = "With --discover"
+HeaderOption = Annotated[
+    bool, typer.Option("--header", help="Affirm that the first line of a CSV file holds names, and is no record.")
+]
+KnownOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--known",
+        help="A schema of what is public and costs nothing: rules that are filled in stay as they are.",
+        rich_help_panel=DISCOVERY,
+    ),
+]
+LeaveOutOption = Annotated[
+    list[str] | None,
+    typer.Option("--leave-out", help="A column to leave out, or several.", rich_help_panel=DISCOVERY),
+]
 
 
 @app.command(
@@ -40,25 +55,13 @@ def schema(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The schema file to write; without it, it is shown.")
     ] = None,
-    header: Annotated[
-        bool, typer.Option("--header", help="Affirm that the first line of a CSV file holds names, and is no record.")
-    ] = False,
+    header: HeaderOption = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that is there.")] = False,
     discover: Annotated[
         bool, typer.Option("--discover", help="Find labels, cut points and periods with noise, and pay for them.")
     ] = False,
-    known: Annotated[
-        Path | None,
-        typer.Option(
-            "--known",
-            help="A schema of what is public and costs nothing: rules that are filled in stay as they are.",
-            rich_help_panel=DISCOVERY,
-        ),
-    ] = None,
-    leave_out: Annotated[
-        list[str] | None,
-        typer.Option("--leave-out", help="A column to leave out, or several.", rich_help_panel=DISCOVERY),
-    ] = None,
+    known: KnownOption = None,
+    leave_out: LeaveOutOption = None,
     epsilon: Annotated[str | None, EPSILON] = None,
     delta: Annotated[
         str | None,
@@ -171,6 +174,16 @@ def _discover(
     from quietfield.cli import arguments
     from quietfield.curator.discovery import charge_and_discover, column_kinds, plan_discovery
     from quietfield.curator.ledger import Ledger
+
+    plan = plan_discovery(column_kinds(records), known=read_known(known, leave_out), **asked)
+    arguments.warn(plan.warning)
+    book = None if ledger is None else Ledger(ledger)
+    with arguments.tell_charge():
+        return charge_and_discover(records, plan, book, progress=progress)
+
+
+def read_known(known: Path | None, leave_out: list[str]) -> Any:
+    """What is known of columns: the rules of a schema file that are filled in, and columns to leave out."""
     from quietfield.errors import Error
     from quietfield.files import read_json
     from quietfield.schema import Schema
@@ -184,11 +197,7 @@ def _discover(
                 "--leave-out goes with a --known without impossible combinations; take those columns out later."
             )
         told = {**(dict(told.attributes) if told is not None else {}), **dict.fromkeys(leave_out)}
-    plan = plan_discovery(column_kinds(records), known=told, **asked)
-    arguments.warn(plan.warning)
-    book = None if ledger is None else Ledger(ledger)
-    with arguments.tell_charge():
-        return charge_and_discover(records, plan, book, progress=progress)
+    return told
 
 
 def _describe(found: "Schema") -> str:

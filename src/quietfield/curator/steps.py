@@ -26,7 +26,7 @@ from quietfield.privacy import accounting
 from quietfield.privacy import calibration as planning
 from quietfield.privacy.units import Neighbours, Person, Statistics, Unit, statistics
 from quietfield.releases.manifest import check_room
-from quietfield.releases.parts import Promise, Selection, Table, Total
+from quietfield.releases.parts import Discovery, Promise, Selection, Table, Total
 from quietfield.releases.release import Release
 from quietfield.schema import Schema
 from quietfield.structures import Structure
@@ -59,18 +59,27 @@ class StepPlan:
     epsilon: Fraction
     delta: Fraction | None
     rho: Fraction | None
+    discovery: Discovery | None = None
 
     @property
     def price(self) -> Price:
-        """What the release would cost."""
+        """What the release would cost, with the discovery of its schema if that is part of it."""
         return Price(
-            self.epsilon, self.delta, self.rho, self.unit, self.statistics.neighbours, self.kind, signable=True
+            self.epsilon,
+            self.delta,
+            self.rho,
+            self.unit,
+            self.statistics.neighbours,
+            self.kind,
+            signable=True,
+            threshold=None if self.discovery is None else self.discovery.threshold,
         )
 
     @property
     def budget(self) -> Fraction:
         """What the steps may cost together: epsilon with Laplace noise, rho with Gaussian."""
-        return self.epsilon if self.rho is None else self.rho
+        whole = self.epsilon if self.rho is None else self.rho
+        return whole if self.discovery is None else whole - self.discovery.cost
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -88,8 +97,9 @@ def plan_steps(
     unit: Unit,
     neighbours: Neighbours = "add_remove",
     noise: mechanism.NoiseKind = "laplace",
+    discovery: Discovery | None = None,
 ) -> StepPlan:
-    """Check and plan a release in steps from what is public alone."""
+    """Check and plan a release in steps from what is public alone, or was published by a discovery before it."""
     if isinstance(unit, Person) and unit.normalise:
         raise Error(
             "tables cannot be chosen where a person's rows weigh 1/K, since K depends on the tables that are chosen; "
@@ -105,8 +115,9 @@ def plan_steps(
     check_memory(counted)
     check_room(schema, structure)
     canonical_json(unit.to_json())  # as the release file will write it
-    rho = None if chance is None else accounting.zcdp_rho(budget, chance)
-    return StepPlan(schema, procedure, unit, counted, noise, budget, chance, rho)
+    taken = Fraction(0) if discovery is None else discovery.threshold or Fraction(0)
+    rho = None if chance is None else accounting.zcdp_rho(budget, chance - taken)
+    return StepPlan(schema, procedure, unit, counted, noise, budget, chance, rho, discovery)
 
 
 class Steps:
@@ -294,21 +305,29 @@ def charge_and_run(records: Records, plan: StepPlan, ledger: Ledger | None, *, p
     notes, protects = records.notes, records.protects  # now: once it is paid, nothing else is to fail
 
     def work(receipt: Receipt) -> Release:
-        steps = Steps(plan, records.count(progress=progress))
-        plan.procedure.run(steps, progress=progress)
-        return _release(plan, steps, receipt, protects, notes)
+        return run_steps(records, plan, receipt, protects, notes, progress=progress)
 
     return charge_ledger(ledger, plan.price, f"tables chosen privately, {plan.kind} noise", work)
+
+
+def run_steps(
+    records: Records, plan: StepPlan, receipt: Receipt, protects: str, notes: Iterable[str], *, progress: bool = False
+) -> Release:
+    """Count the records once and carry the steps out. It charges nothing: call it only under a charge of its price."""
+    steps = Steps(plan, records.count(progress=progress))
+    plan.procedure.run(steps, progress=progress)
+    return _release(plan, steps, receipt, protects, notes)
 
 
 def _release(plan: StepPlan, steps: Steps, receipt: Receipt, protects: str, notes: Iterable[str]) -> Release:
     """The release of all steps: noisy or public numbers alone."""
     structure = Structure(tuple(part.cliques[0] for part in steps.tables))
     counted = statistics(structure, steps.domain, plan.unit, plan.statistics.neighbours, False)
+    before = Fraction(0) if plan.discovery is None else plan.discovery.cost
     promise = Promise(
         epsilon=plan.epsilon,
         delta=plan.delta,
-        rho=None if plan.rho is None else min(plan.rho, accounting.round_up(steps._spent, 1024)),
+        rho=None if plan.rho is None else min(plan.rho, accounting.round_up(steps._spent + before, 1024)),
         l1=counted.l1,
         l2_squared=counted.l2_squared,
         unit=plan.unit.to_json(),
@@ -325,6 +344,7 @@ def _release(plan: StepPlan, steps: Steps, receipt: Receipt, protects: str, note
         denominator=counted.denominator,
         promise=promise,
         selections=tuple(steps.selections),
+        discovery=plan.discovery,
         schema=plan.schema,
         **describe_origin(receipt, [f"the total is {total}", *notes]),
     )

@@ -99,15 +99,21 @@ def check_promise(release: "Release") -> tuple[str, ...]:
         raise FileError("the promise does not hold: its noise is not on the grid of its tables.")
     kinds, scales = {noise.kind for noise in noises}, [noise.exact for noise in noises]
     # Tables that were chosen one after the other are paid for one by one: no bound on all together holds.
+    found = release.discovery
+    before, taken = (Fraction(0), Fraction(0)) if found is None else (found.cost, found.threshold or Fraction(0))
     l1 = sum(l1s, Fraction(0)) if release.selections else promise.l1
     l2_squared = sum(l2s, Fraction(0)) if release.selections else promise.l2_squared
     if kinds == {"laplace"} and promise.delta is None:
-        spent = accounting.laplace_epsilon(l1s, l1, scales) + selections_cost(release, "laplace")
+        if taken:
+            raise FileError("the promise does not hold: thresholds spend a delta, and none is promised.")
+        spent = accounting.laplace_epsilon(l1s, l1, scales) + selections_cost(release, "laplace") + before
     elif kinds == {"gaussian"} and promise.delta is not None:
-        rho = accounting.gaussian_rho(l2s, l2_squared, scales) + selections_cost(release, "gaussian")
+        rho = accounting.gaussian_rho(l2s, l2_squared, scales) + selections_cost(release, "gaussian") + before
+        if taken >= promise.delta:
+            raise FileError("the promise does not hold: thresholds spend all of its delta.")
         if promise.rho is None or rho > promise.rho:
             raise FileError("the promise does not hold: the noise costs more rho than the manifest says.")
-        spent = accounting.zcdp_epsilon(rho, promise.delta)
+        spent = accounting.zcdp_epsilon(rho, promise.delta - taken)
     else:
         raise FileError("the promise does not hold: pure epsilon needs Laplace noise, and delta Gaussian.")
     if spent > promise.epsilon:
@@ -115,7 +121,8 @@ def check_promise(release: "Release") -> tuple[str, ...]:
             f"the promise does not hold: the noise costs epsilon {accounting.format_number(spent, 17)}, "
             f"and {accounting.format_number(promise.epsilon, 17)} is promised."
         )
-    chosen = (f"{plural(len(release.selections), 'choice')} of tables included",) if release.selections else ()
+    chosen = [f"{plural(len(release.selections), 'choice')} of tables included"] if release.selections else []
+    chosen += ["the discovery of the schema included"] if found is not None else []
     at = "" if promise.delta is None else f" at delta {accounting.format_number(promise.delta, 10)}"
     promised = accounting.format_number(promise.epsilon, 10)
     return (

@@ -14,7 +14,7 @@ from quietfield.files import (
 from quietfield.privacy import units
 from quietfield.privacy.accounting import parse_rational, write_rational
 from quietfield.privacy.noise import noise_from_json
-from quietfield.releases.parts import Payment, PolicyInForce, Promise, Selection, Table, Total
+from quietfield.releases.parts import Discovery, Payment, PolicyInForce, Promise, Selection, Table, Total
 from quietfield.schema import Schema
 from quietfield.structures import Structure
 
@@ -92,8 +92,15 @@ def to_json(release: "Release") -> dict[str, Any]:
         # Releases without one of these are written as they always were.
         **_policy_json(release.policy),
         **_selections_json(release.selections),
+        **_discovery_json(release.discovery),
         **({} if release.schema is None else {"rules": release.schema.list_rules()}),
     }
+
+
+def _discovery_json(discovery: Discovery | None) -> dict[str, Any]:
+    if discovery is None:
+        return {}
+    return {"discovery": {"cost": _text(discovery.cost), "threshold": _text(discovery.threshold)}}
 
 
 def _selections_json(selections: tuple[Selection, ...]) -> dict[str, Any]:
@@ -156,6 +163,7 @@ def fields_from_json(manifest: Mapping[str, Any], tables: list[Any]) -> dict[str
         "ledger": None if manifest["ledger"] is None else _payment(manifest["ledger"]),
         "policy": _policy(manifest["policy"]) if "policy" in manifest else None,
         "selections": tuple(_selection(one) for one in manifest.get("selections", ())),
+        "discovery": _discovery(manifest["discovery"]) if "discovery" in manifest else None,
         "schema": Schema.from_rules(manifest["rules"], domain) if "rules" in manifest else None,
     }
 
@@ -188,6 +196,13 @@ def _payment(data: Mapping[str, Any]) -> Payment:
 
 def _policy(data: Mapping[str, Any]) -> PolicyInForce:
     return PolicyInForce(_string(data["name"]), _string(data["digest"]), tuple(_string(one) for one in data["signers"]))
+
+
+def _discovery(data: Mapping[str, Any]) -> Discovery:
+    cost = _fraction(data["cost"])
+    if cost is None:
+        raise FileError("the discovery of the schema lacks its cost.")
+    return Discovery(cost, _fraction(data["threshold"]))
 
 
 def _selection(data: Mapping[str, Any]) -> Selection:

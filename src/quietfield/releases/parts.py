@@ -55,6 +55,15 @@ class Selection:
 
 
 @dataclass(frozen=True)
+class Discovery:
+    """What the discovery of the schema cost, where the same charge paid for it: epsilon (or rho), and the part of delta
+    that thresholds spent."""
+
+    cost: Fraction
+    threshold: Fraction | None
+
+
+@dataclass(frozen=True)
 class Promise:
     """What is promised: epsilon alone (pure) or epsilon and delta (by rho-zCDP), and the sensitivity behind it."""
 

@@ -29,7 +29,7 @@ from quietfield.privacy import accounting
 from quietfield.privacy.noise import Gaussian, Laplace, Noise
 from quietfield.releases import keys, manifest
 from quietfield.releases.checks import check_parts, check_promise
-from quietfield.releases.parts import Payment, PolicyInForce, Promise, Selection, Table, Tables, Total
+from quietfield.releases.parts import Discovery, Payment, PolicyInForce, Promise, Selection, Table, Tables, Total
 from quietfield.schema import Schema
 from quietfield.structures import Structure
 from quietfield.text import facts_html, join_names, plural, printable
@@ -71,6 +71,7 @@ class Release:
     second_signer: str | None = field(default=None)
     policy: PolicyInForce | None = None
     selections: tuple[Selection, ...] = ()  # where the structure was chosen privately
+    discovery: Discovery | None = None  # where the schema was discovered under the same charge
     schema: Schema | None = None
 
     def __post_init__(self) -> None:

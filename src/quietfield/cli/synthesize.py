@@ -1,0 +1,187 @@
+"""``quietfield synthesize``: from a raw table to a private model and its synthetic records, in one step."""
+
+from glob import glob
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from quietfield.cli.arguments import (
+    EPSILON,
+    FOR_PROGRAMS,
+    PRIVACY,
+    UNIT,
+    DataArgument,
+    DelimiterOption,
+    EncodingOption,
+    LedgerOption,
+    NeighboursOption,
+    NoLedgerOption,
+    OneLinePerRecordOption,
+    ValuesOption,
+)
+from quietfield.cli.passphrases import PassphraseEnv, PassphraseFile
+from quietfield.cli.schema import HeaderOption, KnownOption, LeaveOutOption
+
+if TYPE_CHECKING:
+    from quietfield.curator.ledger import Ledger
+    from quietfield.curator.synthesis import SynthesisPlan
+
+app = typer.Typer()
+
+
+@app.command(
+    epilog="Example: quietfield synthesize people.csv --header --epsilon 1 --delta 1e-9 --unit rows:1 --ledger "
+    "budget.db --out people-synthetic.csv"
+)
+def synthesize(
+    data: DataArgument,
+    epsilon: Annotated[str, EPSILON],
+    unit: Annotated[str, UNIT],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="The records to write, .csv or .parquet; the other files go beside it.")
+    ],
+    delta: Annotated[
+        str | None,
+        typer.Option(
+            "--delta",
+            help="Promised beside epsilon, such as 1e-9. Without it noise is Laplace and much larger, and labels of "
+            "texts have to be known.",
+            rich_help_panel=PRIVACY,
+        ),
+    ] = None,
+    ledger: LedgerOption = None,
+    no_ledger: NoLedgerOption = False,
+    neighbours: NeighboursOption = "add_remove",
+    schema: Annotated[
+        Path | None, typer.Option("--schema", help="The schema of all columns, if you have one: it costs nothing.")
+    ] = None,
+    known: KnownOption = None,
+    leave_out: LeaveOutOption = None,
+    header: HeaderOption = False,
+    structure: Annotated[
+        str, typer.Option("--structure", help="With --schema: auto, or the tables, as quietfield release takes them.")
+    ] = "auto",
+    rows: Annotated[
+        int | None, typer.Option(min=0, help="How many records to draw; by default as many as were counted.")
+    ] = None,
+    copies: Annotated[
+        int, typer.Option(min=1, help="How many data sets; several are numbered, for inference: see the data card.")
+    ] = 1,
+    seed: Annotated[int | None, typer.Option(help="Of the records, not of the noise, which has none.")] = None,
+    values: ValuesOption = "codes",
+    delimiter: DelimiterOption = None,
+    encoding: EncodingOption = None,
+    one_line_per_record: OneLinePerRecordOption = False,
+    key: Annotated[Path | None, typer.Option(help="A private key (PEM) that signs release and model.")] = None,
+    passphrase_file: PassphraseFile = None,
+    passphrase_env: PassphraseEnv = None,
+    report: Annotated[bool, typer.Option("--report/--no-report", help="Whether to write a report.")] = True,
+    for_programs: Annotated[bool, typer.Option("--for-programs", help=FOR_PROGRAMS)] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; pay nothing.")] = False,
+) -> None:
+    """Discover what the columns hold, choose tables, measure, learn, and draw synthetic records: paid for once.
+
+    Beside the records lie their data card (.card.md), the release (.qfr), the model (.qfm) and a report (.html) that
+    says how well questions are answered. All of them may be published.
+    """
+    from quietfield.cli import arguments, outputs, passphrases
+    from quietfield.cli.schema import read_known
+    from quietfield.curator.counting import lines
+    from quietfield.curator.counting.sources import check_there
+    from quietfield.curator.ledger import Ledger
+    from quietfield.curator.policy import read_policy
+    from quietfield.curator.synthesis import charge_and_release, learn, plan_synthesis
+    from quietfield.errors import Error, FileError
+    from quietfield.files import set_time
+    from quietfield.output.records import card_file, record_files, write_records
+    from quietfield.output.report import write_report
+    from quietfield.schema import Schema
+    from quietfield.status import is_terminal
+
+    arguments.check_payer(ledger, no_ledger)
+    if out.suffix.lower() not in (".csv", ".parquet"):
+        raise FileError(f"records are written to a file whose name ends in .csv or .parquet, not to {out}.")
+    if schema is not None and (known is not None or leave_out):
+        raise Error("--schema says all there is to know of the columns; --known and --leave-out are for discovery.")
+    if schema is None and structure != "auto":
+        raise Error("--structure names attributes, which are not known before the schema: give --schema, too.")
+    records = arguments.records(data, values, delimiter, encoding, one_line_per_record)
+    check_there(records)
+    if header and not lines.is_lines(records):
+        raise Error(f"--header is for CSV files, which {str(data)!r} is not.")
+    told: Any = Schema.load(schema) if schema is not None else read_known(known, leave_out or [])
+    cliques = arguments.structure(structure, told.domain) if schema is not None else "auto"
+    signer = passphrases.load_key(key, passphrase_file, passphrase_env)
+    plan = plan_synthesis(
+        records, told, epsilon=epsilon, delta=delta, unit=arguments.unit(unit), cliques=cliques,
+        neighbours=neighbours, header=header,
+    )  # fmt: skip
+    policy = read_policy()
+    if policy is not None:
+        policy.check_signer(signer)
+    arguments.warn(*plan.warnings)
+    book = None if ledger is None else Ledger(ledger)
+    files = {
+        "release": out.with_suffix(".qfr"),
+        "model": out.with_suffix(".qfm"),
+        "data card": card_file(out),
+        **({"report": out.with_suffix(".html")} if report else {}),
+    }
+    reads = [data, *map(Path, glob(str(data), recursive=True))]
+    reads += [path for path in (schema, known, ledger, key, passphrase_file) if path is not None]
+    for path in record_files(out, copies):
+        outputs.check(path, "file of records", force, reads)
+    for what, path in files.items():
+        outputs.check(path, what, force, reads)
+    if dry_run:
+        _show_plan(plan, book)
+        return
+    busy = is_terminal()
+    with arguments.tell_charge():
+        found = charge_and_release(records, plan, book, progress=busy)
+    release = outputs.keep_release(found, files["release"], signer, force, paid=book is not None)
+    typer.echo(f"release     {files['release']}")
+    made = learn(release, progress=busy)
+    made.model.save(files["model"], signer)
+    set_time(files["model"], release.created)  # else it would tell how long the count took
+    typer.echo(f"model       {files['model']}")
+    written = write_records(
+        out, made.model, rows, seed=seed, copies=copies, release=release, for_programs=for_programs,
+        delimiter=arguments.parse_delimiter(delimiter) if delimiter else ",",
+    )  # fmt: skip
+    for path in written:
+        typer.echo(f"{'data card' if path == files['data card'] else 'records':<11} {path}")
+    if report:
+        names = (files["release"].name, files["model"].name)
+        write_report(files["report"], release, made.model, names=names, progress=busy)
+        typer.echo(f"report      {files['report']}")
+    if not release.complete:
+        arguments.warn(
+            f"{files['release']} waits for its second signature: quietfield sign {files['release']} --key ..."
+        )
+
+
+def _show_plan(plan: "SynthesisPlan", book: "Ledger | None") -> None:
+    """A dry run, in lines."""
+    from quietfield.privacy.accounting import format_number
+    from quietfield.text import join_names, plural
+
+    price = plan.price
+    delta = "" if price.delta is None else f", delta {format_number(price.delta)}"
+    facts = {"dry run": "nothing was paid, and no record was read"}
+    if plan.discovery is not None:
+        facts["schema"] = f"a tenth of the budget discovers {plural(len(plan.discovery.columns), 'column')}"
+        if plan.discovery.left_out:
+            facts["left out"] = join_names(plan.discovery.left_out)
+        facts["tables"] = "chosen privately among those of one to three attributes, with the rest of the budget"
+    elif plan.steps is not None:
+        facts["tables"] = f"chosen among, or equal to, {plural(len(plan.steps.statistics.tables), 'table')}"
+    facts |= {"noise": price.noise, "promise": f"epsilon {format_number(price.epsilon)}{delta}"}
+    facts["protects"] = price.unit.describe()
+    cost = price.check(book)
+    if book is not None and cost is not None:
+        facts |= {"ledger": book.describe(), "afterwards": book.describe_after(cost, price.threshold)}
+    for name, text in facts.items():
+        typer.echo(f"{name:<11} {text}".replace("\n", "\n" + " " * 12))

@@ -1,0 +1,269 @@
+"""From a raw table to a private model and its synthetic records, in one step that is paid once.
+
+What nobody has described is discovered, the tables are chosen, all of it under one charge; then a model is learned from
+the release alone. Only the discovery and :class:`quietfield.curator.steps.Steps` see records.
+"""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from quietfield.curator.charging import Price, Receipt, charge_ledger, open_ledger
+from quietfield.curator.counting import lines
+from quietfield.curator.discovery import DiscoveryPlan, check_source, column_kinds, plan_discovery, run_discovery
+from quietfield.curator.ledger import Ledger
+from quietfield.curator.mechanism import NoiseKind
+from quietfield.curator.release import charge_and_publish, open_records, plan_any
+from quietfield.curator.steps import StepPlan, plan_steps, run_steps
+from quietfield.errors import Error
+from quietfield.learning import fit
+from quietfield.models.model import Model
+from quietfield.privacy import accounting
+from quietfield.privacy.calibration import check_budget, warn_of_budget
+from quietfield.privacy.units import Neighbours, Unit
+from quietfield.releases.parts import Discovery
+from quietfield.releases.release import Release
+from quietfield.schema import Schema
+from quietfield.status import show_status
+from quietfield.study.choice import Choice
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from quietfield.curator.discovery.plan import Known
+    from quietfield.curator.publish import ReleasePlan
+
+_DISCOVERY = Fraction(1, 10)  # of the budget, for what nobody has described
+_THRESHOLDS = Fraction(1, 10)  # of delta
+
+
+@dataclass(frozen=True)
+class Synthesis:
+    """A release, the model that was learned from it, and how its attributes are columns again."""
+
+    release: Release
+    model: Model
+    schema: Schema
+
+    def records(self, n: int | None = None, seed: int | None = None) -> "pa.Table":
+        """Draw synthetic records with the columns and types of the source.
+
+        Args:
+            n: How many; by default as many as the release counted.
+            seed: The same seed gives the same records.
+
+        Returns:
+            An Arrow table. :func:`quietfield.write_records` writes files, with a data card.
+        """
+        return self.model.records(n, seed, self.schema)
+
+
+@dataclass(frozen=True)
+class SynthesisPlan:
+    """A synthesis before any record is read: what is discovered, how tables are chosen, and what it costs."""
+
+    choice: Any
+    discovery: DiscoveryPlan | None
+    steps: "StepPlan | ReleasePlan | None"  # None where the schema is not known yet
+    price: Price
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is allowed and hardly meant."""
+        text = warn_of_budget(self.price.epsilon, self.price.delta)
+        return () if text is None else (text,)
+
+
+def synthesize(
+    source: Any,
+    schema: "Schema | Mapping[str, Known] | None" = None,
+    *,
+    epsilon: accounting.Number,
+    delta: accounting.Number | None = None,
+    unit: Unit,
+    ledger: "Ledger | str | Path | None",
+    cliques: Any = "auto",
+    neighbours: Neighbours = "add_remove",
+    header: bool = False,
+    progress: bool = False,
+) -> Synthesis:
+    """Go from a raw table to a private model and synthetic records, with one charge and nothing to choose.
+
+    Columns that the schema does not describe are discovered for a tenth of the budget, the tables to measure are chosen
+    privately, and a model is learned from the noisy tables. Everything but the records of the source may be published.
+
+    Args:
+        source: Whatever :func:`quietfield.release` takes.
+        schema: What is known of the columns: a :class:`Schema` of all of them, which costs nothing; or what
+            :func:`quietfield.discover` takes as ``known``. None discovers every column.
+        epsilon: What is promised.
+        delta: What is promised with it: noise is then Gaussian, which serves far better, and needed to discover labels.
+        unit: Whom the promise protects: ``Rows(1)``, ``Person("user", rows=3)``.
+        ledger: The budget that pays. None, which must be said, pays nothing.
+        cliques: ``"auto"`` or a :class:`Choice` has the tables chosen privately; or the tables, as in
+            :func:`quietfield.release`.
+        neighbours: ``"add_remove"`` or ``"replace"``.
+        header: Affirm that the first line of a CSV file holds names, which are published; for discovery.
+        progress: Whether a line on the error stream shows what goes on.
+
+    Returns:
+        The release, the model and the schema; ``.records()`` draws from them.
+
+    Raises:
+        BudgetExceeded: It costs more than remains in the ledger.
+        PolicyRefused: The policy in force does not allow it.
+        Error: A request or a source that cannot be used. Unless the message says that the charge stands, nothing was
+            charged.
+
+    >>> import quietfield as qf
+    >>> people = {"smokes": ["yes", "no", "no"] * 900, "coughs": ["yes", "no", "no"] * 900}
+    >>> found = synthesize(people, epsilon=5, delta=1e-6, unit=qf.Rows(1), ledger=None)
+    >>> found.records(3, seed=0).column_names
+    ['smokes', 'coughs']
+    """
+    plan = plan_synthesis(
+        source,
+        schema,
+        epsilon=epsilon,
+        delta=delta,
+        unit=unit,
+        cliques=cliques,
+        neighbours=neighbours,
+        header=header,
+    )
+    for text in plan.warnings:
+        warnings.warn(text, stacklevel=2)
+    release = charge_and_release(source, plan, open_ledger(ledger), progress=progress)
+    return learn(release, progress=progress)
+
+
+def plan_synthesis(
+    source: Any,
+    schema: "Schema | Mapping[str, Known] | None" = None,
+    *,
+    epsilon: accounting.Number,
+    delta: accounting.Number | None = None,
+    unit: Unit,
+    cliques: Any = "auto",
+    neighbours: Neighbours = "add_remove",
+    header: bool = False,
+) -> SynthesisPlan:
+    """Check and plan a synthesis from names and types alone.
+
+    Args:
+        source: As in :func:`synthesize`, like all others.
+        schema: What is known.
+        epsilon: What is promised.
+        delta: What is promised with it.
+        unit: Whom the promise protects.
+        cliques: The tables, or how they are chosen.
+        neighbours: Which data sets cannot be told apart.
+        header: Affirm that the first line of a CSV file holds names.
+
+    Returns:
+        The plan, with its price.
+
+    Raises:
+        Error: It cannot be planned.
+    """
+    noise: NoiseKind = "laplace" if delta is None else "gaussian"
+    asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "unit": unit, "neighbours": neighbours, "noise": noise}
+    if isinstance(schema, Schema):
+        steps = plan_any(schema, cliques, **asked)
+        open_records(source, steps)
+        return SynthesisPlan(cliques, None, steps, steps.price)
+    if cliques != "auto" and not hasattr(cliques, "run"):
+        raise Error(
+            "tables are named by attributes, which are not known before the schema is; give a Schema with them."
+        )
+    if lines.is_lines(source):
+        lines.check_header(source, header)
+    budget, chance = check_budget(epsilon, delta, noise)
+    kinds = column_kinds(source)
+    if chance is None:
+        discovery = plan_discovery(kinds, epsilon=budget * _DISCOVERY, unit=unit, neighbours=neighbours, known=schema)
+        check_source(source, discovery)
+        return SynthesisPlan(cliques, discovery, None, _price(budget, None, None, discovery))
+    taken = chance * _THRESHOLDS
+    rho = accounting.zcdp_rho(budget, chance - taken)
+    discovery = plan_discovery(
+        kinds,
+        rho=accounting.round_up(rho * _DISCOVERY, 1024),
+        threshold=taken,
+        noise=noise,
+        unit=unit,
+        neighbours=neighbours,
+        known=schema,
+    )
+    check_source(source, discovery)
+    if discovery.threshold is None:
+        rho = accounting.zcdp_rho(budget, chance)
+    return SynthesisPlan(cliques, discovery, None, _price(budget, chance, rho, discovery))
+
+
+def _price(epsilon: Fraction, delta: Fraction | None, rho: Fraction | None, plan: DiscoveryPlan) -> Price:
+    return Price(
+        epsilon, delta, rho, plan.unit, plan.neighbours, plan.noise, signable=True, threshold=plan.threshold
+    )  # fmt: skip
+
+
+def charge_and_release(source: Any, plan: SynthesisPlan, ledger: Ledger | None, *, progress: bool = False) -> Release:
+    """Charge the ledger once, then discover the schema, choose the tables and measure them.
+
+    Args:
+        source: The records.
+        plan: What is asked of them.
+        ledger: Who pays; None pays nothing.
+        progress: Whether a line on the error stream shows what goes on.
+
+    Returns:
+        The release, whose rules are those of the schema that was discovered.
+
+    Raises:
+        BudgetExceeded: The ledger does not hold as much; nothing was charged or read.
+        Error: It failed; where a ledger was charged, the charge stands.
+    """
+    if plan.steps is not None:
+        return charge_and_publish(open_records(source, plan.steps), plan.steps, ledger, progress=progress)
+    found = plan.discovery
+    assert found is not None
+    price = plan.price
+    protects, notes = lines.describe_unit(source, price.unit), tuple(lines.row_notes(source))
+
+    def work(receipt: Receipt) -> Release:
+        schema = run_discovery(source, found, receipt=receipt, progress=progress)
+        cost = found.epsilon if found.rho is None else found.rho
+        assert cost is not None
+        steps = plan_steps(
+            schema,
+            Choice() if plan.choice == "auto" else plan.choice,
+            epsilon=price.epsilon,
+            delta=price.delta,
+            unit=price.unit,
+            neighbours=found.neighbours,
+            noise=found.noise,
+            discovery=Discovery(cost, found.threshold),
+        )
+        return run_steps(open_records(source, steps), steps, receipt, protects, notes, progress=progress)
+
+    what = f"synthetic records: a schema of {len(found.order)} columns and tables chosen privately, {found.noise} noise"
+    return charge_ledger(ledger, price, what, work)
+
+
+def learn(release: Release, *, progress: bool = False) -> Synthesis:
+    """Learn a model from a release alone.
+
+    Args:
+        release: The release; it has its schema.
+        progress: Whether a line on the error stream shows that it goes on.
+
+    Returns:
+        Release, model and schema.
+    """
+    assert release.schema is not None
+    with show_status("learning", progress):
+        model = fit(release)
+    return Synthesis(release, model, release.schema)
