@@ -5,10 +5,11 @@ holds beyond that no release knows, so the rules are these (:func:`describe_rule
 
 * a label is itself, in the type of its column where every label can be written so;
 * numbers are uniform between the cut points: whole ones in columns of integers, and where no type is known and all cut
-  points are whole;
+  points are whole; else with the decimal places of the cut points, so that a bin from 0 to 0.01 holds zeros;
 * an open first or last bin reaches to the schema's public bound; without one it gives the number next to its limit;
 * dates are uniform over the days of a period, times over its seconds;
-* what was missing is missing; an unknown value is its label in columns of text, and missing in others.
+* what was missing is missing; an unknown value is its label in columns of text, also where it shares that with missing
+  values, and missing in others.
 """
 
 import os
@@ -16,6 +17,7 @@ from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
+from fractions import Fraction
 from itertools import pairwise
 from math import ceil, floor, inf, log10, nextafter
 from typing import TYPE_CHECKING, Any
@@ -129,17 +131,19 @@ def describe_rule(rule: Attribute) -> str:
         said += f", the last {'gives its limit' if rule.most is None else f'ends at {rule.most}'}"
     elif isinstance(rule, Dates):
         said += f"uniform over the {'seconds' if _day_periods(rule) is None else 'days'} of each {rule.period}"
-    if rule.null_code is not None and rule.null_code >= len(rule.own):
+    label = _unknown_label(rule)
+    if rule.null_code is not None and rule.null_code >= len(rule.own) and rule.null != label:
         said += f'; "{rule.null}" is missing'
-    if (label := _unknown_label(rule)) is not None:
+    if label is not None:
         said += f'; "{label}" is {"missing" if _spell(label, column_type(rule)) is None else "written so"}'
     return said
 
 
 def _unknown_label(rule: Attribute) -> Label | None:
-    """The label of unknown values alone, where there is one."""
+    """The label of unknown values, where there is one of their own; of texts, also one that they share with nulls."""
     code = rule.unknown_code
-    return None if code is None or code < len(rule.own) or code == rule.null_code else rule.unknown
+    shared = code == rule.null_code and not (isinstance(rule, Labels) and isinstance(rule.values[0], str))
+    return None if code is None or code < len(rule.own) or shared else rule.unknown
 
 
 def _spell(label: Label, kind: ColumnType) -> Any:
@@ -168,7 +172,7 @@ def _draw(rule: Attribute, codes: np.ndarray, random: np.random.Generator) -> "p
     if isinstance(rule, Labels):
         values = [_spell(one, kind) for one in rule.values]
         for code in range(len(values), len(rule.labels)):
-            values.append(None if code == rule.null_code or label is None else _spell(label, kind))
+            values.append(None if code != rule.unknown_code or label is None else _spell(label, kind))
         if kind != "text":
             kinds = {"integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_(), "date": pa.date32()}
             return pa.array(values, kinds[kind]).take(pa.array(codes))
@@ -211,6 +215,20 @@ def _whole_bins(rule: Cuts) -> tuple[np.ndarray, np.ndarray] | None:
     return (np.array(firsts), np.array(lasts)) if possible else None
 
 
+def _decimal_bins(rule: Cuts) -> tuple[np.ndarray, np.ndarray, int] | None:
+    """The first and last multiple of a decimal place in each bin, and the place; None where no cut point has any."""
+    exact = [Fraction(repr(float(point))) for point in rule.points]
+    places = next((n for n in range(1, 7) if all((10**n * point).denominator == 1 for point in exact)), None)
+    if places is None or all(point.denominator == 1 for point in exact):
+        return None
+    least, most = (None if end is None else Fraction(repr(float(end))) for end in (rule.least, rule.most))
+    steps = [int(10**places * point) for point in exact]
+    firsts = [steps[0] - 1 if least is None else ceil(10**places * least), *steps]
+    lasts = [*(step - 1 for step in steps), steps[-1] if most is None else floor(10**places * most)]
+    possible = all(-_WHOLE < first <= last < _WHOLE for first, last in zip(firsts, lasts, strict=True))
+    return (np.array(firsts), np.array(lasts), places) if possible else None
+
+
 def _day_periods(rule: Dates) -> tuple[np.ndarray, np.ndarray] | None:
     """The first and last day of each period, counted from 1970, or None where these are times, or one has no day."""
     limits = np.array(rule.limits)
@@ -231,7 +249,14 @@ def _draw_whole(
 
 
 def _draw_numbers(rule: Cuts, codes: np.ndarray, uniform: np.ndarray) -> np.ndarray:
-    """Numbers, uniform within their bins, rounded to about a thousandth of the narrowest bin's width."""
+    """Numbers, uniform within their bins, with the decimal places of the cut points.
+
+    Where all of these are whole, rounded to about a thousandth of the narrowest bin's width.
+    """
+    beside = len(rule.labels) - len(rule.own)
+    if (grid := _decimal_bins(rule)) is not None:
+        firsts, lasts, places = grid
+        return _draw_whole(firsts, lasts, beside, codes, uniform) / 10.0**places
     points = [float(point) for point in rule.points]
     narrow = min([1.0, *(b - a for a, b in pairwise(points))])
     digits = min(3 - floor(log10(narrow)), 15)
@@ -240,8 +265,7 @@ def _draw_numbers(rule: Cuts, codes: np.ndarray, uniform: np.ndarray) -> np.ndar
     highs = [below if rule.least is None else points[0], *points[1:], points[-1]]
     if rule.most is not None:
         highs[-1] = float(rule.most)
-    beside = [0.0] * (len(rule.labels) - len(rule.own))
-    low, high = (np.array([*ends, *beside]).take(codes) for ends in (lows, highs))
+    low, high = (np.array([*ends, *[0.0] * beside]).take(codes) for ends in (lows, highs))
     values = high * uniform
     values += low * (1 - uniform)
     with np.errstate(over="ignore", invalid="ignore"):  # of numbers so large that there is nothing to round
