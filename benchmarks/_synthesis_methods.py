@@ -1,11 +1,11 @@
 """Private synthesis by other libraries, each as ``method(codes, sizes, epsilon, delta, seed) -> Synthesis``.
 
 Neighbours differ in one record that is added or removed. ``aim`` (McKenna, Mullins, Sheldon and Miklau 2022), ``mst``
-(McKenna, Miklau and Sheldon 2021) and ``swift`` (the mechanism of google/dpsynth) are written here
-after their descriptions, since no package of the registry brings them for mbi 2.0; mbi estimates and samples.
-``mst-plain`` is ``mst`` without the merging of rare values, as in dpsynth. ``opendp-aim`` and ``opendp-mst`` are
-OpenDP's own, on the mbi 1.1 that it asks for. Nothing here imports quietfield before a method is called, so that peers
-can run in an environment of their own.
+(McKenna, Miklau and Sheldon 2021) and ``swift`` (the mechanism of google/dpsynth) are written here after their
+descriptions, since no package of the registry brings them for mbi 2.0; mbi estimates and samples. ``mst-plain`` is
+``mst`` without the merging of rare values, as in dpsynth. ``opendp-`` and ``smartnoise-`` are those libraries' own, on
+the mbi 1.1 that they ask for. Nothing here imports quietfield before a method is called, so that peers can run in an
+environment of their own.
 """
 
 import math
@@ -213,6 +213,7 @@ def aim(
     epsilon: float,
     delta: float,
     seed: int,
+    cells: float = math.inf,
     megabytes: float = 80.0,
     iterations: int = 1000,
 ) -> Synthesis:
@@ -222,8 +223,9 @@ def aim(
     rho = zcdp_rho(epsilon, delta)
     data = _Measured(codes, sizes, seed)
     columns = range(len(data.sizes))
-    # A candidate's weight is what it shares with the triples of the workload: its length, but for a common factor.
-    candidates: list[Columns] = [c for length in (1, 2, 3) for c in combinations(columns, length)]
+    workload = [c for c in combinations(columns, 3) if data.domain.size(c) <= cells]
+    candidates = sorted({c for triple in workload for length in (1, 2, 3) for c in combinations(triple, length)})
+    weights = {c: sum(len(set(c) & set(triple)) for triple in workload) for c in candidates}
     answers = {c: data.table(c).ravel() for c in candidates}
     rounds = 16 * len(data.sizes)
     scale, choice = math.sqrt(rounds / (2 * 0.9 * rho)), math.sqrt(8 * 0.1 * rho / rounds)
@@ -249,15 +251,20 @@ def aim(
         beliefs = _Beliefs(model)
         before = {c: beliefs.share(c).ravel() * float(model.total) for c in allowed}
         scores = [
-            len(c) * (np.abs(answers[c] - before[c]).sum() - HALF_NORMAL * scale * len(answers[c])) for c in allowed
+            weights[c] * (np.abs(answers[c] - before[c]).sum() - HALF_NORMAL * scale * len(answers[c])) for c in allowed
         ]
-        chosen = allowed[data.choose(np.array(scores), choice, max(map(len, allowed)))]
+        chosen = allowed[data.choose(np.array(scores), choice, max(weights[c] for c in allowed))]
         data.measure(chosen, scale)
         model = data.estimate(iterations, model)
         moved = np.abs(_share(model, chosen).ravel() * float(model.total) - before[chosen]).sum()
         if moved <= HALF_NORMAL * scale * len(before[chosen]):  # nothing learned: less noise from here on
             scale, choice = scale / 2, choice * 2
     return _synthesis(model)
+
+
+def aim_small(codes: np.ndarray, sizes: Sequence[int], epsilon: float, delta: float, seed: int) -> Synthesis:
+    """AIM for the triples of at most 10,000 cells, the limit of the authors' script."""
+    return aim(codes, sizes, epsilon, delta, seed, cells=10_000)
 
 
 class _Merged:
@@ -351,7 +358,7 @@ def swift(
     epsilon: float,
     delta: float,
     seed: int,
-    most: float = 3e5,  # cells of a clique; dpsynth's default of 1e7 takes an accelerator
+    most: float = 1e7,
 ) -> Synthesis:
     """SWIFT: noisy scores of all tables at once, a clique tree for the best pairs, and its tables in one batch."""
     rho = zcdp_rho(epsilon, delta)
@@ -373,6 +380,11 @@ def swift(
     for clique, share in _spread(held, errors, data.domain, 2 * 0.81 * rho).items():
         data.measure(clique, math.sqrt(1 / share))
     return _synthesis(data.estimate(10_000))
+
+
+def swift_small(codes: np.ndarray, sizes: Sequence[int], epsilon: float, delta: float, seed: int) -> Synthesis:
+    """SWIFT with cliques of at most 300,000 cells instead of dpsynth's ten million, which can take hours on a core."""
+    return swift(codes, sizes, epsilon, delta, seed, most=3e5)
 
 
 def _grow(domain: Any, pairs: dict[Columns, float], penalty: float, most: float) -> list[frozenset[int]]:
@@ -495,12 +507,39 @@ def _below(value: float) -> float:
     return math.nextafter(value, -math.inf)
 
 
+def _smartnoise(algorithm: str, codes: np.ndarray, sizes: Sequence[int], epsilon: float, delta: float) -> Synthesis:
+    """SmartNoise's synthesizers, which take the number of records as known. The values are given, not read off."""
+    import pandas as pd
+    from snsynth import Synthesizer
+    from snsynth.transform import LabelTransformer, TableTransformer
+
+    values = TableTransformer([LabelTransformer(nullable=False) for _ in sizes])
+    values.fit(pd.DataFrame([[min(i, size - 1) for size in sizes] for i in range(max(sizes))]))
+    learner = Synthesizer.create(algorithm, epsilon=epsilon, delta=delta)
+    learner.fit(pd.DataFrame(codes), transformer=values)
+    return Synthesis(np.asarray(learner.sample(len(codes))).astype(int))
+
+
+def smartnoise_aim(codes: np.ndarray, sizes: Sequence[int], epsilon: float, delta: float, seed: int) -> Synthesis:
+    """SmartNoise's AIM with its defaults; its noise has no seed."""
+    return _smartnoise("aim", codes, sizes, epsilon, delta)
+
+
+def smartnoise_mst(codes: np.ndarray, sizes: Sequence[int], epsilon: float, delta: float, seed: int) -> Synthesis:
+    """SmartNoise's MST with its defaults; its noise has no seed."""
+    return _smartnoise("mst", codes, sizes, epsilon, delta)
+
+
 METHODS = {
     "aim": Method(aim, {"mbi": "2."}),
+    "aim-small": Method(aim_small, {"mbi": "2."}),
     "swift": Method(swift, {"mbi": "2."}),
+    "swift-small": Method(swift_small, {"mbi": "2."}),
     "mst": Method(mst, {"mbi": "2."}),
     "mst-plain": Method(mst_plain, {"mbi": "2."}),
     "opendp-aim": Method(opendp_aim, {"opendp": "0.16", "mbi": "1."}),
     "opendp-mst": Method(opendp_mst, {"opendp": "0.16", "mbi": "1."}),
+    "smartnoise-aim": Method(smartnoise_aim, {"smartnoise-synth": "1."}),
+    "smartnoise-mst": Method(smartnoise_mst, {"smartnoise-synth": "1."}),
     "real": Method(real, {}),
 }

@@ -38,10 +38,12 @@ def page(rows: Path) -> None:
 
 
 def _cells(rows: list[dict[str, str]]) -> dict[tuple[str, float], dict[str, list[dict[str, str]]]]:
-    """Rows by data set and epsilon, then by method."""
+    """Rows by data set and epsilon, then by method; of a run that was repeated on another machine, the first."""
     cells: dict[tuple[str, float], dict[str, list[dict[str, str]]]] = defaultdict(lambda: defaultdict(list))
     for row in sorted(rows, key=lambda row: (ORDER.index(row["data"]), float(row["epsilon"]))):
-        cells[row["data"], float(row["epsilon"])][row["method"]].append(row)
+        cell = cells[row["data"], float(row["epsilon"])][row["method"]]
+        if row["seed"] not in [other["seed"] for other in cell]:
+            cell.append(row)
     return cells
 
 

@@ -6,9 +6,9 @@
     python -m benchmarks.synthesis --page                        # docs/results/synthesis.md and .svg from the rows
 
 Data: adult, nltcs, titanic and msnbc, where ``QUIETFIELD_DATA`` has them; epsilon 0.1, 1 and 10, delta 1e-9;
-neighbours differ in one record that is added or removed. Runs whose row is in the file are not run again; methods whose
-packages ``--python`` (this interpreter unless given) lacks are left out with a word. Methods are functions in
-benchmarks/_synthesis_methods.py; a new one takes a few lines there.
+neighbours differ in one record that is added or removed. Runs whose row is in the file, from a machine of the same
+name, are not run again; methods whose packages ``--python`` (this interpreter unless given) lacks are left out with a
+word. Methods are functions in benchmarks/_synthesis_methods.py; a new one takes a few lines there.
 
 ``tv1``, ``tv2`` and ``tv3`` are mean total variations of the 1-, 2- and 3-way marginals of the synthetic records from
 those of the records that were given; ``model1`` to ``model3`` the same for the model itself, where a method has one. Of
@@ -167,7 +167,7 @@ def measure(asked: argparse.Namespace) -> None:
     done = set()
     if asked.out.exists():
         with asked.out.open() as file:
-            done = {tuple(row[field] for field in KEY) for row in csv.DictReader(file)}
+            done = {tuple(row[field] for field in (*KEY, "machine")) for row in csv.DictReader(file)}
     lock, start = Lock(), time.monotonic()
 
     def carry_out(folder: Path, run: dict[str, Any]) -> None:
@@ -214,7 +214,8 @@ def measure(asked: argparse.Namespace) -> None:
             if name not in present:
                 print(f"{name} is left out: {DATA} does not have it.")
         names = [name for name in asked.data if name in present]
-        wanted = [run for run in runs(asked, names, methods) if tuple(str(run[field]) for field in KEY) not in done]
+        planned = runs(asked, names, methods)
+        wanted = [run for run in planned if (*(str(run[field]) for field in KEY), asked.machine) not in done]
         with ThreadPoolExecutor(asked.workers) as pool:
             list(pool.map(lambda run: carry_out(folder, run), wanted))
 
