@@ -1,0 +1,127 @@
+"""docs/results/synthesis.md and .svg from the rows that ``python -m benchmarks.synthesis`` wrote."""
+
+import csv
+from collections import defaultdict
+from pathlib import Path
+
+from _synthesis_methods import METHODS
+
+ORDER = ("titanic", "nltcs", "adult", "msnbc")
+COLOURS = ("#2b6cb0", "#c05621", "#0b6e4f", "#6b7280", "#d69e2e", "#90cdf4", "#b83280")
+
+
+def page(rows: Path) -> None:
+    """Write the page and the picture beside the rows."""
+    with rows.open() as file:
+        every = list(csv.DictReader(file))
+    found = [row for row in every if row["status"] == "ok"]
+    failed = [row for row in every if row["status"] != "ok"]
+    whole = _cells([row for row in found if float(row["held_out"]) == 0])
+    kept = _cells([row for row in found if float(row["held_out"]) > 0])
+    text = Path(__file__).with_suffix(".md").read_text()
+    parts = {
+        "errors": _table(whole, ("tv3", "model3"), 3),
+        "pairs": _table(whole, ("tv2", "model2"), 3),
+        "singles": _table(whole, ("tv1", "model1"), 3),
+        "auc": _table(kept, ("auc",), 3),
+        "loglik": _table(kept, ("loglik",), 2),
+        "costs": _costs(found),
+        "failed": "\n".join(
+            f"- {row['method']}, {row['data']}, epsilon {float(row['epsilon']):g}, seed {row['seed']}: {row['status']}"
+            for row in failed
+        ),
+    }
+    for name, part in parts.items():
+        text = text.replace(f"{{{name}}}", part or "None.")
+    (rows.parent / "synthesis.md").write_text(text)
+    _picture(whole, rows.parent / "synthesis.svg")
+
+
+def _cells(rows: list[dict[str, str]]) -> dict[tuple[str, float], dict[str, list[dict[str, str]]]]:
+    """Rows by data set and epsilon, then by method; of a run that was repeated on another machine, the first."""
+    cells: dict[tuple[str, float], dict[str, list[dict[str, str]]]] = defaultdict(lambda: defaultdict(list))
+    for row in sorted(rows, key=lambda row: (ORDER.index(row["data"]), float(row["epsilon"]))):
+        cell = cells[row["data"], float(row["epsilon"])][row["method"]]
+        if row["seed"] not in [other["seed"] for other in cell]:
+            cell.append(row)
+    return cells
+
+
+def _mean(rows: list[dict[str, str]], field: str) -> float | None:
+    values = [float(row[field]) for row in rows if row[field]]
+    return sum(values) / len(values) if values else None
+
+
+def _table(cells: dict, fields: tuple[str, ...], digits: int) -> str:
+    """Means over repetitions: the first figure, the second in brackets, and how many there are where not three."""
+    methods = [
+        name
+        for name in METHODS
+        if any(_mean(methods[name], fields[0]) is not None for methods in cells.values() if name in methods)
+        and not (name == "real" and fields[0].startswith("tv"))
+    ]
+    lines = [f"| data | epsilon | {' | '.join(methods)} |", "|---" * (len(methods) + 2) + "|"]
+    for (data, epsilon), by_method in cells.items():
+        figures = []
+        for name in methods:
+            rows = by_method.get(name, [])
+            first = _mean(rows, fields[0])
+            if first is None:
+                figures.append("")
+                continue
+            second = _mean(rows, fields[1]) if len(fields) > 1 else None
+            brackets = f" ({second:.{digits}f})" if second is not None else ""
+            figures.append(f"{first:.{digits}f}{brackets} ×{len(rows)}")
+        if any(figures):
+            lines.append(f"| {data} | {epsilon:g} | {' | '.join(figures)} |")
+    return "\n".join(lines)
+
+
+def _costs(rows: list[dict[str, str]]) -> str:
+    """Seconds and memory by machine, data set and method, over all epsilons and repetitions."""
+    groups: dict[tuple[str, str, str], list[dict[str, str]]] = defaultdict(list)
+    for row in rows:
+        if row["method"] != "real":
+            groups[row["machine"], row["data"], row["method"]].append(row)
+    lines = ["| machine | data | method | runs | wall, s | CPU, s | memory, GB |", "|---|---|---|---|---|---|---|"]
+    methods = list(METHODS)
+    for key in sorted(groups, key=lambda key: (key[0], ORDER.index(key[1]), methods.index(key[2]))):
+        wall, cpu = ([float(row[field]) for row in groups[key]] for field in ("wall_s", "cpu_s"))
+        memory = max(float(row["peak_mb"]) for row in groups[key]) / 1024
+        lines.append(f"| {' | '.join(key)} | {len(wall)} | {_range(wall)} | {_range(cpu)} | {memory:.1f} |")
+    return "\n".join(lines)
+
+
+def _range(values: list[float]) -> str:
+    low, high = (f"{value:.0f}" for value in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"
+
+
+def _picture(cells: dict, path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams["svg.hashsalt"] = "quietfield"
+    import matplotlib.pyplot as plt
+
+    names = [name for name in ORDER if any(data == name for data, _ in cells)]
+    figure, axes = plt.subplots(1, len(names), figsize=(11, 3.6), sharex=True, layout="constrained", squeeze=False)
+    methods = [name for name in METHODS if name != "real" and any(name in by_method for by_method in cells.values())]
+    for axis, data in zip(axes[0], names, strict=True):
+        for i, method in enumerate(methods):
+            points = [(e, _mean(by[method], "tv3")) for (d, e), by in cells.items() if d == data and method in by]
+            if points:
+                colour = COLOURS[i % len(COLOURS)]
+                axis.loglog(*zip(*points, strict=True), color=colour, marker="o", markersize=4, label=method)
+        axis.set_title(data, fontsize=10)
+        axis.set_xlabel("epsilon")
+        axis.grid(True, which="major", alpha=0.3)
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0][0].set_ylabel("mean total variation, triples")
+    entries = {
+        label: handle for axis in axes[0] for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
+    }
+    shown = [method for method in methods if method in entries]
+    figure.legend([entries[m] for m in shown], shown, loc="outside right center", frameon=False)
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
