@@ -530,7 +530,34 @@ def smartnoise_mst(codes: np.ndarray, sizes: Sequence[int], epsilon: float, delt
     return _smartnoise("mst", codes, sizes, epsilon, delta)
 
 
+def _quietfield(codes: np.ndarray, sizes: Sequence[int], seed: int, **promised: Any) -> Synthesis:
+    """What ``qf.synthesize`` does where the values of columns are known; its noise has no seed."""
+    import quietfield as qf
+
+    schema = qf.Schema({f"c{i:02d}": int(size) for i, size in enumerate(sizes)})
+    found = qf.synthesize(codes, schema, unit=qf.Rows(1), ledger=None, **promised)
+    names, model = list(schema), found.model
+    drawn = model.sample(model.total or len(codes), seed=seed).codes
+    return Synthesis(
+        np.asarray(drawn),
+        lambda columns: model.marginal(tuple(names[i] for i in columns)),
+        model.log_prob,
+    )
+
+
+def quietfield(codes: np.ndarray, sizes: Sequence[int], epsilon: float, delta: float, seed: int) -> Synthesis:
+    """Ours, with Gaussian noise."""
+    return _quietfield(codes, sizes, seed, epsilon=epsilon, delta=delta)
+
+
+def quietfield_pure(codes: np.ndarray, sizes: Sequence[int], epsilon: float, delta: float, seed: int) -> Synthesis:
+    """Ours for pure epsilon, with Laplace noise: it promises more, without delta."""
+    return _quietfield(codes, sizes, seed, epsilon=epsilon)
+
+
 METHODS = {
+    "quietfield": Method(quietfield, {"quietfield": "", "opendp": "0.16"}),
+    "quietfield-pure": Method(quietfield_pure, {"quietfield": "", "opendp": "0.16"}),
     "aim": Method(aim, {"mbi": "2."}),
     "aim-small": Method(aim_small, {"mbi": "2."}),
     "swift": Method(swift, {"mbi": "2."}),

@@ -1,0 +1,134 @@
+"""From a raw table to synthetic records: one charge, a promise that adds up, records like those of the source."""
+
+import csv
+import datetime
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import quietfield as qf
+from quietfield.cli import app
+from quietfield.curator.synthesis import plan_synthesis
+from quietfield.errors import Error
+from quietfield.privacy import accounting
+
+ASKED = {"epsilon": 8, "delta": "1e-6", "unit": qf.Rows(1)}
+
+
+def people(rows: int = 4000) -> dict[str, list]:
+    """Numbers, dates, blanks, labels, free text; who smokes coughs."""
+    random = np.random.default_rng(3)
+    smokes = random.random(rows) < 0.4
+    coughs = smokes ^ (random.random(rows) < 0.1)
+    days = random.integers(0, 700, rows)
+    return {
+        "age": random.integers(18, 80, rows).tolist(),
+        "smokes": np.where(smokes, "yes", "no").tolist(),
+        "coughs": ["" if random.random() < 0.1 else "often" if cough else "never" for cough in coughs],
+        "seen": [(datetime.date(2023, 1, 1) + datetime.timedelta(days=int(day))).isoformat() for day in days],
+        "note": [f"text {i}" for i in range(rows)],
+    }
+
+
+@pytest.fixture
+def raw(tmp_path):
+    path = tmp_path / "people.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        columns = people()
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+    return path
+
+
+def test_one_charge_pays_for_discovery_choice_and_tables(raw, tmp_path):
+    ledger = qf.Ledger.create(tmp_path / "budget.db", epsilon=8, delta="1e-6", unit=qf.Rows(1), accounting_by="zcdp")
+    found = qf.synthesize(raw, ledger=ledger, header=True, **ASKED)
+    (charge,) = ledger.charges
+    assert charge.threshold == Fraction(1, 10**7)
+    assert found.release.discovery is not None
+    assert found.release.discovery.threshold == charge.threshold
+    said = found.release.check_promise()
+    assert "the discovery of the schema included" in said
+    # All of the promise is spent, and no more: rho at the part of delta that thresholds leave.
+    rho = accounting.zcdp_rho(Fraction(8), Fraction(9, 10**7))
+    assert 0.99 * rho < found.release.promise.rho <= rho
+    with pytest.raises(qf.BudgetExceeded):
+        qf.synthesize(raw, ledger=ledger, header=True, **ASKED)
+    # Whoever leaves the discovery out of the account is found out, and whoever shifts it to the thresholds.
+    found.release.save(tmp_path / "r.qfr")
+    assert qf.Release.load(tmp_path / "r.qfr").discovery == found.release.discovery
+
+
+def test_records_are_like_those_of_the_source(raw):
+    found = qf.synthesize(raw, ledger=None, header=True, **ASKED)
+    drawn = found.records(20_000, seed=1).to_pydict()
+    assert list(drawn) == ["age", "smokes", "coughs", "seen"]  # free text is left out
+    smokes, coughs = np.array(drawn["smokes"]), np.array(drawn["coughs"])
+    assert 0.35 < (smokes == "yes").mean() < 0.45
+    assert (coughs[smokes == "yes"] == "often").mean() > 0.6 > 0.3 > (coughs[smokes == "no"] == "often").mean()
+    assert 0.05 < np.mean([cough is None for cough in coughs]) < 0.15
+    assert all(isinstance(age, int) and 10 < age < 90 for age in drawn["age"] if age is not None)
+    assert all(isinstance(day, datetime.date) for day in drawn["seen"] if day is not None)
+
+
+def test_what_is_known_costs_nothing():
+    columns = people(500)
+    known = {name: columns[name] for name in ("age", "smokes", "coughs")}
+    schema = qf.Schema({"age": qf.Cuts([40, 60]), "smokes": ["no", "yes"], "coughs": ["never", "often"]})
+    found = qf.synthesize(known, schema, ledger=None, **ASKED)
+    assert found.release.discovery is None
+    assert found.release.selections
+    given = qf.synthesize(known, schema, cliques=[("smokes", "coughs"), ("age",)], ledger=None, **ASKED)
+    assert given.release.structure.cliques == (("smokes", "coughs"), ("age",))
+    assert not given.release.selections
+
+
+def test_pure_epsilon_needs_labels_that_are_known():
+    columns = {name: people(500)[name] for name in ("age", "smokes")}
+    asked = {"epsilon": 5, "unit": qf.Rows(1), "ledger": None}
+    with pytest.raises(Error, match="takes a delta"):
+        qf.synthesize(columns, **asked)
+    found = qf.synthesize(columns, {"smokes": ["no", "yes"]}, **asked)
+    assert found.release.delta is None
+    assert found.release.discovery.cost == Fraction(1, 2)
+    found.release.check_promise()
+
+
+def test_what_cannot_be_planned_is_refused_before_the_charge(raw, tmp_path):
+    with pytest.raises(Error, match="first line"):
+        plan_synthesis(raw, **ASKED)
+    with pytest.raises(Error, match="not known before the schema"):
+        plan_synthesis(raw, header=True, cliques=[("age", "smokes")], **ASKED)
+    with pytest.raises(Error, match="Person|rows"):
+        plan_synthesis(raw, header=True, **{**ASKED, "unit": qf.Person("nobody", rows=1)})
+
+
+def test_the_command_writes_all_files_or_tells_why(raw, tmp_path):
+    run = CliRunner().invoke
+    out = tmp_path / "made.csv"
+    words = ["synthesize", str(raw), "--header", "--epsilon", "8", "--delta", "1e-6", "--unit", "rows:1", "--no-ledger"]
+    dry = run(app, [*words, "--out", str(out), "--dry-run"])
+    assert dry.exit_code == 0, dry.output
+    assert "discovers 5 columns" in dry.output
+    assert not out.exists()
+    done = run(app, [*words, "--out", str(out), "--rows", "50", "--seed", "1", "--no-report"])
+    assert done.exit_code == 0, done.output
+    for ending in (".csv", ".card.md", ".qfr", ".qfm"):
+        assert out.with_suffix(ending).exists()
+    assert len(out.read_text().splitlines()) == 51
+    verified = run(app, ["verify", str(out.with_suffix(".qfr"))])
+    assert "choices of tables included" in verified.output
+    assert "the discovery of the schema included" in verified.output
+    again = run(app, [*words, "--out", str(out)])
+    assert again.exit_code == 1
+    assert "--force" in again.output
+    for extra, said in (
+        (["--structure", "chain"], "give --schema"),
+        (["--known", "x.json", "--schema", "x.json"], "for discovery"),
+    ):
+        refused = run(app, [*words, "--out", str(tmp_path / "other.csv"), *extra])
+        assert refused.exit_code != 0
+        assert said in refused.output
