@@ -337,7 +337,7 @@ def _exact_tied_variance(model: "Model", cliques: Sequence[Clique]) -> "np.ndarr
 
     if not set(cliques) <= set(model.cliques):
         return None
-    engine = inference.engine(model.domain, model.cliques, model.method, **model.options)
+    engine = inference.engine(model.domain, model.cliques, model.inference, **model.options)
     shape, cells = model.domain.table_shape(cliques[0]), model.domain.cells(cliques[0])
     if cells * work(engine) > _MOST_WORK:
         return None
@@ -357,7 +357,7 @@ def _simulated_tied_variance(model: "Model", cliques: Sequence[Clique], shares: 
     """V = m + E X (X - 1) - m^2, the middle term from simulated records."""
     import numpy as np
 
-    records = _RECORDS if model.method == "exact" else _GIBBS
+    records = _RECORDS if model.inference == "exact" else _GIBBS
     columns = model.sample(records, seed=0).codes.T
     cells = model.domain.cells(cliques[0])
     numbers = [_cell_numbers(model.domain, c, columns) + np.arange(records) * cells for c in cliques]

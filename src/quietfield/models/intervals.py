@@ -257,9 +257,9 @@ class Cells:
             theta[home] = np.where(_at_home(model.domain, possible[None], (name,), home)[0], theta[home], IMPOSSIBLE)
         shape = shape_of(
             model.domain, cliques, tuple((c,) for c in cliques), (False,) * len(cliques), (None,) * len(cliques),
-            model.method, tuple(sorted(model.options.items())),
+            model.inference, tuple(sorted(model.options.items())),
         )  # fmt: skip
-        if model.method == "exact":  # what was added may need larger tables
+        if model.inference == "exact":  # what was added may need larger tables
             shape.tree.plan.check_memory(log_space=True)
         point = shape.at(np.concatenate([theta[c].ravel() for c in cliques]))
         return cls(model, cliques, dict(zip(cliques, shape.starts, strict=False)), point)

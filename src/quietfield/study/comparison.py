@@ -75,11 +75,11 @@ class ComparisonRow:
     ``log_score`` is in nats a cell, ``residual`` the root mean square of residuals in standard deviations (below 1
     is usual), ``missed`` the number of tables that noise does not explain. None without a release.
     ``kl`` is KL(first || this) in nats, None where inference is approximate. ``truth`` tells how far it is from a model
-    that is known to be true, None without one.
+    that is known to be true, None without one. ``method`` is the learner, None where the model was not learned here.
     """
 
     name: str
-    method: str
+    method: str | None
     converged: bool | None
     seconds: float | None
     log_score: float | None
@@ -209,7 +209,7 @@ def compare(
             given.
         models: Models by name. They come first, and the first of all is what the others are compared with.
         truth: A model that is known to be true, as in a simulation: every row then tells how far it is from that.
-        inference: The method of inference with which models are learned.
+        inference: The kind of inference with which models are learned.
         progress: Whether a line on the error stream shows what is learned.
 
     Returns:
@@ -335,7 +335,7 @@ def _row(
     score = (None, None, None) if release is None else explain_columns(release, model)
     return ComparisonRow(
         name=name,
-        method=model.method if report is None else report.method,
+        method=None if report is None else report.method,
         converged=None if report is None else report.converged,
         seconds=None if report is None else report.seconds,
         log_score=score[0],
@@ -380,7 +380,7 @@ def _finite(value: float | None) -> float | None:
 def _kl(one: Model, other: Model) -> float | None:
     if one is other:
         return 0.0
-    return one.kl(other) if one.method == other.method == "exact" else None
+    return one.kl(other) if one.inference == other.inference == "exact" else None
 
 
 def _number(value: float | None, form: str) -> str | None:

@@ -262,7 +262,7 @@ def _fit(release: Release, model: "Model", draws: int, refits: int, seed: int) -
     if not simulated:
         raise CannotLearn("the noise of this release is larger than its data, so that no fit to it can be checked.")
     if refits:
-        method, how = (model.report.method, model.report.inference) if model.report else ("map", model.method)
+        method, how = (model.report.method, model.report.inference) if model.report else ("map", model.inference)
         learned = fit(simulated, method, inference=how)
         expected = np.array([_misfit(r, table_moments(r, m)) for r, m in zip(simulated, learned, strict=True)])
     else:
@@ -297,7 +297,7 @@ def _simulated(release: Release, model: "Model", moments: list[Moments], count: 
 
     random = np.random.default_rng([seed, 1])
     total = estimate_total(release)
-    records = max(1, min(round(total), _RECORDS if model.method == "exact" else _GIBBS))
+    records = max(1, min(round(total), _RECORDS if model.inference == "exact" else _GIBBS))
     found = []
     for _ in range(count):
         columns = model.sample(records, seed=int(random.integers(2**62)))._columns

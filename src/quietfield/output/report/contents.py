@@ -354,7 +354,7 @@ def _fit(release: "Release", model: "Model", fits: Sequence[Residuals], total: f
     z = z[np.isfinite(z)]
     rms = float(np.sqrt((z**2).mean())) if len(z) else 0.0
     # Few simulated releases where each would take long.
-    draws = 199 if total * len(model.domain) < 10**6 and model.method == "exact" else 49
+    draws = 199 if total * len(model.domain) < 10**6 and model.inference == "exact" else 49
     found = goodness_of_fit(release, model, draws=draws)
     wrong = {table.clique for table in found.tables if found.p_value <= 0.05 and table.p_value <= 0.05}
     within = float((np.abs(z) <= 2).mean()) if len(z) else 1.0
