@@ -264,7 +264,7 @@ def test_bad_records_are_refused_without_quoting_them(small, records, message):
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (lambda m: m.marginal("size"), "'size' is not an attribute; expected some of 'age'"),
+        (lambda m: m.marginal("size"), "'size' is not an attribute; expected one of 'age'"),
         (lambda m: m.marginal(("age", "age")), "twice"),
         (lambda m: m.conditional("age", {"sex": "x"}), "'x' is not a value of 'sex'; expected one of 'f', 'm'"),
         (lambda m: m.conditional("age", {"age": 1}), "both asked for and given"),

@@ -197,10 +197,7 @@ def _show_plan(
     from quietfield.privacy.units import choose_statistics
     from quietfield.text import plural
 
-    arguments.warn(
-        calibration.warn_of_uncovered(domain, structure),
-        calibration.warn_of_budget(epsilon, asked["delta"]) if epsilon is not None else None,
-    )
+    arguments.warn(calibration.warn_of_uncovered(domain, structure))
     figures = plan_elimination(domain, structure)
     parameters = sum(domain.cells(group[0]) for group in structure.groups)  # tied cliques share theirs
     free = available_memory()
@@ -218,6 +215,7 @@ def _show_plan(
         planned = calibration.calibrate_noise(
             counted, epsilon=epsilon, delta=asked["delta"], noise=noise, weights=asked["weights"]
         )
+        arguments.warn(calibration.warn_of_budget(epsilon, asked["delta"], planned))
         normalised = getattr(whom, "normalise", False)  # each record then adds 1/K, which needs a guess of its own
         tables = calibration.table_noises(counted, planned, None if normalised else guess)
     if as_json:

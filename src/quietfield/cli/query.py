@@ -79,6 +79,8 @@ def query(
         raise Error(f"{both[0]!r} is both asked for and given; name each attribute once.")
     shares = (learned.conditional(wanted, known) if known else learned.marginal(wanted)).ravel()
     ends, why = _error_bars(learned, wanted, level, known, error_bars)
+    if error_bars and ends is None:
+        raise Error(f"there are no error bars: {why}. Leave out --error-bars for the answer alone.")
     basis = describe_basis(learned, (*wanted, *known))
     cells = list(product(*(learned.domain.labels(name) for name in wanted)))
     if as_json:
@@ -150,8 +152,6 @@ def _error_bars(
         with show_status("error bars; --no-error-bars leaves them out ...", is_terminal()):
             low, high = model.interval(wanted, level, given=known or None)
     except Error as error:
-        if asked:
-            raise
         return None, str(error).rstrip(".")
     return (low.ravel(), high.ravel()), ""
 

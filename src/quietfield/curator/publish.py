@@ -69,7 +69,7 @@ class ReleasePlan:
     def warnings(self) -> tuple[str, ...]:
         """What is allowed and hardly meant: an epsilon that promises nothing, attributes that no clique holds."""
         found = (
-            planning.warn_of_budget(self.noise.epsilon, self.noise.delta),
+            planning.warn_of_budget(self.noise.epsilon, self.noise.delta, self.noise.noises),
             planning.warn_of_uncovered(self.schema.domain, self.structure),
         )
         return tuple(text for text in found if text is not None)

@@ -6,6 +6,10 @@ from typing import Any, ClassVar
 from quietfield.learning.problem import Data, FitState, Shape
 from quietfield.releases.release import Release
 
+#: Nats that a parameter moves in one step: the quadratic says nothing of what lies further, and far out, inference in
+#: linear space leaves the range of floats.
+FARTHEST = 4.0
+
 
 @dataclass(frozen=True)
 class Learner:

@@ -73,7 +73,7 @@ class DuckEngine:
         def work() -> np.ndarray:
             with connect(gathers=person is not None) as con:
                 parameters = Parameters()
-                query = self._records_sql(con, schema, tuple(schema), person, parameters)
+                query = self.records_sql(con, schema, tuple(schema), person, parameters)
                 if person is not None:
                     query = choose_rows_sql(query, schema.domain.shape, person, parameters)
                 batches = _batches(con.execute(query, parameters.values))
@@ -97,7 +97,7 @@ class DuckEngine:
             table, columns = self.attach(con, self.log.columns, isinstance(unit, Person))
             coded = segments_sql(self.log.check_unit(unit), table, columns, attributes, parameters)
         else:
-            coded = self._records_sql(con, schema, attributes, unit, parameters)
+            coded = self.records_sql(con, schema, attributes, unit, parameters)
         query = units_sql(coded, statistics, unit, schema.domain, parameters)
         weighted = isinstance(unit, Person) and unit.normalise
         for batch in _batches(con.execute(query, parameters.values)):
@@ -106,9 +106,10 @@ class DuckEngine:
             tally.add(codes, batch.num_rows, weights)
         return tally.counts()
 
-    def _records_sql(
+    def records_sql(
         self, con: Any, schema: Schema, attributes: Sequence[str], unit: Unit | None, parameters: Parameters
     ) -> str:
+        """The records that are kept, as :func:`codes_sql` has them; with a person as unit, each with its persons."""
         persons = dict(zip(unit.columns, unit.kinds, strict=True)) if isinstance(unit, Person) else {}
         table, columns = self.attach(con, [*(schema.column(name) for name in attributes), *persons], bool(persons))
         rules = [code_column(schema[a], columns[schema.column(a)], i, parameters) for i, a in enumerate(attributes)]
