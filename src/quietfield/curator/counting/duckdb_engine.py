@@ -193,8 +193,8 @@ def choose_rows_sql(coded: str, sizes: Sequence[int], unit: Person, parameters: 
     """The rows of each person that count, chosen by a hash of the person and the row alone."""
     codes = [f"k{i}" for i in range(len(sizes))]
     listed, who = ", ".join(codes) or "1", ", ".join(f"u{i}" for i in range(len(unit.columns)))
-    persons = [part for i in range(len(unit.columns)) for part in ("'|'", f"t{i}")]
-    text = f"concat('{ROWS_KEY}', {', '.join([*persons, *code_texts_sql(sizes, parameters)])})"
+    persons = ", '|', ".join(f"t{i}" for i in range(len(unit.columns)))
+    text = f"concat('{ROWS_KEY}|', {', '.join([persons, *code_texts_sql(sizes, parameters)])})"
     # Half of the hash decides as the whole would, and as a number it takes a quarter of the memory. DuckDB reads the
     # bytes as a number from the last to the first; they are turned round, so that numbers are ordered as digits are.
     hashed = f"SELECT {', '.join([*codes, who])}, (md5_number({text}) & {2**64 - 1})::UBIGINT AS h FROM ({coded})"
