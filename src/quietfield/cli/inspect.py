@@ -1,11 +1,15 @@
 """``quietfield inspect``: the curator's confidential look at how schema and records agree."""
 
+import json
 from typing import Annotated
 
 import typer
 
+from quietfield.cli import arguments
 from quietfield.cli.arguments import DataArgument, DelimiterOption, EncodingOption, SchemaOption, ValuesOption
 from quietfield.curator import WARNING
+from quietfield.schema import Schema
+from quietfield.status import is_terminal, show_status
 from quietfield.text import plural
 
 app = typer.Typer()
@@ -25,13 +29,9 @@ def inspect(
 
     NOT PRIVATE: for the curator's eyes only. No file.
     """
-    import json
 
-    from quietfield.cli import arguments
     from quietfield.curator.counting import lines
     from quietfield.curator.inspection import count_dropped, inspect_lines, inspect_records, suggest_labels
-    from quietfield.schema import Schema
-    from quietfield.status import is_terminal, show_status
 
     known = Schema.load(schema)
     records = arguments.records(data, values, delimiter, encoding)

@@ -5,12 +5,19 @@ Answers have error bars where the model knows its errors, and say what they rest
 
 import json
 import math
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from quietfield.cli import questions
 from quietfield.cli.arguments import Trust
+from quietfield.drawing.graph import bars
+from quietfield.errors import Error
+from quietfield.models.basis import COUNTED, INFERRED, describe_basis
+from quietfield.status import is_terminal, show_status
+from quietfield.text import format_level, join_names, pad_left, printable, quote_label, text_width
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,14 +58,8 @@ def query(
 
     A joint distribution that no published table holds is marked as the model's inference.
     """
-    from itertools import product
 
-    from quietfield.cli import questions
-    from quietfield.drawing.graph import bars
-    from quietfield.errors import Error
-    from quietfield.models.basis import COUNTED, INFERRED, describe_basis
     from quietfield.models.model import Model
-    from quietfield.text import format_level, printable, quote_label
 
     if bool(attributes) == most_probable:
         raise typer.BadParameter(
@@ -108,7 +109,6 @@ def query(
 
 def _show_most_probable(model: "Model", known: "dict[str, Label]", as_json: bool) -> None:
     """Show the most probable record, and how probable it is among those with what is known."""
-    from quietfield.text import pad_left, printable, quote_label, text_width
 
     record = model.mode(known)
     given = (
@@ -131,9 +131,6 @@ def _error_bars(
     model: "Model", wanted: list[str], level: float, known: "dict[str, Label]", asked: bool | None
 ) -> "tuple[tuple[np.ndarray, np.ndarray] | None, str]":
     """The ends of the error bars of each cell; or None, and why there are none."""
-    from quietfield.errors import Error
-    from quietfield.status import is_terminal, show_status
-    from quietfield.text import join_names
 
     held = {name for clique in model.cliques for name in clique}
     unknown = [name for name in (*wanted, *known) if name not in held]
@@ -157,7 +154,6 @@ def _error_bars(
 
 
 def _where(known: "dict[str, Label]") -> str:
-    from quietfield.text import quote_label
 
     return (
         (" where " + ", ".join(f"{quote_label(name)}={quote_label(label)}" for name, label in known.items()))

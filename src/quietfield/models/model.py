@@ -5,12 +5,15 @@
 Axes follow each clique as given; values along an axis follow the Domain.
 """
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from math import isnan
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from quietfield.domain import Clique, Domain, Label
 from quietfield.drawing.graph import model_html
@@ -260,7 +263,6 @@ class Model:
         Raises:
             Error: A column is missing, or a value is no label of its attribute.
         """
-        import numpy as np
 
         codes = encode_records(self.domain, records)
         total = np.full(len(codes), -self.log_partition())
@@ -405,7 +407,6 @@ class Model:
         >>> [bool(0.5 < drawn.marginal("a")[0] < 0.7) for drawn in qf.fit(release).draws(2, seed=0)]
         [True, True]
         """
-        import numpy as np
 
         check_errors_known(self)
         count = sampling.check_whole("the number of models", count, 1)
@@ -553,7 +554,6 @@ class Model:
 
     def _inside(self, wanted: Clique) -> "np.ndarray | None":
         """A marginal that some clique's table holds, or None."""
-        import numpy as np
 
         holders = [c for c in self.cliques if set(wanted) <= set(c)]
         if holders:
@@ -586,7 +586,6 @@ class Model:
     @cached_property
     def _factors(self) -> "list[Factor]":
         """Potentials and impossible combinations as (attribute positions, log-table) pairs."""
-        import numpy as np
 
         factors = [(tuple(self.domain.position(a) for a in c), table) for c, table in self.potentials.items()]
         masks = [
@@ -602,7 +601,6 @@ class Model:
 
     def _factors_given(self, given: Mapping[str, Label | Sequence[Label]]) -> "list[Factor]":
         """The factors where some attributes are known: a single value's axis goes, several values become a factor."""
-        import numpy as np
 
         factors = self._factors
         for name, codes in self._known(given).items():
@@ -627,7 +625,6 @@ class Model:
 
     def _calibrated(self, known: "Mapping[str, Sequence[int]]") -> "Calibrated":
         """Exact inference where some attributes have one of some codes."""
-        import numpy as np
 
         from quietfield.inference.tree import Tree
 
@@ -656,12 +653,9 @@ class Model:
 
     def _warn(self) -> None:
         if not self.inference_result.converged:
-            import warnings
-
             warnings.warn(self.inference_result.advice, NotConverged, stacklevel=3)
 
     def _gibbs_report(self, drawn: "GibbsSample") -> "GibbsReport":
-        import numpy as np
 
         columns, chains, sweeps, stuck = drawn
         effective = sampling.effective_size(self.domain, columns, chains)
@@ -673,8 +667,6 @@ class Model:
         mean, expected = float(np.mean(gaps or 0)), float(np.mean(spreads or 0))
         report = sampling.GibbsReport(chains, sweeps, effective, mean, expected, max(gaps, default=0.0), stuck)
         if stuck:
-            import warnings
-
             warnings.warn(str(report), NotConverged, stacklevel=4)
         return report
 

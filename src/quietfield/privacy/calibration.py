@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import exp, expm1, fsum, log, pi, prod, sqrt
+from operator import index
 from statistics import NormalDist
 from typing import Any, Literal
 
@@ -133,7 +134,6 @@ def check_scale(steps: Fraction | float, room: int = 1) -> None:
 
 def check_guess(value: Any) -> int:
     """A guess of the number of records, or an error that says what would be one."""
-    from operator import index
 
     try:
         guess = 0 if isinstance(value, bool) else index(value)

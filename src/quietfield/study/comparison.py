@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass, field
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from quietfield.domain import Clique
 from quietfield.drawing.charts import bars_svg
 from quietfield.errors import Error
@@ -320,7 +322,6 @@ def _row(
     release: "Release | None",
     truth: Model | None,
 ) -> ComparisonRow:
-    import numpy as np
 
     largest, distances = None, []
     for clique in cliques:
@@ -356,7 +357,6 @@ def _errors(truth: Model, model: Model) -> TruthErrors:
 
 def explain_columns(release: "Release", model: Model) -> tuple[float, float, int]:
     """How well a model explains a release: log-score a cell, root mean square residual, tables beyond their noise."""
-    import numpy as np
 
     from quietfield.learning.likelihood import noisy_normal
 
