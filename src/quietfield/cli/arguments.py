@@ -18,7 +18,6 @@ from quietfield.privacy.units import Neighbours, Person, Rows, unit_from_json
 from quietfield.releases.release import Release
 from quietfield.schema import FORMAT, Schema
 from quietfield.structures import Structure
-from quietfield.study.choice import Choice
 
 if TYPE_CHECKING:
     from quietfield.privacy.units import Unit
@@ -189,6 +188,8 @@ def domain(path: Path) -> Domain:
 def structure(text: str, domain: Domain) -> "Structure | Choice":
     """A structure by name (see :data:`STRUCTURES`), in a file or as JSON."""
     if text == "auto":
+        from quietfield.study.choice import Choice
+
         return Choice()
     kind, _, rest = text.partition(":")
     said = f"--structure {text}"

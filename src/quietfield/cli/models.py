@@ -22,9 +22,6 @@ from quietfield.cli.arguments import (
 from quietfield.cli.passphrases import PassphraseEnv, PassphraseFile
 from quietfield.errors import Error, FileError
 from quietfield.files import set_time
-from quietfield.models.frames import write_table
-from quietfield.models.values import record_columns
-from quietfield.output.records import card_file, record_files, write_records
 from quietfield.releases.description import describe_signers, summarize_promise
 from quietfield.schema import Schema
 from quietfield.status import is_terminal
@@ -108,7 +105,10 @@ def sample(
     them says how they were drawn and what must not be concluded.
     """
 
+    from quietfield.models.frames import write_table
     from quietfield.models.model import Model
+    from quietfield.models.values import record_columns
+    from quietfield.output.records import card_file, record_files, write_records
 
     if out.suffix.lower() not in (".csv", ".parquet"):
         raise FileError(f"records are written to a file whose name ends in .csv or .parquet, not to {out}.")

@@ -9,7 +9,6 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from quietfield.curator.steps import StepPlan
 from quietfield.releases.release import Release
 
 if TYPE_CHECKING:
@@ -89,6 +88,7 @@ def of_verified(file: "Release | Model", source: "Release | None") -> dict[str, 
 
 def of_plan(prepared: "ReleasePlan | StepPlan", book: "Ledger | None", protects: str) -> dict[str, Any]:
     """A dry run: what would be released, and what would be paid."""
+    from quietfield.curator.steps import StepPlan
 
     price, counted = prepared.price, prepared.statistics
     account = None
