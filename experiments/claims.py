@@ -1,6 +1,6 @@
 """Claims of the paper beside what was found here, and the one rule by which they are judged."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 Verdict = Literal["agrees", "partly", "differs", "not run"]
@@ -54,3 +54,20 @@ def together(verdicts: Iterable[Verdict]) -> Verdict:
     """
     ran = {one for one in verdicts if one != "not run"}
     return ran.pop() if len(ran) == 1 else "partly" if ran else "not run"
+
+
+def lead_claim(
+    statement: str,
+    readings: Sequence[Claim],
+    why: str,
+    table: str,
+    name: Callable[[Claim], str] = lambda claim: claim.statement,
+    end: str = ";",
+) -> Claim:
+    """A statement of the paper from the claims under each of its readings: their names, and what they found up to end.
+
+    >>> lead_claim("below", [Claim("below at 1", "3 of 3 cells (100%); clearly", "agrees")], "", "Figure").found
+    'below at 1: 3 of 3 cells (100%)'
+    """
+    told = "; ".join(f"{name(claim)}: {claim.found.partition(end)[0]}" for claim in readings)
+    return Claim(statement, told, together(claim.verdict for claim in readings), why, table, lead=True)

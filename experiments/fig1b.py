@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments.claims import Claim, together
+from experiments.claims import Claim, lead_claim
 from experiments.comparing import compare
 from experiments.fig2 import cell, counted
 from experiments.plotting import canvas, divergences, finish, legend, ordered, save
@@ -76,13 +76,13 @@ def claims(rows: list[Row]) -> list[Claim]:
             )
     if not found:
         return []
-    lead = Claim(
+    lead = lead_claim(
         "Figure 1b: projecting the pseudo-marginals onto the simplex is very helpful",
-        "; ".join(f"{claim.statement.partition(', ')[2]}: {claim.found.partition(',')[0]}" for claim in found),
-        together(claim.verdict for claim in found),
+        found,
         "how much it helps depends on λ, which the paper does not state: a large λ keeps the fit from following noise "
         "with or without projection",
         TABLE,
-        lead=True,
+        lambda claim: claim.statement.partition(", ")[2],
+        end=",",
     )
     return [lead, *found]

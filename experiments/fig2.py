@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from experiments.claims import Claim, share, together
+from experiments.claims import Claim, lead_claim, share
 from experiments.comparing import Comparison, Kind, compare, with_failures
 from experiments.estimators import LABELS, added, shown
 from experiments.plotting import both_readings, canvas, divergences, finish, legend, ordered, save
@@ -188,15 +188,14 @@ def _against_naive(rows: list[Row]) -> list[Claim]:
         for setting in LAMBDAS:
             found += row_of(rows, one, ("naive", setting), UNTUNED, always=one == ("cgm-letter", "") and not setting)
     readings = [claim for claim in found if claim.statement.startswith(f"{shown('cgm-letter').label} below")]
-    lead = Claim(
+    lead = lead_claim(
         "CGM improves upon naive MLE for all models, privacy levels and population sizes (figure 2)",
-        "CGM to the letter, "
-        + "; ".join(f"{claim.statement.partition('below ')[2]}: {claim.found.partition(';')[0]}" for claim in readings),
-        together(claim.verdict for claim in readings),
+        readings,
         "the paper does not say how large λ is, nor when EM has converged: each reading is a row below",
         UNTUNED,
-        lead=True,
+        lambda claim: claim.statement.partition("below ")[2],
     )
+    lead = lead._replace(found=f"CGM to the letter, {lead.found}")
     gradient = [
         *row_of(rows, ("naive", ""), ("psgd-fixed", ""), UNTUNED),
         *row_of(rows, ("naive", "lambda=1/N"), ("psgd-fixed", ""), UNTUNED),
@@ -222,14 +221,12 @@ def _tuned(rows: list[Row]) -> list[Claim]:
         found += row_of(rows, ("naive-tuned", ""), (gradient, ""), TUNED)
     if not found:
         return []
-    lead = Claim(
+    lead = lead_claim(
         "Naive MLE is competitive with or better than PSGD in most scenarios (figure 2)",
-        "; ".join(f"{claim.statement}: {claim.found.partition(';')[0]}" for claim in found),
-        together(claim.verdict for claim in found),
+        found,
         "both tuned with the truth in each cell; PSGD promises only (ε, 1/N). The grid of the first two was too narrow "
         "(learning rates 2 and 8, at most 1,000 steps)",
         TUNED,
-        lead=True,
     )
     return [lead, *found]
 
@@ -288,14 +285,12 @@ def _mixed(rows: list[Row]) -> list[Claim]:
     if readings:
         found.insert(
             0,
-            Claim(
+            lead_claim(
                 "CGM is superior to competing approaches (PSGD) in nearly all scenarios (figure 2)",
-                "; ".join(f"{claim.statement}: {claim.found.partition(';')[0]}" for claim in readings),
-                together(claim.verdict for claim in readings),
+                readings,
                 "PSGD is tuned with the truth in each cell and CGM is not: the paper's comparison as we read it, and "
                 "unfair to CGM",
                 MIXED,
-                lead=True,
             ),
         )
     return found

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments import mobility
-from experiments.claims import Claim, together, verdict
+from experiments.claims import Claim, lead_claim, together, verdict
 from experiments.comparing import Comparison, Kind, compare, with_failures
 from experiments.estimators import NAIVE_LAMBDA, get, shown
 from experiments.methods import REFERENCE_PRIOR, lambda_of
@@ -375,8 +375,8 @@ def _ours(method: str, other: str) -> str:
 def _lead(statement: str, readings: list[Claim], why: str) -> Claim:
     """A statement of the paper from the rows of its readings."""
     words = {PAPER: "1/K weights", EQUAL: "equal weights"}
-    told = "; ".join(f"{claim.statement} ({words[claim.table]}): {claim.found.partition(';')[0]}" for claim in readings)
-    return Claim(statement, told or "not run", together(c.verdict for c in readings), why, PAPER, lead=True)
+    lead = lead_claim(statement, readings, why, PAPER, lambda claim: f"{claim.statement} ({words[claim.table]})")
+    return lead if readings else lead._replace(found="not run")
 
 
 def _cells(rows: list[Row], method: str, setting: str) -> dict[Any, float]:

@@ -83,7 +83,7 @@ def test_models_alone(truth):
 
 
 def test_approximate_models_have_no_divergence(truth):
-    loopy = qf.Model(DOMAIN, dict(truth.potentials), method="loopy")
+    loopy = qf.Model(DOMAIN, dict(truth.potentials), inference="loopy")
     found = qf.compare(models={"truth": truth, "loopy": loopy})
     assert found.rows[1].kl is None
     assert found.rows[1].distance < 1e-6

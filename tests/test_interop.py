@@ -267,7 +267,7 @@ def test_what_bif_cannot_hold_is_not_written(tmp_path):
     large = qf.Model(qf.Domain(dict.fromkeys(grid.attributes, 2)), {c: np.zeros((2, 2)) for c in grid})
     small = qf.Model(qf.Domain({"a": 2}), {"a": [0.0, -800.0]})
     quoted = qf.Model(qf.Domain({'"a"': 2}), {})
-    loopy = qf.Model(qf.Domain({"a": 2}), {"a": [0.0, 1.0]}, method="loopy")
+    loopy = qf.Model(qf.Domain({"a": 2}), {"a": [0.0, 1.0]}, inference="loopy")
     nobody = qf.Model(qf.Domain({"a": 2, "b": 2}, [{"a": 0}, {"a": 1, "b": [0]}, {"b": [1]}]), {})
     for model, error, message in (
         (large, TooLarge, "save_uai"), (small, Error, "too small for a float"), (quoted, Error, "holds a quote"),

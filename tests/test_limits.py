@@ -152,7 +152,7 @@ def test_a_number_of_values_takes_no_memory(tmp_path: Path) -> None:
 def test_options_that_would_keep_a_reader_busy_without_end_are_refused(tmp_path: Path, options: dict[str, Any]) -> None:
     domain = qf.Domain({"a": 2, "b": 2})
     with pytest.raises(Error, match=f"the option '{next(iter(options))}'"):
-        qf.Model(domain, {("a", "b"): np.zeros((2, 2))}, method="loopy", options=options)
+        qf.Model(domain, {("a", "b"): np.zeros((2, 2))}, inference="loopy", options=options)
     if all(value < 10**300 for value in options.values()):  # JSON has no NaN
         changed = {**small("model", tmp_path), "method": "loopy", "options": options}
         manifest, blob = pack("model", 1, changed, [np.zeros((2, 2))])
@@ -362,7 +362,7 @@ def originals(folder: Path) -> list[tuple[str, bytes]]:
         ((("a", "c"), ("b", "c")),), (qf.Laplace(2.0),), ((0, 1),), 9.0, 1.0, (0.5,), ((1.0, 2.0),), ((3.0, 4.0),)
     )
     tables = {clique: np.zeros((2, 3)) for clique in tied}
-    qf.Model(domain, tables, method="loopy", options={"damping": 0.5}, report=report, uncertainty=kept).save(
+    qf.Model(domain, tables, inference="loopy", options={"damping": 0.5}, report=report, uncertainty=kept).save(
         folder / "c.qfm"
     )
     return [(path.suffix, path.read_bytes()) for path in sorted(folder.glob("*.qf?"))]

@@ -264,7 +264,7 @@ def test_bad_records_are_refused_without_quoting_them(small, records, message):
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (lambda m: m.marginal("size"), "'size' is not an attribute; expected some of 'age'"),
+        (lambda m: m.marginal("size"), "'size' is not an attribute; expected one of 'age'"),
         (lambda m: m.marginal(("age", "age")), "twice"),
         (lambda m: m.conditional("age", {"sex": "x"}), "'x' is not a value of 'sex'; expected one of 'f', 'm'"),
         (lambda m: m.conditional("age", {"age": 1}), "both asked for and given"),
@@ -278,7 +278,7 @@ def test_bad_records_are_refused_without_quoting_them(small, records, message):
         (lambda m: m.conditional("age", "sex"), "given maps attributes to labels"),
         (lambda m: m.kl(3), "a divergence is from a Model"),
         (lambda m: qf.Model(m.domain, None), "expected a mapping"),
-        (lambda m: qf.Model(m.domain, {}, method="magic"), "'magic' is not an inference method"),
+        (lambda m: qf.Model(m.domain, {}, inference="magic"), "'magic' is not a kind of inference"),
     ],
 )
 def test_questions_that_make_no_sense_are_refused(small, ask, message):
@@ -301,9 +301,9 @@ def test_save_and_load_give_the_same_model(small, tmp_path):
     first = (tmp_path / "m.qfm").read_bytes()
     again.save(tmp_path / "m2.qfm")
     assert (tmp_path / "m2.qfm").read_bytes() == first
-    loopy = qf.Model(small.domain, small.potentials, method="loopy", options={"damping": 0.5})
+    loopy = qf.Model(small.domain, small.potentials, inference="loopy", options={"damping": 0.5})
     loopy.save(tmp_path / "l.qfm")
-    assert (qf.Model.load(tmp_path / "l.qfm").method, qf.Model.load(tmp_path / "l.qfm").options) == (
+    assert (qf.Model.load(tmp_path / "l.qfm").inference, qf.Model.load(tmp_path / "l.qfm").options) == (
         "loopy",
         {"damping": 0.5},
     )
@@ -396,7 +396,7 @@ class TestLoopyModels:
         domain = qf.Domain({f"x{i}": 3 for i in range(9)}, [{"x0": 0, "x1": 0}])
         random = np.random.default_rng(0)
         potentials = {c: 0.4 * random.normal(size=(3, 3)) for c in structures.grid(domain, 3)}
-        return qf.Model(domain, potentials), qf.Model(domain, potentials, method="loopy")
+        return qf.Model(domain, potentials), qf.Model(domain, potentials, inference="loopy")
 
     def test_marginals_inside_cliques_are_close(self, grid):
         exact, loopy = grid
@@ -433,7 +433,7 @@ class TestLoopyModels:
 
     def test_attributes_that_only_a_rule_mentions(self):
         domain = qf.Domain({"a": 2, "b": 2, "c": 2}, [{"a": 0, "c": 1}])
-        exact, loopy = (qf.Model(domain, {("a", "b"): np.eye(2)}, method=m) for m in ("exact", "loopy"))
+        exact, loopy = (qf.Model(domain, {("a", "b"): np.eye(2)}, inference=m) for m in ("exact", "loopy"))
         np.testing.assert_allclose(loopy.marginal("c"), exact.marginal("c"), atol=1e-6)
         frame = loopy.sample(4000, seed=0)
         assert abs((frame["c"] == 1).mean() - exact.marginal("c")[1]) < 0.05
@@ -442,14 +442,16 @@ class TestLoopyModels:
     def test_offsets_of_potentials_do_not_matter_to_gibbs(self):
         domain = qf.Domain({"a": 2, "b": 2})
         table = np.array([[0, 1.0], [2, 0]])
-        low, high = (qf.Model(domain, {("a", "b"): table + s}, method="loopy").sample(500, seed=0) for s in (0, -20000))
+        low, high = (
+            qf.Model(domain, {("a", "b"): table + s}, inference="loopy").sample(500, seed=0) for s in (0, -20000)
+        )
         assert np.array_equal(low.codes, high.codes)
 
     def test_few_chains_do_not_look_better_than_they_are(self):
         """Two chains that hardly move: the effective size must not be the number of records."""
         names = [f"x{i}" for i in range(4)]
         potentials = {c: 4 * np.eye(2) for c in structures.grid(names, 2)}
-        stuck = qf.Model(qf.Domain(dict.fromkeys(names, 2)), potentials, method="loopy")
+        stuck = qf.Model(qf.Domain(dict.fromkeys(names, 2)), potentials, inference="loopy")
         with pytest.warns(qf.inference.NotConverged, match="NOT TO BE TRUSTED"):
             frame = stuck.sample(2000, seed=0, chains=40, burn_in=5, thin=1)
         assert frame.diagnostics.effective < 1000
@@ -457,7 +459,7 @@ class TestLoopyModels:
     def test_chains_that_cannot_move_are_told(self):
         """a and b must be equal, so that neither can change alone."""
         domain = qf.Domain({"a": 2, "b": 2}, [{"a": 0, "b": 1}, {"a": 1, "b": 0}])
-        model = qf.Model(domain, {("a", "b"): np.array([[0.0, 0.0], [0.0, 1.3]])}, method="convex")
+        model = qf.Model(domain, {("a", "b"): np.array([[0.0, 0.0], [0.0, 1.3]])}, inference="convex")
         with pytest.warns(qf.inference.NotConverged, match="most chains never changed 'a', 'b'"):
             frame = model.sample(1000, seed=0)
         assert frame.diagnostics.stuck == ("a", "b")
@@ -470,7 +472,9 @@ class TestLoopyModels:
     def test_gibbs_refuses_to_return_impossible_records(self):
         names = [f"x{i}" for i in range(8)]
         rules = [{a: i, b: 1 - i} for a, b in pairwise(names) for i in (0, 1)]
-        model = qf.Model(qf.Domain(dict.fromkeys(names, 2), rules), {(n,): [0.0, 0.0] for n in names}, method="loopy")
+        model = qf.Model(
+            qf.Domain(dict.fromkeys(names, 2), rules), {(n,): [0.0, 0.0] for n in names}, inference="loopy"
+        )
         with pytest.raises(Error, match="burn_in"):
             model.sample(200, seed=0, burn_in=1)
 

@@ -150,13 +150,13 @@ def test_noise_at_the_ends_of_its_range():
 # What a model expects.
 
 
-def chain_model(impossible=(), stay=1.5, sizes=3, method="exact"):
+def chain_model(impossible=(), stay=1.5, sizes=3, inference="exact"):
     """A chain a-b-c-d in which everybody rather stays where they are, with one more attribute e."""
     domain = qf.Domain({**dict.fromkeys("abcd", sizes), "e": 2}, impossible)
     random = np.random.default_rng(3)
     step = random.normal(0, 0.4, (sizes, sizes)) + stay * np.eye(sizes)
     potentials = {**dict.fromkeys(EDGES, step), ("d", "e"): random.normal(0, 0.8, (sizes, 2))}
-    return qf.Model(domain, potentials, method=method)
+    return qf.Model(domain, potentials, inference=inference)
 
 
 #: Impossible in every tied clique, and in one of them alone.
@@ -177,11 +177,11 @@ def brute_force(model, cliques):
 
 
 @pytest.mark.parametrize(
-    ("impossible", "method"),
+    ("impossible", "inference"),
     [((), "exact"), (ALL_IMPOSSIBLE, "exact"), (ONE_IMPOSSIBLE, "exact"), (ONE_IMPOSSIBLE, "loopy")],
 )
-def test_the_variance_of_a_tied_cell_is_that_of_all_records(impossible, method):
-    model = chain_model(impossible, method=method)  # a tree: loopy inference is exact too
+def test_the_variance_of_a_tied_cell_is_that_of_all_records(impossible, inference):
+    model = chain_model(impossible, inference=inference)  # a tree: loopy inference is exact too
     exact = chain_model(impossible)
     for cliques in (EDGES, EDGES[::2], (("a", "b"),), (("d", "e"),)):
         found, expected = cell_moments(model, cliques), brute_force(exact, cliques)

@@ -137,7 +137,7 @@ def attribute(**content: Any) -> dict[str, Any]:
         (attribute(kind="labels", labels=["a", ""]), "'x': an empty text is a null"),
         (
             attribute(kind="labels", labels=["a"], lables=["b"]),
-            "'x': 'lables' is not known here; did you mean 'labels'",
+            "'x': 'lables' is not known here .did you mean 'labels'",
         ),
         (attribute(kind="cuts", cuts=[2, 1]), "'x': cut points must increase"),
         (attribute(kind="dates", period="decade", start="2024-01-01", end="2025-01-01"), "attribute 'x': period is"),
@@ -231,7 +231,7 @@ PYDANTIC = (
         ({"labels": "f"}, """attribute 'x': labels is a list of texts or whole numbers, not "f"."""),
         ({"labels": ["f", 1.5]}, "attribute 'x': labels is a list of texts or whole numbers, and holds 1.5."),
         ({"labels": []}, "attribute 'x': labels is a list of texts or whole numbers, not []."),
-        ({"nulls": "drop"}, "attribute 'x': 'nulls' is not known here; did you mean 'null'?"),
+        ({"nulls": "drop"}, "attribute 'x': 'nulls' is not known here (did you mean 'null'?)."),
         ({"null": 2.5}, """attribute 'x': null is a label, or "drop", not 2.5."""),
         ({"name": ""}, "attribute number 1: name is a text that is not empty"),
         ({"kind": "dates", "period": "monthly"}, "attribute 'x': start is missing, which is a date such as"),

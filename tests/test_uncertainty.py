@@ -190,7 +190,7 @@ def test_intervals_are_nested_ordered_and_hold_the_estimate(chain, level, more, 
 
 def test_loopy_models_on_trees_give_the_intervals_of_exact_ones(chain):
     model = chain[0]
-    loopy = qf.Model(model.domain, model.potentials, method="loopy", uncertainty=model.uncertainty)
+    loopy = qf.Model(model.domain, model.potentials, inference="loopy", uncertainty=model.uncertainty)
     for query in (("a", "b"), ("c", "d"), "b"):
         np.testing.assert_allclose(loopy.interval(query), model.interval(query), rtol=1e-3, atol=1e-6)
     with pytest.raises(Error, match="needs exact inference"):

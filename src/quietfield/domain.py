@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from quietfield.errors import Error, FileError
 from quietfield.files import MOST_IMPOSSIBLE, MOST_VALUES, read_json, write_atomically
-from quietfield.text import facts_html, join_names, plural, type_name
+from quietfield.text import facts_html, join_names, plural, suggest_names, type_name
 
 if TYPE_CHECKING:
     import numpy as np
@@ -186,7 +186,7 @@ class Domain:
         try:
             return self._positions[name]
         except (KeyError, TypeError):
-            raise Error(f"{name!r} is not an attribute; expected one of {join_names(self.attributes)}.") from None
+            raise Error(f"{name!r} is not an attribute{suggest_names(name, self.attributes)}.") from None
 
     def labels(self, name: str) -> tuple[Label, ...]:
         """The values of one attribute, in order.
@@ -298,9 +298,7 @@ class Domain:
         clique = (attributes,) if isinstance(attributes, str) else tuple(attributes)
         for name in clique:
             if name not in self:
-                raise Error(
-                    f"clique {clique}: {name!r} is not an attribute; expected some of {join_names(self.attributes)}."
-                )
+                raise Error(f"clique {clique}: {name!r} is not an attribute{suggest_names(name, self.attributes)}.")
         if len(set(clique)) != len(clique):
             raise Error(f"clique {clique} names an attribute twice; name each attribute once.")
         return clique

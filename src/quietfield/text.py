@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
 from html import escape
 from typing import Any
 
@@ -204,3 +205,15 @@ def join_names(items: Iterable[object], most: int = 8) -> str:
     listed = items if isinstance(items, Sequence) else list(items)
     more = len(listed) - most
     return ", ".join(map(repr, listed[:most])) + (f", ... ({more} more)" if more > 0 else "")
+
+
+def suggest_names(text: object, known: Sequence[str]) -> str:
+    """Say what may have been meant by a name that is not known, and what there is: the end of a sentence.
+
+    >>> "'smoke' is no name" + suggest_names("smoke", ["Smokes", "age"])
+    "'smoke' is no name; did you mean 'Smokes'? Expected one of 'Smokes', 'age'"
+    """
+    lower = {name.lower(): name for name in reversed(known)}
+    close = get_close_matches(str(text).lower(), lower, n=1)
+    meant = f"; did you mean {lower[close[0]]!r}? Expected" if close else "; expected"
+    return f"{meant} one of {join_names(known)}"

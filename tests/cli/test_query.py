@@ -55,7 +55,7 @@ def test_error_bars_are_those_of_the_model(files, capsys, known):
     assert shown.splitlines()[0] == ("visits where smoker=yes" if known else "visits")
 
 
-@pytest.mark.parametrize(
+WITHOUT_ERROR_BARS = pytest.mark.parametrize(
     ("model", "words", "said"),
     [
         ("plain.qfm", ["visits"], "this model does not know its errors"),
@@ -64,6 +64,18 @@ def test_error_bars_are_those_of_the_model(files, capsys, known):
         ("m.qfm", ["visits", "--no-error-bars"], "not asked for"),
     ],
 )
+
+
+@WITHOUT_ERROR_BARS
+def test_error_bars_that_were_asked_for_and_cannot_be_had_are_an_error(files, capsys, model, words, said):
+    if "--no-error-bars" not in words:
+        assert main(["query", str(files / model), *words, "--error-bars"]) == 1
+        shown = capsys.readouterr()
+        assert said in shown.err
+        assert shown.out == ""
+
+
+@WITHOUT_ERROR_BARS
 def test_without_error_bars_one_line_says_why(files, capsys, model, words, said):
     shown = asked(files, capsys, *words, model=model).splitlines()
     assert shown[-1].startswith("no error bars: ")

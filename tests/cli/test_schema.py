@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from quietfield.cli import main
-from quietfield.schema import Schema
+from quietfield.schema import Labels, Schema
 
 pytest.importorskip("duckdb")
 
@@ -100,7 +100,13 @@ def test_a_check_is_marked_and_writes_no_file(records: Path, capsys: pytest.Capt
     found = json.loads(capsys.readouterr().out)
     assert "NOT PRIVATE" in found["warning"]
     assert [(a["null_share"], a["unknown_share"]) for a in found["attributes"]] == [(0.25, 0.25), (0.25, 0.25)]
+    # Each of two records has a null in one column and an unknown value in the other: it is dropped once.
+    assert (found["records"], found["dropped_records"]) == (4, 2)
+    assert "In all, 2 of 4 records (50.00%) would be dropped" in shown
     assert sorted(records.parent.iterdir()) == before
+    Schema({"sex": Labels(("f", "m"), null="none"), "age": Labels((17, 40), null=0, unknown=0)}).save(schema)
+    assert main(["inspect", str(records), "--schema", str(schema)]) == 0
+    assert "In all, 1 of 4 records (25.00%) would be dropped" in capsys.readouterr().out
 
 
 def test_an_unfilled_schema_is_named(records: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -159,6 +159,12 @@ def test_an_epsilon_that_drowns_every_count_is_warned_of(
         assert words in capsys.readouterr().err
     assert main([*release, "--structure", "chain", "--epsilon", "0.01"]) == 0
     assert "takes much noise" not in capsys.readouterr().err
+    qf.Schema({name: ["f", "m"] for name in "abcd"}).save("schema.json")
+    Path("people.csv").write_text("a,b,c,d\nf,f,f,f\n")
+    words = "at least 42,426 in every cell of the 3 tables that share it"  # three times the noise of a single table
+    for asked in (release, ["plan", "schema.json"]):
+        assert main([*asked, "--structure", "chain", "--epsilon", "0.0001"]) == 0
+        assert words in capsys.readouterr().err
 
 
 def test_candidates_of_a_rehearsal_are_all_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -82,7 +82,7 @@ def test_what_cannot_be_traced_is_refused_with_the_remedy():
         jax.grad(lambda potentials: inference.marginals(domain, potentials, **options)[1])(potentials)
 
     with pytest.raises(Error, match="exact inference alone"):
-        grad({("a", "b"): jnp.zeros((2, 2))}, method="loopy")
+        grad({("a", "b"): jnp.zeros((2, 2))}, inference="loopy")
     with pytest.raises(Error, match=r"jax\.vmap"):
         grad({("a", "b"): jnp.zeros((2, 2, 2))}, batch=True)
     with pytest.raises(Error, match=r"has shape \(2,\); expected \(2, 2\)"):

@@ -259,7 +259,7 @@ def test_loopy_inference_learns_where_exact_would_too():
     domain = qf.Domain({f"x{i}": 3 for i in range(9)})
     truth, release = make(domain, structures.grid(domain, 3), 20_000, qf.Laplace(12.0), strength=0.5)
     exact, loopy = qf.fit(release), qf.fit(release, inference="loopy")
-    assert (loopy.method, loopy.report.inference) == ("loopy", "loopy")
+    assert (loopy.inference, loopy.report.inference) == ("loopy", "loopy")
     as_exact = qf.Model(domain, loopy.potentials)
     assert truth.kl(as_exact) < 1.2 * truth.kl(exact) + 0.005
 

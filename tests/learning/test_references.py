@@ -75,7 +75,7 @@ def test_where_there_is_no_closed_form_newton_matches_the_tables():
     for c, table in tables.items():
         np.testing.assert_allclose(model.marginal(c), table / table.sum(), atol=1e-6)
     bethe = qf.references.fit_true_tables(DOMAIN, tables, inference="loopy")  # its own closed form
-    assert (bethe.method, bethe.report.steps) == ("loopy", 0)
+    assert (bethe.inference, bethe.report.steps) == ("loopy", 0)
     for c, table in tables.items():
         np.testing.assert_allclose(bethe.marginal(c), table / table.sum(), atol=1e-6)
 
@@ -161,7 +161,7 @@ def test_the_random_estimator_knows_nothing_and_repeats_itself():
         ({}, {}, "at least one"),
         ({("a",): [1, 2]}, {"regularisation": -1.0}, "the regularisation is a finite number"),
         ({("a",): [1, 2]}, {"pseudocount": float("nan")}, "the pseudocount is a finite number"),
-        ({("a",): [1, 2]}, {"inference": "magic"}, "'magic' is not an inference method"),
+        ({("a",): [1, 2]}, {"inference": "magic"}, "'magic' is not a kind of inference"),
     ],
 )
 def test_bad_tables_are_refused(tables, options, message):

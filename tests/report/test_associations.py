@@ -70,7 +70,7 @@ def test_pairs_that_no_clique_joins_are_inferred_and_the_likeliest_come_first():
     assert joined == [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")]
     strength = {("a", "b"): 0.9, ("b", "c"): 0.1, ("c", "d"): 0.5, ("d", "e"): 0.8}
     assert associations.inferred_pairs(model, strength) == [("c", "e"), ("a", "c"), ("b", "d")]
-    loopy = qf.Model(domain, model.potentials, method="loopy")
+    loopy = qf.Model(domain, model.potentials, inference="loopy")
     assert associations.inferred_pairs(loopy, strength) == []
     assert associations.joint(loopy, ("a", "c")) is None
 
@@ -84,4 +84,4 @@ def test_the_strengths_of_all_pairs_at_once_are_those_one_by_one():
         for j, b in enumerate(names):
             if i != j:
                 assert found[i, j] == pytest.approx(associations.cramers_v(model.marginal((a, b))), abs=1e-7)
-    assert associations.all_strengths(qf.Model(domain, model.potentials, method="loopy")) is None
+    assert associations.all_strengths(qf.Model(domain, model.potentials, inference="loopy")) is None

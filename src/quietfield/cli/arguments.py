@@ -14,7 +14,9 @@ from quietfield.cli.outputs import check_named
 from quietfield.domain import Domain
 from quietfield.errors import Error, FileError
 from quietfield.files import parse_json, read_json
-from quietfield.privacy.units import Neighbours
+from quietfield.privacy.units import Neighbours, Person, Rows, unit_from_json
+from quietfield.releases.release import Release
+from quietfield.schema import FORMAT, Schema
 from quietfield.structures import Structure
 
 if TYPE_CHECKING:
@@ -56,7 +58,6 @@ STRUCTURES = "auto, chain, chain:2, homogeneous, star, star:CENTRE, complete, co
 
 def unit(text: str) -> "Unit":
     """A unit: rows:K, person:COLUMN:K, person:COLUMN:normalise (COLUMN+COLUMN for several), or JSON."""
-    from quietfield.privacy.units import Person, Rows, unit_from_json
 
     if text.lstrip().startswith("{"):
         return unit_from_json(parse_json(text.encode(), "--unit"))
@@ -151,7 +152,6 @@ def load_release(
         FileError: It cannot be read, waits for its second signature, or its promise does not hold.
     """
     from quietfield.models.verification import verify
-    from quietfield.releases.release import Release
 
     if allow_no_promise and not trust and max_epsilon is None:
         raise Error("--allow-no-promise goes with --trust or --max-epsilon, which demand a promise.")
@@ -175,7 +175,6 @@ def ledger_unit(text: str) -> "Unit":
 
 def domain(path: Path) -> Domain:
     """The domain of a schema file or of a domain file."""
-    from quietfield.schema import FORMAT, Schema
 
     if path.suffix.lower() in (".csv", ".parquet") and path.is_file():
         start = f"quietfield schema {path}{' --header' * (path.suffix.lower() == '.csv')} --out schema.json"

@@ -6,7 +6,12 @@ from typing import Annotated
 
 import typer
 
+from quietfield.cli import outputs
 from quietfield.cli.arguments import AllowNoPromise, InferenceOption, MaxEpsilon, Trust, load_release
+from quietfield.errors import Error
+from quietfield.files import archive_kind, write_atomically
+from quietfield.learning import check_methods
+from quietfield.status import is_terminal
 
 app = typer.Typer()
 
@@ -34,12 +39,7 @@ def compare(
     The first model is what the others are compared with. A release of records that a model has not seen tells how well
     it generalises; with --truth, each model is compared with the true one too. No record is read.
     """
-    from quietfield.cli import outputs
-    from quietfield.errors import Error
-    from quietfield.files import archive_kind, write_atomically
-    from quietfield.learning import check_methods
     from quietfield.models.model import Model
-    from quietfield.status import is_terminal
     from quietfield.study import comparison
 
     wanted = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]

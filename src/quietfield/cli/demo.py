@@ -11,6 +11,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from quietfield.cli import main
+from quietfield.errors import FileError
+from quietfield.files import write_atomically
+from quietfield.learning import METHODS, fit
+from quietfield.privacy.units import Rows
+from quietfield.releases.release import Release
+from quietfield.schema import Cuts, Schema
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -47,9 +55,7 @@ def demo(
     open_report: Annotated[bool, typer.Option("--open", help="Open the report in a browser at the end.")] = False,
 ) -> None:
     """Show the way from records to a release, learned models, error bars and a report."""
-    from quietfield.errors import FileError
     from quietfield.models.model import Model
-    from quietfield.releases.release import Release
 
     if folder is None:
         folder = Path(tempfile.mkdtemp(prefix="quietfield-demo-"))
@@ -87,7 +93,6 @@ def demo(
 
 def known_schema() -> "Schema":
     """What can occur in the survey, written down without looking at it."""
-    from quietfield.schema import Cuts, Schema
 
     return Schema({"age": Cuts(AGES), **LABELS})
 
@@ -109,7 +114,6 @@ def known_model() -> "Model":
 
 def make_up(model: "Model", path: Path, rows: int, seed: int) -> "np.ndarray":
     """Write records from the model as a file that a curator might hold; their codes."""
-    from quietfield.files import write_atomically
 
     draw = random.Random(seed)
     frame = model.sample(rows, seed=seed)
@@ -125,14 +129,12 @@ def make_up(model: "Model", path: Path, rows: int, seed: int) -> "np.ndarray":
 
 def methods() -> list[str]:
     """The methods of learning to show."""
-    from quietfield.learning import METHODS
 
     return [name for name in SHOWN if name in METHODS][:3]
 
 
 def publish(folder: Path) -> Path:
     """What the curator does: a key, an account, a release. And what anyone can do: check it."""
-    from quietfield.files import write_atomically
 
     key, ledger, out = folder / "curator.pem", folder / "budget.db", folder / "survey.qfr"
     cliques = folder / "cliques.json"
@@ -156,7 +158,6 @@ def say(text: str) -> None:
 
 def run(*words: str) -> None:
     """Show a command and run it; the demonstration ends where one fails."""
-    from quietfield.cli import main
 
     typer.echo(f"$ quietfield {shlex.join(words)}")
     if code := main(words):
@@ -218,8 +219,6 @@ def again(truth: "Model", rows: int, seed: int) -> None:
     import numpy as np
 
     from quietfield.curator.release import release
-    from quietfield.learning import fit
-    from quietfield.privacy.units import Rows
 
     found = []
     for other in range(1, SURVEYS + 1):

@@ -1,14 +1,20 @@
 """``quietfield export``: the tables of a release for other programs."""
 
+import json
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from quietfield.cli import questions
 from quietfield.cli.arguments import FOR_PROGRAMS, AllowNoPromise, MaxEpsilon, RequireSignatures, Trust, load_release
 from quietfield.errors import Error
-from quietfield.text import plural
+from quietfield.files import archive_kind
+from quietfield.output import exports
+from quietfield.releases.checks import PAPER_NOTE
+from quietfield.status import is_terminal, show_status
+from quietfield.text import APOSTROPHE, free_name, has_formulas, plural
 
 if TYPE_CHECKING:
     from quietfield.models.model import Model
@@ -61,10 +67,7 @@ def export(
     A release gives a file for each noisy table and an index.csv. A model gives consistent tables that are never
     negative, a data dictionary and a statement on privacy; tables that the model inferred are marked.
     """
-    from quietfield.files import archive_kind
     from quietfield.models.model import Model
-    from quietfield.output import exports
-    from quietfield.text import APOSTROPHE, has_formulas
 
     if source not in ("auto", "release", "model"):
         raise Error(f"--from is auto, release or model, not {source!r}.")
@@ -127,9 +130,7 @@ def _for_people(
     force: bool,
     for_programs: bool,
 ) -> None:
-    from quietfield.cli import questions
     from quietfield.output.tables import people_tables
-    from quietfield.status import is_terminal, show_status
 
     wanted = None
     if tables is not None:  # each once, however often it is said
@@ -151,7 +152,6 @@ def _for_people(
 
 def _remarks(release: "Release") -> list[str]:
     """What whoever gets the tables must be told, since the release does not travel with them."""
-    from quietfield.releases.checks import PAPER_NOTE
 
     remarks = []
     if not release.signed:
@@ -167,7 +167,6 @@ def _remarks(release: "Release") -> list[str]:
 
 def _json(value: Any) -> str:
     """For people and programs, in the way in which structures are written."""
-    import json
 
     return json.dumps(value, ensure_ascii=False)
 
@@ -185,8 +184,6 @@ def _labels(release: "Release", part: "Table", cell: tuple[int, ...]) -> tuple[A
 def _columns(release: "Release", part: "Table") -> dict[str, list[Any]]:
     """The labels of each cell, its noisy count and, where a cell was left out, whether it is that one."""
     import numpy as np
-
-    from quietfield.text import free_name
 
     clique = part.cliques[0]
     labels = list(zip(*product(*(release.domain.labels(name) for name in clique)), strict=True))

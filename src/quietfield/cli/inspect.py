@@ -1,11 +1,15 @@
 """``quietfield inspect``: the curator's confidential look at how schema and records agree."""
 
+import json
 from typing import Annotated
 
 import typer
 
+from quietfield.cli import arguments
 from quietfield.cli.arguments import DataArgument, DelimiterOption, EncodingOption, SchemaOption, ValuesOption
 from quietfield.curator import WARNING
+from quietfield.schema import Schema
+from quietfield.status import is_terminal, show_status
 from quietfield.text import plural
 
 app = typer.Typer()
@@ -21,18 +25,19 @@ def inspect(
     encoding: EncodingOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write what was found as JSON.")] = False,
 ) -> None:
-    """Show nulls and unknown values by column, and broken lines. NOT PRIVATE: for the curator's eyes only. No file."""
-    import json
+    """Show nulls and unknown values, how many records they drop, and broken lines.
 
-    from quietfield.cli import arguments
+    NOT PRIVATE: for the curator's eyes only. No file.
+    """
+
     from quietfield.curator.counting import lines
-    from quietfield.curator.inspection import inspect_lines, inspect_records, suggest_labels
-    from quietfield.schema import Schema
-    from quietfield.status import is_terminal, show_status
+    from quietfield.curator.inspection import count_dropped, inspect_lines, inspect_records, suggest_labels
 
     known = Schema.load(schema)
     records = arguments.records(data, values, delimiter, encoding)
     found = inspect_records(records, known, common, progress=is_terminal())
+    with show_status("Counting what would be dropped ...", is_terminal()):
+        dropped = count_dropped(records, known, found)
     suggestion = suggest_labels(records, known)
     with show_status("Looking for broken lines ...", is_terminal()):
         broken, foreign, odd, every = inspect_lines(records, found[0].records if found else 0)
@@ -53,6 +58,8 @@ def inspect(
                 {
                     "warning": WARNING,
                     "attributes": rows,
+                    "records": found[0].records,
+                    "dropped_records": dropped,
                     "broken_lines": broken,
                     "not_in_encoding": foreign,
                     "odd_quotes": odd,
@@ -90,6 +97,11 @@ def inspect(
         if item.common:
             shown = ", ".join(f"{text!r} x {many}" for text, many in item.common)
             typer.echo(f"{'':<{width}}  unknown values: {shown}")
+    counted = found[0].records
+    typer.echo(
+        f"In all, {dropped:,} of {plural(counted, 'record')} ({dropped / max(counted, 1):.2%}) would be dropped from "
+        "a release of all these attributes."
+    )
     if suggestion:
         typer.echo(suggestion)
     typer.echo(WARNING)

@@ -5,7 +5,9 @@ from typing import Annotated
 
 import typer
 
+from quietfield.cli import passphrases
 from quietfield.cli.passphrases import PassphraseEnv, PassphraseFile
+from quietfield.releases import keys
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -34,8 +36,6 @@ def create(
 
     Keep the private one to yourself, and give the public one to whoever reads your releases.
     """
-    from quietfield.cli import passphrases
-    from quietfield.releases import keys
 
     phrase = None
     if encrypt or passphrase_file is not None or passphrase_env is not None:

@@ -6,6 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from quietfield.cli import outputs
+from quietfield.cli.arguments import ledger_unit
+from quietfield.errors import Error, RolledBack
+from quietfield.text import printable
+
 if TYPE_CHECKING:
     from quietfield.curator.ledger import Ledger
 
@@ -35,7 +40,6 @@ def create(
     name: Annotated[str, typer.Option(help="A name for the data set, for people.")] = "",
 ) -> None:
     """Make a ledger for one data set. Its unit, neighbours and accounting never change afterwards."""
-    from quietfield.cli.arguments import ledger_unit
     from quietfield.curator.ledger import Ledger
 
     _check_total(path, unit, epsilon, delta, rho, accounting)
@@ -62,7 +66,6 @@ def anchor(
 
     An anchor holds the ledger's id, the number of charges and a digest: nothing of the data, and no secret.
     """
-    from quietfield.cli import outputs
     from quietfield.curator import anchors
     from quietfield.curator.ledger import Ledger
 
@@ -92,8 +95,6 @@ def show(
     """
     from quietfield.curator.anchors import read_anchor
     from quietfield.curator.ledger import PLACES, Ledger
-    from quietfield.errors import Error, RolledBack
-    from quietfield.text import printable
 
     if more and not against:
         raise Error("files are named after --against: quietfield ledger show LEDGER --against FILE ...")
@@ -135,7 +136,6 @@ def show(
 
 
 def _describe(book: "Ledger") -> None:
-    from quietfield.text import printable
 
     if book.name:
         typer.echo(f"Ledger of {printable(book.name)}")
@@ -147,8 +147,6 @@ def _check_total(
 ) -> None:
     """Refuse a total that is not said, or said in the terms of the other accounting, in words of the command line."""
     from shlex import quote
-
-    from quietfield.errors import Error
 
     example = f"quietfield ledger create {quote(str(path))} --unit {quote(unit)}"
     if accounting == "pure" and (delta is not None or rho is not None):

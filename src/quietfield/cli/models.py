@@ -1,12 +1,15 @@
 """``quietfield fit`` and ``sample``: from a release to a model, and from a model to made-up records."""
 
 import json
+import warnings
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from quietfield import learning
+from quietfield.cli import arguments, outputs, passphrases
 from quietfield.cli.arguments import (
     FOR_PROGRAMS,
     AllowNoPromise,
@@ -17,7 +20,12 @@ from quietfield.cli.arguments import (
     load_release,
 )
 from quietfield.cli.passphrases import PassphraseEnv, PassphraseFile
-from quietfield.text import plural, printable
+from quietfield.errors import Error, FileError
+from quietfield.files import set_time
+from quietfield.releases.description import describe_signers, summarize_promise
+from quietfield.schema import Schema
+from quietfield.status import is_terminal
+from quietfield.text import defuse_formulas, plural, printable
 
 app = typer.Typer()
 
@@ -41,11 +49,6 @@ def fit(
     as_json: Annotated[bool, typer.Option("--json", help="Write the report as JSON.")] = False,
 ) -> None:
     """Learn a model from a release alone."""
-    from quietfield import learning
-    from quietfield.cli import arguments, outputs, passphrases
-    from quietfield.files import set_time
-    from quietfield.releases.description import describe_signers, summarize_promise
-    from quietfield.status import is_terminal
 
     reads = [release, *(trust or ()), *(path for path in (key, passphrase_file) if path is not None)]
     outputs.check(out, "model", force, reads)  # before the work, not after it
@@ -101,16 +104,11 @@ def sample(
     They have the columns and types of the source, as far as the schema of the release tells, and a data card beside
     them says how they were drawn and what must not be concluded.
     """
-    import warnings
 
-    from quietfield.cli import arguments, outputs
-    from quietfield.errors import Error, FileError
     from quietfield.models.frames import write_table
     from quietfield.models.model import Model
     from quietfield.models.values import record_columns
     from quietfield.output.records import card_file, record_files, write_records
-    from quietfield.schema import Schema
-    from quietfield.text import defuse_formulas
 
     if out.suffix.lower() not in (".csv", ".parquet"):
         raise FileError(f"records are written to a file whose name ends in .csv or .parquet, not to {out}.")

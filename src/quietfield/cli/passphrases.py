@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from quietfield.errors import Error
+from quietfield.files import read_bytes
+from quietfield.releases.keys import is_encrypted, load_private
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -26,7 +28,6 @@ PassphraseEnv = Annotated[
 
 def load_key(path: Path | None, file: Path | None, variable: str | None) -> "Ed25519PrivateKey | None":
     """The private key in a file, if one is named; the passphrase is asked for where the key needs one."""
-    from quietfield.releases.keys import is_encrypted, load_private
 
     if path is None:
         if file is not None or variable is not None:
@@ -37,7 +38,6 @@ def load_key(path: Path | None, file: Path | None, variable: str | None) -> "Ed2
 
 def read(prompt: str, file: Path | None, variable: str | None, confirm: bool = False) -> str:
     """A passphrase from a file, from a variable, or from whoever sits at the terminal, without an echo."""
-    from quietfield.files import read_bytes
 
     if file is not None and variable is not None:
         raise Error("--passphrase-file and --passphrase-env are two places for one passphrase; name one.")

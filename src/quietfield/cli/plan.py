@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from quietfield.cli import arguments, outputs
 from quietfield.cli.arguments import (
     PRIVACY,
     REHEARSAL,
@@ -16,6 +17,17 @@ from quietfield.cli.arguments import (
     TotalOption,
     WeightsOption,
 )
+from quietfield.errors import Error, TooLarge
+from quietfield.files import write_atomically
+from quietfield.inference.plan import plan_elimination
+from quietfield.memory import available_memory, readable_bytes
+from quietfield.privacy import calibration
+from quietfield.privacy.calibration import TableNoise
+from quietfield.privacy.units import choose_statistics
+from quietfield.status import is_terminal
+from quietfield.structures import Structure
+from quietfield.study import rehearsal
+from quietfield.text import join_names, plural
 
 if TYPE_CHECKING:
     from quietfield.domain import Domain
@@ -102,10 +114,6 @@ def plan(
     With --rehearse, show how wrong tables and learned model would be at several epsilons: releases of made-up people
     from plausible models are learned from. No record is read, nothing is paid.
     """
-    from quietfield.cli import arguments, outputs
-    from quietfield.errors import Error
-    from quietfield.structures import Structure
-    from quietfield.text import join_names
 
     wanted = None if error is None else _share(error)
     if rehearse:
@@ -139,8 +147,6 @@ def plan(
     if not rehearse:
         _show_plan(domain, cliques, epsilon, records, asked, as_json)
         return
-    from quietfield.status import is_terminal
-    from quietfield.study import rehearsal
 
     epsilons: list[str] | tuple[float, ...] = rehearsal.EPSILONS
     if epsilon is not None:
@@ -188,19 +194,8 @@ def _show_plan(
     asked: dict[str, Any],
     as_json: bool,
 ) -> None:
-    from quietfield.cli import arguments
-    from quietfield.errors import TooLarge
-    from quietfield.inference.plan import plan_elimination
-    from quietfield.memory import available_memory, readable_bytes
-    from quietfield.privacy import calibration
-    from quietfield.privacy.calibration import TableNoise
-    from quietfield.privacy.units import choose_statistics
-    from quietfield.text import plural
 
-    arguments.warn(
-        calibration.warn_of_uncovered(domain, structure),
-        calibration.warn_of_budget(epsilon, asked["delta"]) if epsilon is not None else None,
-    )
+    arguments.warn(calibration.warn_of_uncovered(domain, structure))
     figures = plan_elimination(domain, structure)
     parameters = sum(domain.cells(group[0]) for group in structure.groups)  # tied cliques share theirs
     free = available_memory()
@@ -218,6 +213,7 @@ def _show_plan(
         planned = calibration.calibrate_noise(
             counted, epsilon=epsilon, delta=asked["delta"], noise=noise, weights=asked["weights"]
         )
+        arguments.warn(calibration.warn_of_budget(epsilon, asked["delta"], planned))
         normalised = getattr(whom, "normalise", False)  # each record then adds 1/K, which needs a guess of its own
         tables = calibration.table_noises(counted, planned, None if normalised else guess)
     if as_json:
@@ -260,7 +256,6 @@ def _show_plan(
 def _show_rehearsal(
     found: "Rehearsal", measure: "Measure", wanted: float | None, svg: Path | None, as_json: bool
 ) -> None:
-    from quietfield.files import write_atomically
 
     needed = {} if wanted is None else {kind: found.epsilon_for(wanted, measure, kind) for kind in found.noise}
     if svg is not None:
@@ -283,7 +278,6 @@ def _show_rehearsal(
 
 
 def _share(text: str) -> float:
-    from quietfield.errors import Error
 
     percent = text.strip().endswith("%")
     try:

@@ -5,12 +5,19 @@ Answers have error bars where the model knows its errors, and say what they rest
 
 import json
 import math
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from quietfield.cli import questions
 from quietfield.cli.arguments import Trust
+from quietfield.drawing.graph import bars
+from quietfield.errors import Error
+from quietfield.models.basis import COUNTED, INFERRED, describe_basis
+from quietfield.status import is_terminal, show_status
+from quietfield.text import format_level, join_names, pad_left, printable, quote_label, text_width
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,14 +58,8 @@ def query(
 
     A joint distribution that no published table holds is marked as the model's inference.
     """
-    from itertools import product
 
-    from quietfield.cli import questions
-    from quietfield.drawing.graph import bars
-    from quietfield.errors import Error
-    from quietfield.models.basis import COUNTED, INFERRED, describe_basis
     from quietfield.models.model import Model
-    from quietfield.text import format_level, printable, quote_label
 
     if bool(attributes) == most_probable:
         raise typer.BadParameter(
@@ -79,6 +80,8 @@ def query(
         raise Error(f"{both[0]!r} is both asked for and given; name each attribute once.")
     shares = (learned.conditional(wanted, known) if known else learned.marginal(wanted)).ravel()
     ends, why = _error_bars(learned, wanted, level, known, error_bars)
+    if error_bars and ends is None:
+        raise Error(f"there are no error bars: {why}. Leave out --error-bars for the answer alone.")
     basis = describe_basis(learned, (*wanted, *known))
     cells = list(product(*(learned.domain.labels(name) for name in wanted)))
     if as_json:
@@ -106,7 +109,6 @@ def query(
 
 def _show_most_probable(model: "Model", known: "dict[str, Label]", as_json: bool) -> None:
     """Show the most probable record, and how probable it is among those with what is known."""
-    from quietfield.text import pad_left, printable, quote_label, text_width
 
     record = model.mode(known)
     given = (
@@ -129,9 +131,6 @@ def _error_bars(
     model: "Model", wanted: list[str], level: float, known: "dict[str, Label]", asked: bool | None
 ) -> "tuple[tuple[np.ndarray, np.ndarray] | None, str]":
     """The ends of the error bars of each cell; or None, and why there are none."""
-    from quietfield.errors import Error
-    from quietfield.status import is_terminal, show_status
-    from quietfield.text import join_names
 
     held = {name for clique in model.cliques for name in clique}
     unknown = [name for name in (*wanted, *known) if name not in held]
@@ -150,14 +149,11 @@ def _error_bars(
         with show_status("error bars; --no-error-bars leaves them out ...", is_terminal()):
             low, high = model.interval(wanted, level, given=known or None)
     except Error as error:
-        if asked:
-            raise
         return None, str(error).rstrip(".")
     return (low.ravel(), high.ravel()), ""
 
 
 def _where(known: "dict[str, Label]") -> str:
-    from quietfield.text import quote_label
 
     return (
         (" where " + ", ".join(f"{quote_label(name)}={quote_label(label)}" for name, label in known.items()))

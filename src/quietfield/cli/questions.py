@@ -2,11 +2,10 @@
 
 import csv
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 
 from quietfield.domain import Domain, Label
 from quietfield.errors import Error
-from quietfield.text import join_names
+from quietfield.text import suggest_names
 
 
 def attributes(names_: Iterable[str], domain: Domain) -> list[str]:
@@ -90,7 +89,7 @@ def evidence(given: Iterable[str], domain: Domain) -> dict[str, Label]:
         if not whole:
             several = " Say --given once for each attribute." if "," in str(label) and "=" in str(label) else ""
             values = list(map(str, domain.labels(name)))
-            raise Error(f"{label!r} is not a value of {name!r}{_instead(str(label), values)}.{several}")
+            raise Error(f"{label!r} is not a value of {name!r}{suggest_names(str(label), values)}.{several}")
         known[name] = label
     return known
 
@@ -98,12 +97,4 @@ def evidence(given: Iterable[str], domain: Domain) -> dict[str, Label]:
 def check(name: str, domain: Domain) -> None:
     """Refuse what is not an attribute, and say which may have been meant."""
     if name not in domain:
-        raise Error(f"{name!r} is not an attribute{_instead(name, domain.attributes)}.")
-
-
-def _instead(text: str, known: Sequence[str]) -> str:
-    """What may have been meant, and what there is."""
-    lower = {name.lower(): name for name in reversed(known)}
-    close = get_close_matches(text.lower(), lower, n=1)
-    meant = f"; did you mean {lower[close[0]]!r}?" if close else ";"
-    return f"{meant} {'Expected' if close else 'expected'} one of {join_names(known)}"
+        domain.position(name)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from quietfield.cli import arguments, outputs, passphrases, silence, summaries
 from quietfield.cli import config as configuration
 from quietfield.cli.arguments import (
     EPSILON,
@@ -29,6 +30,12 @@ from quietfield.cli.arguments import (
     WeightsOption,
 )
 from quietfield.cli.passphrases import PassphraseEnv, PassphraseFile
+from quietfield.errors import Error, FileError
+from quietfield.memory import readable_bytes
+from quietfield.privacy.accounting import format_number
+from quietfield.privacy.units import Person
+from quietfield.schema import Schema
+from quietfield.text import plural
 
 if TYPE_CHECKING:
     from quietfield.curator.ledger import Ledger
@@ -89,15 +96,12 @@ def release(
     as_json: Annotated[bool, typer.Option("--json", help="Write the summary as JSON.")] = False,
 ) -> None:
     """Count, pay, add noise, and write a file that may be published."""
-    from quietfield.cli import arguments, outputs, passphrases, silence, summaries
     from quietfield.curator.anchors import read_anchor
     from quietfield.curator.counting import lines
     from quietfield.curator.counting.sources import check_there
     from quietfield.curator.ledger import Ledger
     from quietfield.curator.policy import read_policy
     from quietfield.curator.release import charge_and_publish, open_records, plan_any
-    from quietfield.errors import Error
-    from quietfield.schema import Schema
 
     if arguments.is_given(context, "ledger"):
         no_ledger = arguments.is_given(context, "no_ledger")
@@ -173,9 +177,6 @@ def _check_disk(out: Path, prepared: "ReleasePlan | StepPlan") -> None:
     """Refuse a release for which the disk has no room: it would be paid for and lost."""
     from shutil import disk_usage
 
-    from quietfield.errors import FileError
-    from quietfield.memory import readable_bytes
-
     needed = 8 * prepared.statistics.cells
     if out.parent.is_dir() and (free := disk_usage(out.parent).free) < needed:
         raise FileError(
@@ -188,9 +189,6 @@ def _planned(
 ) -> dict[str, Any]:
     from quietfield.curator.counting import describe_spilling
     from quietfield.curator.steps import StepPlan
-    from quietfield.privacy.accounting import format_number
-    from quietfield.privacy.units import Person
-    from quietfield.text import plural
 
     counted, price = prepared.statistics, prepared.price
     paid = {}
@@ -227,8 +225,6 @@ def _planned(
 def _paid(paid: dict[str, Any] | None, book: "Ledger | None") -> dict[str, str]:
     """What was paid and what is left, in words; nothing without a ledger."""
     from fractions import Fraction
-
-    from quietfield.privacy.accounting import format_number
 
     if paid is None or book is None:
         return {}

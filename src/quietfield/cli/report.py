@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from quietfield import learning
+from quietfield.cli import arguments, outputs
 from quietfield.cli.arguments import (
     AllowNoPromise,
     DelimiterOption,
@@ -15,6 +17,11 @@ from quietfield.cli.arguments import (
     ValuesOption,
     load_release,
 )
+from quietfield.curator import WARNING
+from quietfield.errors import Error
+from quietfield.output.report import write_report
+from quietfield.schema import Schema
+from quietfield.status import is_terminal, show_status
 
 app = typer.Typer()
 
@@ -49,12 +56,7 @@ def report(
 
     With --confidential, write the curator's comparison of model and true records. NOT PRIVATE: do not pass it on.
     """
-    from quietfield import learning
-    from quietfield.cli import arguments, outputs
-    from quietfield.errors import Error
     from quietfield.models.model import Model
-    from quietfield.output.report import write_report
-    from quietfield.status import is_terminal, show_status
 
     if confidential != (records is not None) or confidential != (schema is not None):
         raise Error(
@@ -67,9 +69,7 @@ def report(
     loaded = load_release(release, trust, max_epsilon, allow_no_promise, require_signatures)
     known = None if model is None else Model.load(model, trust or None)
     if source is not None and schema is not None:
-        from quietfield.curator import WARNING
         from quietfield.curator.confidential_report import write_confidential_report
-        from quietfield.schema import Schema
 
         compared = learning.fit(loaded, progress=is_terminal()) if known is None else known
         with show_status("report: counting and comparing ...", is_terminal()):

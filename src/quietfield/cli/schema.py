@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from quietfield.cli import arguments
 from quietfield.cli.arguments import (
     EPSILON,
     PRIVACY,
@@ -21,6 +22,11 @@ from quietfield.cli.arguments import (
     OneLinePerRecordOption,
     ValuesOption,
 )
+from quietfield.cli.outputs import same_file
+from quietfield.errors import Error, FileError
+from quietfield.files import check_writable, read_json, write_atomically
+from quietfield.schema import FILL_IN, Schema, starter
+from quietfield.text import plural, printable
 
 if TYPE_CHECKING:
     from quietfield.schema import Schema
@@ -91,11 +97,7 @@ def schema(
     texts take a --delta. A schema is published, and only you can tell whether the first line of a CSV file holds names:
     then say --header.
     """
-    from quietfield.cli import arguments
-    from quietfield.cli.outputs import same_file
     from quietfield.curator.counting import lines
-    from quietfield.errors import Error, FileError
-    from quietfield.files import check_writable, write_atomically
 
     records = arguments.records(data, values, delimiter, encoding, one_line_per_record)
     is_lines = lines.is_lines(records)
@@ -149,7 +151,6 @@ def schema(
 
 
 def _to_do(discovered: bool) -> str:
-    from quietfield.schema import FILL_IN
 
     if discovered:
         return ": look through it, edit what you know better, and release with it."
@@ -159,7 +160,6 @@ def _to_do(discovered: bool) -> str:
 def _start(records: Any, is_lines: bool) -> dict[str, Any]:
     """The JSON of a schema to fill in."""
     from quietfield.curator.counting import columns
-    from quietfield.schema import starter
 
     origin = (
         "the first line of the file, which holds names by the curator's word" if is_lines else "the file's own types"
@@ -171,7 +171,6 @@ def _discover(
     records: Any, known: Path | None, leave_out: list[str], ledger: Path | None, progress: bool, **asked: Any
 ) -> "Schema":
     """The schema that is discovered, given what is known of some columns."""
-    from quietfield.cli import arguments
     from quietfield.curator.discovery import charge_and_discover, column_kinds, plan_discovery
     from quietfield.curator.ledger import Ledger
 
@@ -184,9 +183,6 @@ def _discover(
 
 def read_known(known: Path | None, leave_out: list[str]) -> Any:
     """What is known of columns: the rules of a schema file that are filled in, and columns to leave out."""
-    from quietfield.errors import Error
-    from quietfield.files import read_json
-    from quietfield.schema import Schema
     from quietfield.schema.form import take_filled
 
     rules = None if known is None else take_filled(read_json(known))
@@ -202,7 +198,6 @@ def read_known(known: Path | None, leave_out: list[str]) -> Any:
 
 def _describe(found: "Schema") -> str:
     """What was discovered and what was left out, in lines."""
-    from quietfield.text import plural, printable
 
     assert found.discovered is not None
     said = [f"  {printable(name)}: {plural(len(found[name].labels), 'value')}" for name in found]

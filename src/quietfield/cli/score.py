@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from quietfield.cli import arguments
 from quietfield.cli.arguments import (
     EPSILON,
     UNIT,
@@ -20,6 +21,8 @@ from quietfield.cli.arguments import (
     SchemaOption,
     ValuesOption,
 )
+from quietfield.errors import Error
+from quietfield.schema import Schema
 
 app = typer.Typer()
 
@@ -54,12 +57,9 @@ def score(
     --confidential shows exact results. --epsilon pays from a ledger for the mean log-likelihood of the records with
     noise, which may be published.
     """
-    from quietfield.cli import arguments
     from quietfield.curator import score as scoring
     from quietfield.curator.ledger import Ledger
-    from quietfield.errors import Error
     from quietfield.models.model import Model
-    from quietfield.schema import Schema
 
     if confidential == (epsilon is not None):
         raise Error(

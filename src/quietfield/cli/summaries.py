@@ -9,6 +9,8 @@ from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from quietfield.releases.release import Release
+
 if TYPE_CHECKING:
     from quietfield.curator.ledger import Ledger
     from quietfield.curator.publish import ReleasePlan
@@ -68,7 +70,6 @@ def of_promise(release: "Release") -> dict[str, Any]:
 
 def of_verified(file: "Release | Model", source: "Release | None") -> dict[str, Any]:
     """A release that was checked; or a model, with the promise of the release that it was learned from, if given."""
-    from quietfield.releases.release import Release
 
     release = file if isinstance(file, Release) else source
     report = None if isinstance(file, Release) else file.report

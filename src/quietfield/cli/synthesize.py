@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from quietfield.cli import arguments, outputs, passphrases
 from quietfield.cli.arguments import (
     EPSILON,
     FOR_PROGRAMS,
@@ -21,7 +22,14 @@ from quietfield.cli.arguments import (
     ValuesOption,
 )
 from quietfield.cli.passphrases import PassphraseEnv, PassphraseFile
-from quietfield.cli.schema import HeaderOption, KnownOption, LeaveOutOption
+from quietfield.cli.schema import HeaderOption, KnownOption, LeaveOutOption, read_known
+from quietfield.errors import Error, FileError
+from quietfield.files import set_time
+from quietfield.output.report import write_report
+from quietfield.privacy.accounting import format_number
+from quietfield.schema import Schema
+from quietfield.status import is_terminal
+from quietfield.text import join_names, plural
 
 if TYPE_CHECKING:
     from quietfield.curator.ledger import Ledger
@@ -86,19 +94,12 @@ def synthesize(
     Beside the records lie their data card (.card.md), the release (.qfr), the model (.qfm) and a report (.html) that
     says how well questions are answered. All of them may be published.
     """
-    from quietfield.cli import arguments, outputs, passphrases
-    from quietfield.cli.schema import read_known
     from quietfield.curator.counting import lines
     from quietfield.curator.counting.sources import check_there
     from quietfield.curator.ledger import Ledger
     from quietfield.curator.policy import read_policy
     from quietfield.curator.synthesis import charge_and_release, learn, plan_synthesis
-    from quietfield.errors import Error, FileError
-    from quietfield.files import set_time
     from quietfield.output.records import card_file, record_files, write_records
-    from quietfield.output.report import write_report
-    from quietfield.schema import Schema
-    from quietfield.status import is_terminal
 
     arguments.check_payer(ledger, no_ledger)
     if out.suffix.lower() not in (".csv", ".parquet"):
@@ -165,8 +166,6 @@ def synthesize(
 
 def _show_plan(plan: "SynthesisPlan", book: "Ledger | None") -> None:
     """A dry run, in lines."""
-    from quietfield.privacy.accounting import format_number
-    from quietfield.text import join_names, plural
 
     price = plan.price
     delta = "" if price.delta is None else f", delta {format_number(price.delta)}"

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from quietfield import __version__
 from quietfield.curator import WARNING
 from quietfield.curator.counting import count
 from quietfield.domain import Clique
@@ -96,9 +99,6 @@ def write_confidential_report(
 
 def compare(records: Any, schema: "Schema", release: "Release", model: "Model", level: float) -> dict[str, Any]:
     """All that the page needs. NOT PRIVATE."""
-    import numpy as np
-
-    from quietfield import __version__
 
     tables, total = true_tables(records, schema, release)
     cells, _ = error_bars(model, level, [part.cliques[0] for part in release.parts if len(part.cliques) == 1], {})
@@ -124,7 +124,6 @@ def compare(records: Any, schema: "Schema", release: "Release", model: "Model", 
 
 def true_tables(records: Any, schema: "Schema", release: "Release") -> "tuple[list[np.ndarray], float]":
     """The true tables of a release's cliques as shares that sum to 1, and the true total. NOT PRIVATE."""
-    import numpy as np
 
     check_same(schema.domain, release.domain, "the schema and the release")
     unit = Rows(1) if release.promise is None else unit_from_json(release.promise.unit)
@@ -138,7 +137,6 @@ def true_tables(records: Any, schema: "Schema", release: "Release") -> "tuple[li
 def _compared(
     release: "Release", model: "Model", cliques: tuple[Clique, ...], true: "np.ndarray", ends: Any
 ) -> Compared:
-    import numpy as np
 
     learned = sum((model.marginal(c) for c in cliques), np.zeros(true.shape)) / len(cliques)
     noisy = np.maximum(release.tables[cliques[0]], 0.0)
@@ -151,7 +149,6 @@ def _compared(
 
 
 def _distance(one: "np.ndarray", other: "np.ndarray") -> float:
-    import numpy as np
 
     return 0.5 * float(np.abs(one - other).sum())
 

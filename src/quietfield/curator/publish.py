@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from quietfield import __version__
 from quietfield.curator import mechanism
 from quietfield.curator.charging import Price, Receipt, charge_ledger
 from quietfield.curator.ledger import Ledger
@@ -69,7 +70,7 @@ class ReleasePlan:
     def warnings(self) -> tuple[str, ...]:
         """What is allowed and hardly meant: an epsilon that promises nothing, attributes that no clique holds."""
         found = (
-            planning.warn_of_budget(self.noise.epsilon, self.noise.delta),
+            planning.warn_of_budget(self.noise.epsilon, self.noise.delta, self.noise.noises),
             planning.warn_of_uncovered(self.schema.domain, self.structure),
         )
         return tuple(text for text in found if text is not None)
@@ -173,8 +174,6 @@ def add_noise(
 
 def describe_origin(receipt: Receipt, notes: Iterable[str]) -> dict[str, Any]:
     """The fields of a release that say when and by whom it was paid for, with notes on how it came about."""
-    from quietfield import __version__
-
     return {
         "notes": (*notes, *(("no ledger was charged",) if receipt.payment is None else ())),
         "id": receipt.id,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+import quietfield  # by its public name: what decides on steps sees only what is published, and is no reader
 from quietfield.curator import counting
 from quietfield.curator.charging import open_ledger
 from quietfield.curator.counting import lines
@@ -132,7 +133,6 @@ def plan_any(
     if isinstance(cliques, str):
         if cliques != "auto":
             raise Error(f"cliques are 'auto', a Structure or sets of attributes, not {cliques!r}.")
-        import quietfield  # by its public name: what decides on steps sees only what is published, and is no reader
 
         cliques = quietfield.Choice()
     return plan_steps(schema, cliques, **asked)

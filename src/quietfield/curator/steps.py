@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from quietfield.curator import mechanism
 from quietfield.curator.charging import Price, Receipt, charge_ledger
 from quietfield.curator.ledger import Ledger
@@ -215,7 +217,6 @@ class Steps:
         Raises:
             Error: It would cost more than is left, or a table may not be asked for.
         """
-        import numpy as np
 
         factors = np.ones(len(candidates), np.int64) if weights is None else _whole(weights)
         move = self.sensitivity * int(np.abs(factors).max(initial=1))
@@ -266,7 +267,6 @@ def _distance(counts: "np.ndarray", expected: "np.ndarray", starts: "Sequence[np
     A procedure could raise what one unit does to this by repeating cells, so what it gives is checked: every cell is in
     one run, and tables have one shape.
     """
-    import numpy as np
 
     for axis, begin in enumerate(starts):
         if begin is not None:
@@ -279,7 +279,6 @@ def _distance(counts: "np.ndarray", expected: "np.ndarray", starts: "Sequence[np
 
 
 def _whole(values: "np.ndarray") -> "np.ndarray":
-    import numpy as np
 
     if values.dtype != np.int64:
         raise Error("what is expected of a table must be whole numbers: only those have a sensitivity that is proven.")

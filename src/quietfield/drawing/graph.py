@@ -68,7 +68,7 @@ def model_html(model: "Model") -> str:
     facts = [
         ("cliques", f"{listed}{more}"),
         ("parameters", plural(model.parameters, "log-potential")),
-        ("inference", model.method),
+        ("inference", model.inference),
     ]
     if model.report is not None:
         how = model.report.advice or "converged"

@@ -16,15 +16,6 @@ from quietfield.memory import available_memory, readable_bytes
 Factor = tuple[tuple[int, ...], np.ndarray]
 
 
-def log_sum_exp(table: np.ndarray, axis: int | tuple[int, ...]) -> np.ndarray:
-    """log sum exp that takes minus infinity for an empty sum."""
-    top = table.max(axis=axis, keepdims=True)
-    top = np.where(np.isfinite(top), top, 0.0)
-    with np.errstate(divide="ignore"):
-        out = np.log(np.exp(table - top).sum(axis=axis, keepdims=True)) + top
-    return np.squeeze(out, axis=axis)
-
-
 def conditionals(sizes: Sequence[int], factors: Sequence[Factor]) -> list[tuple[int, tuple[int, ...], np.ndarray]]:
     """The chain rule of a model: (attribute, attributes it depends on, log p(attribute | those)), last attribute first.
 
@@ -35,7 +26,10 @@ def conditionals(sizes: Sequence[int], factors: Sequence[Factor]) -> list[tuple[
     chain = []
     for step in steps:
         bag = _bag(sizes, step.bag, _inputs(steps, step, tables, messages))
-        message = log_sum_exp(bag, axis=0)
+        top = bag.max(axis=0)
+        top = np.where(np.isfinite(top), top, 0.0)  # of an empty sum the logarithm is minus infinity
+        with np.errstate(divide="ignore"):
+            message = np.log(np.exp(bag - top).sum(axis=0)) + top
         messages.append(message)
         chain.append((step.bag[0], step.message, bag - np.where(np.isfinite(message), message, 0.0)))
     return chain[::-1]

@@ -97,9 +97,24 @@ def fit(
     """Learn a model from a release alone; or, from a list of releases, a list of models.
 
     The default needs no tuning and compiles nothing; the other methods share what is compiled for a structure.
-    ``model.report`` says how the fit went; ``callback`` gets the report (of a list, the reports of all that were begun)
-    after each round. Interrupted from the keyboard, a fit returns the best so far, marked as not converged; a list is
-    given up if some of its releases were not begun.
+    Interrupted from the keyboard, a fit returns the best so far, marked as not converged; a list is given up if some of
+    its releases were not begun.
+
+    Args:
+        release: A release, or a list of releases.
+        method: The learner, one of :data:`METHODS`.
+        inference: The kind of inference, one of :data:`quietfield.inference.KINDS`.
+        progress: Whether to show a sign of life on the error stream.
+        callback: Called after each round with the report (of a list, the reports of all that were begun).
+        options: Settings of the method.
+
+    Returns:
+        A model, or a list of models; ``model.report`` says how the fit went.
+
+    Raises:
+        Error: The method, the inference or an option is not known or not allowed, or a release is not complete.
+        CannotLearn: The tables hold nothing to learn from.
+        TooLarge: Exact inference would not fit in memory.
 
     >>> import numpy as np, quietfield as qf
     >>> domain = qf.Domain({"a": 2, "b": 2})

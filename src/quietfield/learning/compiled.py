@@ -60,8 +60,8 @@ def at_once(shape: Shape) -> int:
 
     statistics: Any = jax.devices()[0].memory_stats() or {}
     room = statistics.get("bytes_limit") or available_memory()
-    cells = getattr(shape.engine, "plan", None)
-    need = cells.memory() if cells is not None else 64 * shape.size
+    plan = getattr(shape.engine, "plan", None)
+    need = plan.memory() if plan is not None else 64 * shape.size
     if jax.devices()[0].platform == "cpu" and need > _TINY:
         return 1
     return int(np.clip(room // (_WORKSPACE * max(need, 1)), 1, _MOST_AT_ONCE))

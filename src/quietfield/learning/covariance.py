@@ -121,8 +121,8 @@ class Covariance:
         except np.linalg.LinAlgError:
             why = (
                 "its counts are too large for the digits of floats"
-                if self.shape.method == "exact"
-                else f"{self.shape.method} inference gives its cells no proper covariance; learn with exact inference"
+                if self.shape.inference == "exact"
+                else f"{self.shape.inference} inference gives its cells no proper covariance; use exact inference"
             )
             raise Error(f"this model has no error bars: {why}.") from None
 
@@ -207,9 +207,9 @@ class Covariance:
         Raises:
             Error: Inference is approximate: it has no covariance that a sample could be drawn from.
         """
-        if self.shape.method != "exact":
+        if self.shape.inference != "exact":
             raise Error(
-                f"with {self.shape.method} inference, error bars are known for models of up to {DENSE:,} "
+                f"with {self.shape.inference} inference, error bars are known for models of up to {DENSE:,} "
                 "log-potentials; learn with exact inference where it fits in memory."
             )
         _, w = self._cells
@@ -296,7 +296,7 @@ def covariance_of(model: "Model") -> Covariance:
         kept.groups,
         tuple(isinstance(noise, Gaussian) for noise in kept.noise),
         kept.excluded,
-        model.method,
+        model.inference,
         tuple(sorted(model.options.items())),
     )
     nothing = np.zeros((2, len(kept.groups)))

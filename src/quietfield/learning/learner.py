@@ -6,6 +6,10 @@ from typing import Any, ClassVar
 from quietfield.learning.problem import Data, FitState, Shape
 from quietfield.releases.release import Release
 
+#: Nats that a parameter moves in one step: the quadratic says nothing of what lies further, and far out, inference in
+#: linear space leaves the range of floats.
+FARTHEST = 4.0
+
 
 @dataclass(frozen=True)
 class Learner:
@@ -29,13 +33,40 @@ class Learner:
         return self
 
     def init(self, shape: Shape, data: Data, reference: FitState | None = None) -> FitState:
-        """Where a fit of one release starts; on the host."""
+        """Where a fit of one release starts; on the host.
+
+        Args:
+            shape: The structure and its tables, without numbers.
+            data: The numbers of one release.
+            reference: The fit that :attr:`reference` asked for, if it did.
+
+        Returns:
+            The state before the first round.
+        """
         raise NotImplementedError
 
     def step(self, shape: Shape, data: Data, state: FitState) -> FitState:
-        """One round."""
+        """One round.
+
+        Args:
+            shape: The structure and its tables, without numbers.
+            data: The numbers of one release.
+            state: What the round before left.
+
+        Returns:
+            The next state; ``done`` says whether the fit has converged.
+        """
         raise NotImplementedError
 
     def uncertainty(self, release: Release, data: Data, state: FitState) -> Any:
-        """What error bars need, where the method gives any."""
+        """What error bars need, where the method gives any.
+
+        Args:
+            release: What was fitted.
+            data: Its numbers.
+            state: Where the fit ended.
+
+        Returns:
+            An :class:`~quietfield.models.uncertainty.Uncertainty`, or None.
+        """
         return None

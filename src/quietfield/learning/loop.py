@@ -126,7 +126,7 @@ def _model(release: Release, learner: Learner, shape: Shape, data: Data, state: 
     return Model(
         release.domain,
         tables,
-        method=report.inference,
+        inference=report.inference,
         report=report,
         uncertainty=errors,
         schema=release.schema,

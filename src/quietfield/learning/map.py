@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from quietfield.errors import Error
-from quietfield.learning.learner import Learner
+from quietfield.learning.learner import FARTHEST, Learner
 from quietfield.learning.likelihood import Density, information, noisy_normal
 from quietfield.learning.observation import independent_variance
 from quietfield.learning.problem import Data, FitState, Point, Shape
@@ -40,7 +40,6 @@ _SCALES = (1e-3, 1e3)  # bounds of tau: a release of pure noise would shrink it 
 _PROBED = 50_000  # parameters of all probes together, at most
 _LARGE = 20_000  # parameters from which a climb may end with a gain in proportion: no answer would show the rest
 _COST = 0.2  # nats a parameter that the last step may cost: ordinary ones cost a fifth of that at most
-_FARTHEST = 4.0  # nats that a parameter moves in one step: the quadratic says nothing of what lies further
 
 Operator = Callable[[np.ndarray], np.ndarray]
 
@@ -322,7 +321,7 @@ def ascend(
     taken = 0
     for _ in range(steps):
         gradient, step = direction(theta, point)
-        step = step * min(1.0, _FARTHEST / (float(np.abs(step).max()) + 1e-300))
+        step = step * min(1.0, FARTHEST / (float(np.abs(step).max()) + 1e-300))
         slope = float(dot(gradient, step))
         taken += 1
         # The full step, then the top of the parabola through what is known (the curvature is expected, not observed,

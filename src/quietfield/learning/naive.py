@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from quietfield.errors import Error
-from quietfield.learning.learner import Learner
-from quietfield.learning.newton import FARTHEST, Local, ascend
+from quietfield.learning.learner import FARTHEST, Learner
+from quietfield.learning.newton import Local, ascend
 from quietfield.learning.problem import Data, FitState, Shape
 
 _ROUNDING = 1e-9  # of the objective: a promise of less that cannot be kept is the top

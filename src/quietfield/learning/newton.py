@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-FARTHEST = 4.0  # nats that a parameter moves in one step: far out, inference leaves the range of floats
+from quietfield.learning.learner import FARTHEST
 
 Operator = Callable[[jax.Array], jax.Array]
 

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from quietfield.domain import Clique, Domain
 from quietfield.errors import CannotLearn, Error
+from quietfield.inference import engine
 from quietfield.privacy.noise import Laplace, Noise
 from quietfield.releases.parts import Table
 from quietfield.releases.release import Release
@@ -332,32 +333,44 @@ def _exact_tied_variance(model: "Model", cliques: Sequence[Clique]) -> "np.ndarr
     """V as the derivative of m by the shared log-potential of each cell, or None where that would take too long."""
     import numpy as np
 
-    from quietfield import inference
-    from quietfield.inference.tangents import batch, spread, work
+    from quietfield.inference.tree import Tree
 
     if not set(cliques) <= set(model.cliques):
         return None
-    engine = inference.engine(model.domain, model.cliques, model.method, **model.options)
-    shape, cells = model.domain.table_shape(cliques[0]), model.domain.cells(cliques[0])
-    if cells * work(engine) > _MOST_WORK:
+    found: Any
+    if model.inference == "exact":
+        found = Tree.of(model.domain, model.cliques)
+        work, together = found.plan.memory(log_space=True), found.together
+    else:
+        found = engine(model.domain, model.cliques, model.inference, **model.options)
+        work, together = 64 * found.layout.size, 1
+    cells = model.domain.cells(cliques[0])
+    if cells * work > _MOST_WORK:
         return None
-    theta = engine.layout.pack(model.potentials)
-    found = []
-    for start in range(0, cells, batch(engine)):
-        rows = min(batch(engine), cells - start)
+    theta = found.layout.pack(model.potentials)
+    calibrated = found.calibrate(theta) if model.inference == "exact" else None
+    variances = []
+    for start in range(0, cells, together):
+        rows = min(together, cells - start)
         tables = {c: np.zeros((rows, *model.domain.table_shape(c))) for c in model.cliques}
         for clique in cliques:
             tables[clique].reshape(rows, -1)[np.arange(rows), np.arange(start, start + rows)] = 1.0
-        directions = engine.layout.pack(tables, batch=True)
-        found.append(np.einsum("ij,ij->i", directions, spread(engine, theta, directions)[2]))
-    return np.concatenate(found).reshape(shape)
+        directions = found.layout.pack(tables, batch=True)
+        if calibrated is not None:
+            moved = calibrated.along(directions)
+        else:
+            from quietfield.inference import tangents
+
+            moved = tangents.along(found, theta, directions[0])[None]
+        variances.append(np.einsum("ij,ij->i", directions, moved))
+    return np.concatenate(variances).reshape(model.domain.table_shape(cliques[0]))
 
 
 def _simulated_tied_variance(model: "Model", cliques: Sequence[Clique], shares: "np.ndarray") -> "np.ndarray":
     """V = m + E X (X - 1) - m^2, the middle term from simulated records."""
     import numpy as np
 
-    records = _RECORDS if model.method == "exact" else _GIBBS
+    records = _RECORDS if model.inference == "exact" else _GIBBS
     columns = model.sample(records, seed=0).codes.T
     cells = model.domain.cells(cliques[0])
     numbers = [_cell_numbers(model.domain, c, columns) + np.arange(records) * cells for c in cliques]

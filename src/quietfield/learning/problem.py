@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from quietfield import inference
 from quietfield.domain import Clique, Domain
 from quietfield.errors import CannotLearn, Error
+from quietfield.inference import engine
 from quietfield.inference.tree import Calibrated, Tree
 from quietfield.learning.observation import estimate_total, find_counted_cells
 from quietfield.privacy.noise import Gaussian, Noise
@@ -57,14 +57,14 @@ class Shape:
     gaussian: tuple[bool, ...]  # per table: Gaussian noise, or Laplace
     excluded: tuple[tuple[int, ...] | None, ...]  # per table: the cell that was not counted
     cliques: tuple[Clique, ...]
-    method: str = "exact"  # of inference
+    inference: str = "exact"
     options: tuple[tuple[str, Any], ...] = ()
     log_space: bool = False  # inference that no parameters are too large for; several times slower
 
     @cached_property
     def engine(self) -> Any:
         """Inference in JAX."""
-        return inference.engine(self.domain, self.cliques, self.method, **dict(self.options))
+        return engine(self.domain, self.cliques, self.inference, **dict(self.options))
 
     @cached_property
     def table_shapes(self) -> tuple[tuple[int, ...], ...]:
@@ -172,7 +172,7 @@ class Shape:
 
     def beyond_floats(self, theta: np.ndarray) -> bool:
         """Whether inference at these parameters may leave the range of floats, and log space would help."""
-        if self.log_space or self.method != "exact":
+        if self.log_space or self.inference != "exact":
             return False
         return not np.isfinite(theta).all() or self.engine.kernel(theta[self.places]) == "log"
 
@@ -246,7 +246,7 @@ class Point:
     def __init__(self, shape: Shape, theta: np.ndarray) -> None:
         self.shape, self.theta = shape, theta
         self._found: Calibrated | None = None
-        if shape.method == "exact":
+        if shape.inference == "exact":
             self._found = shape.tree.calibrate(theta[shape.tree_places])
             mu, self.log_partition = self._found.shares, float(self._found.log_z)
         else:
@@ -298,7 +298,7 @@ class Point:
         return 0.5 * (found + found.T)
 
 
-def problem_of(release: Release, method: str, options: Mapping[str, Any]) -> tuple[Shape, Data]:
+def problem_of(release: Release, inference: str, options: Mapping[str, Any]) -> tuple[Shape, Data]:
     """The problem that a release poses."""
     parts = sorted(release.parts, key=lambda part: part.values.shape)
     if not parts:
@@ -309,7 +309,7 @@ def problem_of(release: Release, method: str, options: Mapping[str, Any]) -> tup
         tuple(part.cliques for part in parts),
         tuple(isinstance(part.noise, Gaussian) for part in parts),
         tuple(part.excluded for part in parts),
-        method,
+        inference,
         tuple(sorted(options.items())),
     )
     y = np.concatenate([np.asarray(part.values, dtype=float).ravel() for part in parts]) / release.denominator
@@ -331,8 +331,8 @@ def shape_of(
     groups: tuple[Group, ...],
     gaussian: tuple[bool, ...],
     excluded: tuple[tuple[int, ...] | None, ...],
-    method: str,
+    inference: str,
     options: tuple[tuple[str, Any], ...],
 ) -> Shape:
     """The shape of a problem, one object a structure, so that what is compiled for it is found again."""
-    return Shape(domain, groups, gaussian, excluded, cliques, method, options)
+    return Shape(domain, groups, gaussian, excluded, cliques, inference, options)

@@ -60,12 +60,26 @@ def fit_true_tables(
 ) -> Model:
     """NOT PRIVATE: the maximum-likelihood model of true tables, the best that any private learner could hope for.
 
-    ``tables`` maps cliques to counts of the same records; tied cliques share one table, their sum, under the first's
-    name. ``regularisation`` is lambda, per record. ``pseudocount`` adds so many records, spread evenly over all that is
-    possible. Without either, a count of 0 asks for a probability of 0: its cell gets about exp(-100), or whatever
-    Newton's method reached, and a divergence from a truth that allows the cell is large and means little. With
-    either it is finite and means what it says. Trees and junction trees are solved in closed form, unless regularised
-    or with ``closed_form=False``.
+    Without regularisation or pseudocount, a count of 0 asks for a probability of 0: its cell gets about exp(-100), or
+    whatever Newton's method reached, and a divergence from a truth that allows the cell is large and means little. With
+    either it is finite and means what it says.
+
+    Args:
+        domain: The attributes.
+        tables: The counts of each clique, all of the same records. Tied cliques share one table, their sum, under the
+            name of the first.
+        regularisation: Lambda, per record.
+        pseudocount: How many records to add, spread evenly over all that is possible.
+        ties: Groups of cliques that share one table and one potential.
+        inference: The kind of inference, one of :data:`quietfield.inference.KINDS`.
+        closed_form: Whether to solve trees and junction trees in closed form, where they are not regularised.
+
+    Returns:
+        The model.
+
+    Raises:
+        Error: The tables cannot be true, or a number is not allowed.
+        CannotLearn: The tables count no records.
 
     >>> import quietfield as qf
     >>> domain = qf.Domain({"a": 2, "b": 2})
@@ -90,7 +104,7 @@ def fit_true_tables(
     free = sum(np.log(domain.size(a)) for a in domain if a not in release.structure.attributes)
     objective, seconds = float(np.vdot(mu, theta) - free), time.perf_counter() - started
     report = FitReport(MaximumLikelihood.name, inference, 0, 0, objective, float(data.total), True, seconds)
-    return Model(domain, shape.tables(theta), method=inference, report=report)
+    return Model(domain, shape.tables(theta), inference=inference, report=report)
 
 
 def fit_random_tables(
@@ -104,8 +118,21 @@ def fit_random_tables(
     """The paper's random estimator: maximum likelihood of marginals that were drawn at random.
 
     Each table is one draw from a Dirichlet distribution with concentration 1, on its own, so the tables contradict
-    each other about the attributes that they share; the fit is regularised (lambda, per record), and matches
-    what they have in common. It has seen no data: a learner that does no better has learned nothing.
+    each other about the attributes that they share; the fit matches what they have in common. It has seen no data: a
+    learner that does no better has learned nothing.
+
+    Args:
+        domain: The attributes.
+        cliques: The structure, or its cliques.
+        seed: A whole number; the same one gives the same model.
+        regularisation: Lambda, per record.
+        inference: The kind of inference, one of :data:`quietfield.inference.KINDS`.
+
+    Returns:
+        The model.
+
+    Raises:
+        Error: An argument is not allowed.
 
     >>> import quietfield as qf
     >>> domain = qf.Domain({"a": 2, "b": 3, "c": 2})

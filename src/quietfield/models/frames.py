@@ -3,6 +3,8 @@
 Inside, a record is a row of codes: the position of each value among its attribute's labels.
 """
 
+import io
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -151,7 +153,6 @@ def write_table(
         FileError: The ending is another one, or the file cannot be written.
         Error: The delimiter is no single sign that separates fields.
     """
-    import io
 
     buffer = io.BytesIO()
     match Path(path).suffix.lower():
@@ -179,7 +180,6 @@ def write_table(
 
 def _defuse(table: "pyarrow.Table", stacklevel: int) -> "pyarrow.Table":
     """The same records without formulas in names and texts, with a warning where there are any."""
-    import warnings
 
     import pyarrow as pa
 

@@ -20,6 +20,8 @@ from math import prod
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from quietfield.domain import Clique, Domain, Label
 from quietfield.errors import Error
 from quietfield.inference.layout import IMPOSSIBLE
@@ -115,7 +117,6 @@ def _question(model: "Model", query: Any, given: Mapping[str, Any]) -> _Question
 def _ask(
     model: "Model", questions: Sequence[_Question], level: float, given: Mapping[str, Any], of: str
 ) -> "list[tuple[Any, Any]]":
-    import numpy as np
     from scipy.special import stdtrit
 
     answer = _answer(model, questions, given)
@@ -146,7 +147,6 @@ def _weights(domain: Domain, query: Any) -> "tuple[dict[Clique, np.ndarray], tup
 
     Where a whole table is asked for, each row would be one of its cells, and is left empty.
     """
-    import numpy as np
 
     if not isinstance(query, Mapping):
         wanted = domain.clique(query)
@@ -194,7 +194,6 @@ def _answer(model: "Model", asked: Sequence[_Question], given: Mapping[str, Any]
     in the model with the evidence and with a (zero) potential wherever f needs one, which gives a gradient; or, in a
     large model, in the direction of each error that was drawn, which gives what that error adds to all answers.
     """
-    import numpy as np
 
     wanted = list(dict.fromkeys(clique for question in asked for clique in question.weights))
     known = _evidence(model.domain, wanted, given)
@@ -246,7 +245,6 @@ class Cells:
     def of(
         cls, model: "Model", added: tuple[Clique, ...] = (), known: "Mapping[str, np.ndarray] | None" = None
     ) -> "Cells":
-        import numpy as np
 
         from quietfield.learning.problem import shape_of
 
@@ -257,9 +255,9 @@ class Cells:
             theta[home] = np.where(_at_home(model.domain, possible[None], (name,), home)[0], theta[home], IMPOSSIBLE)
         shape = shape_of(
             model.domain, cliques, tuple((c,) for c in cliques), (False,) * len(cliques), (None,) * len(cliques),
-            model.method, tuple(sorted(model.options.items())),
+            model.inference, tuple(sorted(model.options.items())),
         )  # fmt: skip
-        if model.method == "exact":  # what was added may need larger tables
+        if model.inference == "exact":  # what was added may need larger tables
             shape.tree.plan.check_memory(log_space=True)
         point = shape.at(np.concatenate([theta[c].ravel() for c in cliques]))
         return cls(model, cliques, dict(zip(cliques, shape.starts, strict=False)), point)
@@ -267,7 +265,6 @@ class Cells:
     @cached_property
     def parameters(self) -> "np.ndarray":
         """For each cell, the parameter of the fit that it is; -1 in tables that were added."""
-        import numpy as np
 
         fitted = self.model._covariance.shape
         places = dict.fromkeys(self.cliques, -1) | {
@@ -282,20 +279,17 @@ class Cells:
 
     def from_parameters(self, rows: "np.ndarray") -> "np.ndarray":
         """Rows by parameters of the fit as rows by cells."""
-        import numpy as np
 
         return np.where(self.parameters >= 0, rows[:, self.parameters], 0.0)
 
     def moved(self, directions: "np.ndarray") -> "np.ndarray":
         """What errors of the parameters add to the shares of all cells."""
-        import numpy as np
 
         parts = np.array_split(directions, -(-len(directions) // 16))  # a few dozen would take much memory
         return np.concatenate([self.point.jacobian(self.from_parameters(part)) for part in parts])
 
     def spread(self, directions: "np.ndarray") -> "tuple[np.ndarray, np.ndarray]":
         """(variance in one record, gradient by the parameters of the fit) of sums of cells, one a row."""
-        import numpy as np
 
         moved = self.point.jacobian(directions)
         gradients = np.zeros((len(moved), self.model._covariance.shape.size))
@@ -306,7 +300,6 @@ class Cells:
 
 def _sums(cells: Cells, asked: Sequence[_Question], homes: Mapping[Clique, Clique], rows: "np.ndarray") -> "np.ndarray":
     """Rows of numbers by cells, summed to what is asked: one row an answer."""
-    import numpy as np
 
     domain = cells.model.domain
     parts = []
@@ -325,7 +318,6 @@ def _sums(cells: Cells, asked: Sequence[_Question], homes: Mapping[Clique, Cliqu
 
 def _directions(cells: Cells, question: _Question, homes: Mapping[Clique, Clique], rows: slice) -> "np.ndarray":
     """Some of the numbers that are asked for, as weights of all cells."""
-    import numpy as np
 
     domain = cells.model.domain
     found = np.zeros((len(range(question.rows)[rows]), len(cells.point.shares)))
@@ -343,7 +335,6 @@ def _blocks(question: _Question) -> Iterable[slice]:
 
 
 def _evidence(domain: Domain, weights: Iterable[Clique], given: Any) -> "dict[str, np.ndarray]":
-    import numpy as np
 
     if not isinstance(given, Mapping):
         raise Error(f'given maps attributes to labels, for instance {{"sex": "f"}}; it is not {given!r}.')
@@ -365,7 +356,6 @@ def _home(model: "Model", wanted: Clique) -> Clique:
 
 def _at_home(domain: Domain, weights: "np.ndarray", wanted: Clique, home: Clique) -> "np.ndarray":
     """Weights of the cells of a table as weights of the cells of a larger one, axes in that one's order."""
-    import numpy as np
 
     table = weights.reshape(-1, *domain.table_shape(wanted))
     order = [name for name in home if name in wanted]
@@ -377,7 +367,6 @@ def _at_home(domain: Domain, weights: "np.ndarray", wanted: Clique, home: Clique
 def _ends(
     values: "np.ndarray", step: "np.ndarray", pull: "np.ndarray", power: "np.ndarray", least: float, most: float
 ) -> "tuple[np.ndarray, np.ndarray]":
-    import numpy as np
 
     if not least < most:
         return values, values

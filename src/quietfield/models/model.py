@@ -5,6 +5,7 @@
 Axes follow each clique as given; values along an axis follow the Domain.
 """
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from math import isnan
@@ -12,7 +13,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from quietfield import inference
+import numpy as np
+
 from quietfield.domain import Clique, Domain, Label
 from quietfield.drawing.graph import model_html
 from quietfield.errors import Error, FileError
@@ -27,6 +29,7 @@ from quietfield.files import (
     unpack,
     write_archive,
 )
+from quietfield.inference import Inference, NotConverged, check_options, infer
 from quietfield.inference.elimination import most_probable
 from quietfield.inference.layout import IMPOSSIBLE, check_values, plain_layout
 from quietfield.learning.observation import count_codes, independent_variance
@@ -69,8 +72,8 @@ class Model:
     >>> model.conditional("wet", given={"rain": "yes"}).round(3).tolist()
     [0.119, 0.881]
 
-    ``method`` chooses the inference (see :data:`quietfield.inference.METHODS`), ``options`` are passed to it. With an
-    approximate method, probabilities and answers are approximations.
+    ``inference`` is its kind (see :data:`quietfield.inference.KINDS`), ``options`` are passed to it. Where it is
+    approximate, probabilities and answers are approximations.
     """
 
     def __init__(
@@ -78,7 +81,7 @@ class Model:
         domain: Domain,
         potentials: "Mapping[Any, ArrayLike]",
         *,
-        method: str = "exact",
+        inference: str = "exact",
         options: Mapping[str, Any] | None = None,
         report: "FitReport | None" = None,
         uncertainty: "Uncertainty | None" = None,
@@ -90,7 +93,8 @@ class Model:
             raise Error(f"potentials map cliques to tables; expected a mapping, not {type_name(potentials)}.")
         self.domain = domain
         self.structure = Structure.of(potentials, domain)
-        self.method = method
+        #: The name of the kind of inference that answers.
+        self.inference = inference
         self.options = MappingProxyType(dict(options or {}))
         #: How the model was learned, if it was.
         self.report = report
@@ -102,7 +106,7 @@ class Model:
             raise Error("the schema of a model gives its domain: pass schema.domain first, and the Schema itself.")
         #: The fingerprint of the key that signed the file that the model was loaded from, or None.
         self.signer: str | None = None
-        inference.check_options(method, self.options)
+        check_options(inference, self.options)
         layout = plain_layout(domain, self.structure.cliques)
         flat = layout.pack(dict(zip(self.structure.cliques, potentials.values(), strict=True)))
         #: The log-potentials, one read-only array a clique.
@@ -119,17 +123,28 @@ class Model:
         return sum(table.size for table in self.potentials.values())
 
     @cached_property
-    def inference(self) -> inference.Inference:
-        """Marginals and log Z as the method found them, with its residual; computed once."""
-        return inference.infer(self.domain, self.potentials, self.method, **self.options)
+    def inference_result(self) -> Inference:
+        """Marginals and log Z as inference found them, with its residual; computed once."""
+        return infer(self.domain, self.potentials, self.inference, **self.options)
 
     def marginals(self) -> "dict[Clique, np.ndarray]":
         """The marginal table of every clique."""
         self._warn()
-        return dict(self.inference.marginals)
+        return dict(self.inference_result.marginals)
 
     def marginal(self, attributes: str | Iterable[str]) -> "np.ndarray":
-        """The joint distribution of any attributes, inside a clique or not; axes in the order given."""
+        """The joint distribution of any attributes, inside a clique or not; axes in the order given.
+
+        Args:
+            attributes: One name, or several.
+
+        Returns:
+            An array of probabilities, one axis per attribute.
+
+        Raises:
+            Error: A name is not an attribute, or no clique holds them together and inference is approximate.
+            TooLarge: Exact inference would not fit in memory.
+        """
         wanted = self.domain.clique(attributes)
         inside = self._inside(wanted)
         if inside is not None:
@@ -140,7 +155,19 @@ class Model:
     def conditional(
         self, attributes: str | Iterable[str], given: Mapping[str, Label | Sequence[Label]]
     ) -> "np.ndarray":
-        """The joint distribution of attributes where others are known: a label each, or a list of possible labels."""
+        """The joint distribution of attributes where others are known.
+
+        Args:
+            attributes: One name, or several.
+            given: The known attributes: a label each, or a list of possible labels.
+
+        Returns:
+            An array of probabilities, one axis per attribute asked for.
+
+        Raises:
+            Error: A name or label is not known, an attribute is both asked for and given, what is given has
+                probability 0, or inference is approximate.
+        """
         wanted = self.domain.clique(attributes)
         known = self._known(given)
         both = [name for name in known if name in wanted]
@@ -161,13 +188,22 @@ class Model:
     ) -> tuple[Any, Any]:
         """(low, high) around an answer, for a model learned by ``map``; conditional on its structure.
 
-        ``query`` names attributes (their joint distribution; arrays with axes as given), or maps attributes to weights
-        (the sum of weights times probabilities; two numbers). With ``given``, both are conditional. The intervals
-        account for privacy noise, the sample of people and the estimation, an estimated number of records included.
-        What they cannot know is whether the structure holds: they are right if the truth is such a field. On simulated
-        models, 90% intervals held 90 to 99% of all cells and at least 87% of small, middling and large ones.
+        The intervals account for privacy noise, the sample of people and the estimation, an estimated number of records
+        included. What they cannot know is whether the structure holds: they are right if the truth is such a field. On
+        simulated models, 90% intervals held 90 to 99% of all cells and at least 87% of small, middling and large ones.
 
-        ``of="source"`` is about the distribution that the records came from, ``of="records"`` about the records.
+        Args:
+            query: Names of attributes, for their joint distribution; or a mapping from attributes to weights, for the
+                sum of weights times probabilities.
+            level: The level of confidence, between 0 and 1.
+            given: The known attributes, as in :meth:`conditional`; None for none.
+            of: ``"source"`` for the distribution that the records came from, ``"records"`` for the records.
+
+        Returns:
+            The lower and the upper ends: two arrays with axes as given, or two numbers where there are weights.
+
+        Raises:
+            Error: The model has no record of its errors, or a name, label or level is not allowed.
 
         >>> import quietfield as qf
         >>> domain = qf.Domain({"a": 2, "b": 2})
@@ -187,8 +223,17 @@ class Model:
     ) -> "pandas.DataFrame":
         """The joint distribution of attributes as a pandas frame with labels: one row per cell, ready to plot.
 
-        Columns are the attributes, ``probability`` and, with a ``level``, the ends ``low`` and ``high`` of intervals.
-        ``frame.attrs["basis"]`` says what the answer rests on: published tables, or the model's inference from others.
+        Args:
+            attributes: One name, or several.
+            given: The known attributes, as in :meth:`conditional`; None for none.
+            level: The level of confidence of intervals; None for no intervals.
+
+        Returns:
+            The attributes, ``probability`` and, with a ``level``, the ends ``low`` and ``high``. ``attrs["basis"]``
+            says what the answer rests on: published tables, or the model's inference from others.
+
+        Raises:
+            Error: As :meth:`marginal`, :meth:`conditional` and :meth:`interval` do.
 
         >>> import quietfield as qf
         >>> domain = qf.Domain({"rain": ["no", "yes"], "wet": ["no", "yes"]})
@@ -207,8 +252,17 @@ class Model:
         return frame
 
     def log_prob(self, records: Any) -> "np.ndarray":
-        """The log-probability of each record: an array of codes, or any frame or mapping of columns with labels."""
-        import numpy as np
+        """The log-probability of each record.
+
+        Args:
+            records: An array of codes, or any frame or mapping of columns with labels.
+
+        Returns:
+            One number per record, in nats; minus infinity for an impossible one.
+
+        Raises:
+            Error: A column is missing, or a value is no label of its attribute.
+        """
 
         codes = encode_records(self.domain, records)
         total = np.full(len(codes), -self.log_partition())
@@ -219,17 +273,24 @@ class Model:
     def log_partition(self) -> float:
         """A(theta) = log Z; an estimate where inference is approximate (an upper bound with ``convex``)."""
         self._warn()
-        return float(self.inference.log_z)
+        return float(self.inference_result.log_z)
 
     def entropy(self) -> float:
         """The entropy in nats, A(theta) - theta . mu."""
-        found = self.inference.marginals
+        found = self.inference_result.marginals
         return self.log_partition() - sum(float((self.potentials[c] * found[c]).sum()) for c in self.cliques)
 
     def mode(self, given: Mapping[str, Label | Sequence[Label]] | None = None) -> dict[str, Label]:
-        """A most probable record, among those with the values in ``given``: a label each, or a list of possible labels.
+        """A most probable record, exactly, by max-product. Among equally probable ones the choice is always the same.
 
-        Exact, by max-product. Among equally probable records the choice is always the same.
+        Args:
+            given: The known attributes: a label each, or a list of possible labels; None for none.
+
+        Returns:
+            A label for each attribute.
+
+        Raises:
+            Error: A name or label is not known, what is given has probability 0, or inference is approximate.
 
         >>> import quietfield as qf
         >>> domain = qf.Domain({"rain": ["no", "yes"], "wet": ["no", "yes"]})
@@ -251,7 +312,14 @@ class Model:
     def kl(self, other: "Model") -> float:
         """KL(self || other) in nats, exact also where the two have different cliques.
 
-        Infinite where the other model rules out what this one allows.
+        Args:
+            other: A model of the same attributes and labels.
+
+        Returns:
+            The divergence; infinite where the other model rules out what this one allows.
+
+        Raises:
+            Error: The attributes or labels differ, or inference is approximate.
         """
         if not isinstance(other, Model):
             raise Error(f"a divergence is from a Model, not from {type_name(other)}.")
@@ -287,7 +355,7 @@ class Model:
             n: How many; by default as many as the release counted, as far as it tells.
             seed: The same seed gives the same records.
             schema: How columns became attributes; by default the schema of the release.
-            **options: As for :meth:`sample`.
+            options: As for :meth:`sample`.
 
         Returns:
             An Arrow table: pandas, polars and DuckDB read it. Where sampling is not exact, the metadata of its schema
@@ -339,7 +407,6 @@ class Model:
         >>> [bool(0.5 < drawn.marginal("a")[0] < 0.7) for drawn in qf.fit(release).draws(2, seed=0)]
         [True, True]
         """
-        import numpy as np
 
         check_errors_known(self)
         count = sampling.check_whole("the number of models", count, 1)
@@ -349,24 +416,33 @@ class Model:
         found = covariance.theta + covariance.draw_errors(count, np.random.default_rng(seed))
         return [
             Model(
-                self.domain, covariance.shape.tables(theta), method=self.method, options=self.options,
+                self.domain, covariance.shape.tables(theta), inference=self.inference, options=self.options,
                 report=self.report, schema=self.schema,
             )
             for theta in found
         ]  # fmt: skip
 
     def sample(self, n: int, seed: int | None = None, **options: int) -> "Frame":
-        """n records as a :class:`~quietfield.models.frames.Frame` of labels; the same seed gives the same records.
+        """Draw records: exactly where inference is exact, else by Gibbs sampling from many chains.
 
         :meth:`records` gives them the columns and types of their source.
 
-        Exact where inference is. Otherwise by Gibbs sampling from many chains (options ``chains``, ``burn_in``,
-        ``thin``); the frame's ``diagnostics`` then give the effective sample size and the agreement with the model.
+        Args:
+            n: The number of records.
+            seed: A whole number; the same one gives the same records. None draws new ones each time.
+            options: Of Gibbs sampling: ``chains``, ``burn_in``, ``thin``.
+
+        Returns:
+            The records. With Gibbs sampling, their ``diagnostics`` give the effective sample size and the agreement
+            with the model.
+
+        Raises:
+            Error: A number is negative, an option is not known, or no record is possible.
         """
         n = sampling.check_whole("the number of records", n, 0)
         if seed is not None:
             seed = sampling.check_whole("a seed", seed, 0)
-        if self.method == "exact":
+        if self.inference == "exact":
             if options:
                 raise Error(
                     f"{join_names(options)} apply to Gibbs sampling; this model is sampled exactly and needs none."
@@ -377,7 +453,7 @@ class Model:
         if strange:
             raise Error(f"{join_names(strange)}: Gibbs sampling takes 'chains', 'burn_in' and 'thin'.")
         self._warn()
-        start = [self.inference.attributes[name] for name in self.domain]
+        start = [self.inference_result.attributes[name] for name in self.domain]
         drawn = sampling.sample_gibbs(self.domain, self._factors, start, n, seed, **options)
         columns = [column[:n] for column in drawn.columns]
         return Frame(self.domain, columns, self._gibbs_report(drawn) if n else None)
@@ -420,7 +496,7 @@ class Model:
         return {
             "domain": self.domain.to_json(),
             "cliques": [list(clique) for clique in self.cliques],
-            "method": self.method,
+            "method": self.inference,
             "options": dict(self.options),
             "report": None if self.report is None else self.report.to_json(),
             "uncertainty": None if self.uncertainty is None else self.uncertainty.to_json(),
@@ -460,7 +536,7 @@ class Model:
             model = cls(
                 domain,
                 dict(zip(cliques, tables, strict=True)),
-                method=manifest["method"],
+                inference=manifest["method"],
                 options=manifest["options"],
                 report=None if report is None else FitReport.from_json(report),
                 uncertainty=None if uncertainty is None else Uncertainty.from_json(uncertainty),
@@ -478,19 +554,18 @@ class Model:
 
     def _inside(self, wanted: Clique) -> "np.ndarray | None":
         """A marginal that some clique's table holds, or None."""
-        import numpy as np
 
         holders = [c for c in self.cliques if set(wanted) <= set(c)]
         if holders:
             clique = min(holders, key=self.domain.cells)
             self._warn()
-            table = self.inference.marginals[clique]
+            table = self.inference_result.marginals[clique]
             table = table.sum(axis=tuple(i for i, name in enumerate(clique) if name not in wanted))
             left = [name for name in clique if name in wanted]
             return table.transpose([left.index(name) for name in wanted])
-        if len(wanted) == 1 and wanted[0] in self.inference.attributes:
+        if len(wanted) == 1 and wanted[0] in self.inference_result.attributes:
             self._warn()
-            return self.inference.attributes[wanted[0]]
+            return self.inference_result.attributes[wanted[0]]
         known = {name for clique in self.cliques for name in clique} | {n for c, _ in self.domain.masks for n in c}
         if not known.intersection(wanted):
             return np.full(self.domain.table_shape(wanted), 1.0 / self.domain.cells(wanted))
@@ -511,7 +586,6 @@ class Model:
     @cached_property
     def _factors(self) -> "list[Factor]":
         """Potentials and impossible combinations as (attribute positions, log-table) pairs."""
-        import numpy as np
 
         factors = [(tuple(self.domain.position(a) for a in c), table) for c, table in self.potentials.items()]
         masks = [
@@ -527,7 +601,6 @@ class Model:
 
     def _factors_given(self, given: Mapping[str, Label | Sequence[Label]]) -> "list[Factor]":
         """The factors where some attributes are known: a single value's axis goes, several values become a factor."""
-        import numpy as np
 
         factors = self._factors
         for name, codes in self._known(given).items():
@@ -552,7 +625,6 @@ class Model:
 
     def _calibrated(self, known: "Mapping[str, Sequence[int]]") -> "Calibrated":
         """Exact inference where some attributes have one of some codes."""
-        import numpy as np
 
         from quietfield.inference.tree import Tree
 
@@ -572,41 +644,36 @@ class Model:
         return tree.calibrate(tree.layout.pack(tables))
 
     def _need_exact(self, what: str) -> None:
-        if self.method != "exact":
+        if self.inference != "exact":
             raise Error(
-                f"this model uses {self.method!r} inference, and {what} needs exact inference; estimate it from a "
-                "sample (model.sample), or use exact inference if it fits (method='exact' in qf.Model, "
-                "inference='exact' in qf.fit)."
+                f"this model uses {self.inference!r} inference, and {what} needs exact inference; estimate it from a "
+                "sample (model.sample), or use exact inference if it fits (inference='exact' in qf.Model and "
+                "qf.fit)."
             )
 
     def _warn(self) -> None:
-        if not self.inference.converged:
-            import warnings
-
-            warnings.warn(self.inference.advice, inference.NotConverged, stacklevel=3)
+        if not self.inference_result.converged:
+            warnings.warn(self.inference_result.advice, NotConverged, stacklevel=3)
 
     def _gibbs_report(self, drawn: "GibbsSample") -> "GibbsReport":
-        import numpy as np
 
         columns, chains, sweeps, stuck = drawn
         effective = sampling.effective_size(self.domain, columns, chains)
         gaps, spreads = [], []
-        for clique, table in self.inference.marginals.items():
+        for clique, table in self.inference_result.marginals.items():
             shares = count_codes(self.domain, clique, columns) / len(columns[0])
             gaps.append(0.5 * float(np.abs(shares - table).sum()))
             spreads.append(0.5 * float(np.sqrt(2 / np.pi * independent_variance(1 / effective, table)).sum()))
         mean, expected = float(np.mean(gaps or 0)), float(np.mean(spreads or 0))
         report = sampling.GibbsReport(chains, sweeps, effective, mean, expected, max(gaps, default=0.0), stuck)
         if stuck:
-            import warnings
-
-            warnings.warn(str(report), inference.NotConverged, stacklevel=4)
+            warnings.warn(str(report), NotConverged, stacklevel=4)
         return report
 
     def __repr__(self) -> str:
         return (
             f"Model of {plural(len(self.domain), 'attribute')} and {plural(len(self.cliques), 'clique')} "
-            f"({plural(self.parameters, 'log-potential')}, {self.method} inference)"
+            f"({plural(self.parameters, 'log-potential')}, {self.inference} inference)"
         )
 
     def _repr_html_(self) -> str:

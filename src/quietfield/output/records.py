@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from numpy.random import SeedSequence
+
 from quietfield.errors import Error
 from quietfield.files import write_atomically
 from quietfield.models.frames import write_table
@@ -78,7 +80,6 @@ def write_records(
     >>> [file.name for file in write_records("people.csv", model, 100, seed=0)]
     ['people.csv', 'people.card.md']
     """
-    from numpy.random import SeedSequence
 
     if release is not None:
         check_learned_from(model, release)

@@ -11,6 +11,8 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error
 from quietfield.files import write_atomically
@@ -261,7 +263,6 @@ def _margins(
 def _columns(
     model: "Model", attributes: Clique, ends: "tuple[Any, Any] | None", total: float | None, note: str
 ) -> dict[str, list[Any]]:
-    import numpy as np
 
     shares = model.marginal(attributes)
     numbers = {"share": shares}

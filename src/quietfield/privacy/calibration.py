@@ -5,10 +5,11 @@ mechanism, which shares the checks of a budget and of weights. The scales are th
 the last digits of a float: the mechanism looks for the smallest one whose promise OpenDP confirms.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import exp, expm1, fsum, log, pi, prod, sqrt
+from operator import index
 from statistics import NormalDist
 from typing import Any, Literal
 
@@ -60,8 +61,12 @@ def check_budget(
     raise Error(f"noise is 'laplace' or 'gaussian', not {noise!r}.")
 
 
-def warn_of_budget(epsilon: accounting.Number, delta: accounting.Number | None = None) -> str | None:
+def warn_of_budget(
+    epsilon: accounting.Number, delta: accounting.Number | None = None, noises: Sequence[Noise] = ()
+) -> str | None:
     """What there is to say about an epsilon or a delta that promises next to nothing, or about much noise; or None.
+
+    ``noises`` is the noise of each table, which together keep the promise.
 
     >>> warn_of_budget(1, "1e-6") is None
     True
@@ -77,10 +82,12 @@ def warn_of_budget(epsilon: accounting.Number, delta: accounting.Number | None =
             "set as for a neighbouring one. Usual choices lie between 0.1 and 10."
         )
     if 1 / LARGEST_SCALE < value < SMALL_EPSILON:  # what is smaller is refused
+        least = min((noise.std for noise in noises), default=sqrt(2) / float(value))
+        shared = f" of the {len(noises)} tables that share it" if len(noises) > 1 else ""
         found.append(
             f"epsilon {accounting.format_number(value)} takes much noise: its standard deviation is at least "
-            f"{sqrt(2) / float(value):,.0f} in every cell, and only counts far beyond that tell anything. Usual "
-            "choices lie between 0.1 and 10."
+            f"{least:,.0f} in every cell{shared}, and only counts far beyond that tell anything. Usual choices lie "
+            "between 0.1 and 10."
         )
     chance = None if delta is None else accounting.to_probability(delta)
     if chance is not None and chance > HUGE_DELTA:
@@ -127,7 +134,6 @@ def check_scale(steps: Fraction | float, room: int = 1) -> None:
 
 def check_guess(value: Any) -> int:
     """A guess of the number of records, or an error that says what would be one."""
-    from operator import index
 
     try:
         guess = 0 if isinstance(value, bool) else index(value)

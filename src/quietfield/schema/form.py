@@ -170,7 +170,7 @@ def _finding(where: list[Any], detail: Any) -> str:
         return f"kind is {FIELDS['kind']}, not {json.dumps(detail['input'].get('kind'), default=str)}"
     if kind == "extra_forbidden":
         near = get_close_matches(field, FIELDS, 1)
-        return f"{field!r} is not known here" + (f"; did you mean {near[0]!r}?" if near else ", take it out")
+        return f"{field!r} is not known here" + (f" (did you mean {near[0]!r}?)" if near else ", take it out")
     if not field:
         return f"it is {held}, and should be an object"
     within = len(where) > 1 and isinstance(where[1], int)

@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass, field
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from quietfield.domain import Clique
 from quietfield.drawing.charts import bars_svg
 from quietfield.errors import Error
@@ -75,11 +77,11 @@ class ComparisonRow:
     ``log_score`` is in nats a cell, ``residual`` the root mean square of residuals in standard deviations (below 1
     is usual), ``missed`` the number of tables that noise does not explain. None without a release.
     ``kl`` is KL(first || this) in nats, None where inference is approximate. ``truth`` tells how far it is from a model
-    that is known to be true, None without one.
+    that is known to be true, None without one. ``method`` is the learner, None where the model was not learned here.
     """
 
     name: str
-    method: str
+    method: str | None
     converged: bool | None
     seconds: float | None
     log_score: float | None
@@ -209,7 +211,7 @@ def compare(
             given.
         models: Models by name. They come first, and the first of all is what the others are compared with.
         truth: A model that is known to be true, as in a simulation: every row then tells how far it is from that.
-        inference: The method of inference with which models are learned.
+        inference: The kind of inference with which models are learned.
         progress: Whether a line on the error stream shows what is learned.
 
     Returns:
@@ -320,7 +322,6 @@ def _row(
     release: "Release | None",
     truth: Model | None,
 ) -> ComparisonRow:
-    import numpy as np
 
     largest, distances = None, []
     for clique in cliques:
@@ -335,7 +336,7 @@ def _row(
     score = (None, None, None) if release is None else explain_columns(release, model)
     return ComparisonRow(
         name=name,
-        method=model.method if report is None else report.method,
+        method=None if report is None else report.method,
         converged=None if report is None else report.converged,
         seconds=None if report is None else report.seconds,
         log_score=score[0],
@@ -356,7 +357,6 @@ def _errors(truth: Model, model: Model) -> TruthErrors:
 
 def explain_columns(release: "Release", model: Model) -> tuple[float, float, int]:
     """How well a model explains a release: log-score a cell, root mean square residual, tables beyond their noise."""
-    import numpy as np
 
     from quietfield.learning.likelihood import noisy_normal
 
@@ -380,7 +380,7 @@ def _finite(value: float | None) -> float | None:
 def _kl(one: Model, other: Model) -> float | None:
     if one is other:
         return 0.0
-    return one.kl(other) if one.method == other.method == "exact" else None
+    return one.kl(other) if one.inference == other.inference == "exact" else None
 
 
 def _number(value: float | None, form: str) -> str | None:

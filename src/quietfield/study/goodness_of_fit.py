@@ -21,6 +21,8 @@ from itertools import combinations
 from math import prod, sqrt
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from quietfield.domain import Clique
 from quietfield.errors import CannotLearn, Error
 from quietfield.learning import fit
@@ -160,7 +162,6 @@ def _verdict(found: GoodnessOfFit) -> str:
 
 def _agreement(release: Release, seed: int) -> tuple[float | None, float | None, int]:
     """(p-value, spread over the stated spread, number of redundant measurements)."""
-    import numpy as np
 
     random = np.random.default_rng([seed, 0])
     plain = [np.asarray(part.values, dtype=float)[None] / release.denominator for part in release.parts]
@@ -187,7 +188,6 @@ def _squares(
     release: Release, tables: "list[np.ndarray]", total: "np.ndarray", public: bool
 ) -> "tuple[np.ndarray, int]":
     """(sum of squares of what must be noise alone, in units of its variance; how many), for rows of tables."""
-    import numpy as np
 
     domain = release.domain
     largest = max(abs(float(part.values.max())) for part in release.parts) / release.denominator
@@ -253,7 +253,6 @@ def _ordered(values: "np.ndarray", names: list[str]) -> "np.ndarray":
 
 def _fit(release: Release, model: "Model", draws: int, refits: int, seed: int) -> tuple[float, tuple[TableFit, ...]]:
     """(p-value of all residuals together or the worst table, the fit of each table)."""
-    import numpy as np
 
     moments = table_moments(release, model)
     observed = _misfit(release, moments)
@@ -262,7 +261,7 @@ def _fit(release: Release, model: "Model", draws: int, refits: int, seed: int) -
     if not simulated:
         raise CannotLearn("the noise of this release is larger than its data, so that no fit to it can be checked.")
     if refits:
-        method, how = (model.report.method, model.report.inference) if model.report else ("map", model.method)
+        method, how = (model.report.method, model.report.inference) if model.report else ("map", model.inference)
         learned = fit(simulated, method, inference=how)
         expected = np.array([_misfit(r, table_moments(r, m)) for r, m in zip(simulated, learned, strict=True)])
     else:
@@ -286,18 +285,16 @@ def _fit(release: Release, model: "Model", draws: int, refits: int, seed: int) -
 
 def _misfit(release: Release, moments: list[Moments]) -> "np.ndarray":
     """Per table, the mean square of the residuals."""
-    import numpy as np
 
     return np.array([table.mean_square for table in residuals(release, moments)])
 
 
 def _simulated(release: Release, model: "Model", moments: list[Moments], count: int, seed: int) -> list[Release]:
     """Releases of populations of the model, with noise of the stated kind."""
-    import numpy as np
 
     random = np.random.default_rng([seed, 1])
     total = estimate_total(release)
-    records = max(1, min(round(total), _RECORDS if model.method == "exact" else _GIBBS))
+    records = max(1, min(round(total), _RECORDS if model.inference == "exact" else _GIBBS))
     found = []
     for _ in range(count):
         columns = model.sample(records, seed=int(random.integers(2**62)))._columns

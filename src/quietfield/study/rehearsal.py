@@ -329,7 +329,9 @@ def rehearse(
             )
             planned[key] = planning.table_noises(counted[kind], noises[key], behind)
     figures = plan_elimination(domain, structure)
-    notes = [said for epsilon in exact[-1:] if (said := planning.warn_of_budget(epsilon, delta)) is not None]
+    largest = exact[-1]
+    said = planning.warn_of_budget(largest, delta, noises[kinds[-1], float(largest)])
+    notes = [] if said is None else [said]
     if (left := planning.warn_of_uncovered(domain, structure)) is not None:
         notes.append(left)
     notes.append(

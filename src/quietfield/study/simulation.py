@@ -16,6 +16,8 @@ from functools import cached_property
 from math import sqrt
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+import numpy as np
+
 from quietfield import structures
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error
@@ -146,7 +148,6 @@ class Simulation:
     @cached_property
     def population(self) -> "Frame":
         """The made-up records; drawn when first asked for."""
-        import numpy as np
 
         parts = [self._chunk(i, n)._columns for i, n in enumerate(self._chunks)]
         columns = parts[0] if len(parts) == 1 else [np.concatenate(column) for column in zip(*parts, strict=True)]
@@ -155,7 +156,6 @@ class Simulation:
     @cached_property
     def tables(self) -> "dict[Clique, np.ndarray]":
         """The true tables n of the population, counted chunk by chunk: the population is not kept for them."""
-        import numpy as np
 
         domain, cliques = self.model.domain, self.model.cliques
         counts = {c: np.zeros(domain.table_shape(c), np.int64) for c in cliques}
@@ -227,7 +227,6 @@ def _structure(structure: Any, domain: Domain, seed: int) -> Structure:
 
 
 def _potential(shape: tuple[int, ...], kind: Potentials, strength: float, random: "np.random.Generator") -> Any:
-    import numpy as np
 
     cells = int(np.prod(shape))
     if kind == "dirichlet":
@@ -243,6 +242,5 @@ def _potential(shape: tuple[int, ...], kind: Potentials, strength: float, random
 
 
 def _random(seed: int, *stream: int) -> "np.random.Generator":
-    import numpy as np
 
     return np.random.default_rng([seed, *stream])

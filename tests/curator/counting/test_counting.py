@@ -14,7 +14,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 import frames
 import reference
 
-from quietfield.curator.counting import count, open_engine
+from quietfield.curator.counting import count, duckdb_engine, open_engine
+from quietfield.curator.counting.coding import Parameters
 from quietfield.curator.counting.tally import cover_cliques
 from quietfield.domain import Domain
 from quietfield.errors import Error, TooLarge
@@ -195,3 +196,18 @@ def test_a_progress_line_shows_no_number(capfd: pytest.CaptureFixture[str]) -> N
     count({"a": ["x"] * 37, "b": [0] * 37}, PAIR, wanted(PAIR, [("a", "b")]), Rows(1), progress=True)
     shown = capfd.readouterr()
     assert not any(character.isdigit() for character in shown.out + shown.err)
+
+
+@pytest.mark.parametrize("sizes", [[], [5], [256, 2], [2, 3, 300, 4, 70, 1], [2] * 20, [1, 65_536, 16, 16]])
+def test_texts_of_codes_are_all_codes_in_order(sizes: list[int]) -> None:
+    """What is hashed to choose a person's rows is the same text, however its parts are looked up."""
+    random = np.random.default_rng(0)
+    rows = np.array([[0] * len(sizes), [size - 1 for size in sizes], *(random.integers(0, sizes) for _ in range(50))])
+    parameters = Parameters()
+    texts = duckdb_engine.code_texts_sql(sizes, parameters)
+    kinds = ["UTINYINT" if size <= 2**8 else "USMALLINT" for size in sizes]
+    with duckdb_engine.connect() as con:
+        for row in rows.reshape(len(rows), len(sizes)).tolist():
+            codes = ", ".join(f"{code}::{kind} AS k{i}" for i, (code, kind) in enumerate(zip(row, kinds, strict=True)))
+            query = f"SELECT concat('', {', '.join(texts) or 'NULL'}) FROM (SELECT {codes or 1})"
+            assert con.execute(query, parameters.values).fetchone() == ("".join(f"|{code}" for code in row),)

@@ -9,6 +9,8 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+import numpy as np
+
 from quietfield.curator.counting import lines
 from quietfield.curator.counting.sources import is_a
 from quietfield.curator.request import Counts, check_request
@@ -34,7 +36,6 @@ class Engine(Protocol):
 
 def open_engine(source: Any) -> Engine:
     """The engine for a source: DuckDB for files, frames, Arrow and relations; arrays and Ibis tables have their own."""
-    import numpy as np
 
     if isinstance(source, np.ndarray):
         from quietfield.curator.counting.tally import ArrayEngine

@@ -13,6 +13,8 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from itertools import product
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from quietfield.curator.counting.coding import CodeSql, Column, Parameters, code
 from quietfield.curator.counting.reading import Source, arrow_kind, hide_details
 from quietfield.curator.counting.sources import open_source
 from quietfield.curator.counting.tally import BATCH, Counts, Tally
+from quietfield.domain import Domain
 from quietfield.files import TEMPORARY
 from quietfield.privacy.units import GRID, ROWS_KEY, Person, Statistics, Unit
 from quietfield.schema import Schema
@@ -31,6 +34,8 @@ from quietfield.status import show_status
 
 #: What gathering each person's rows may use before it goes to disk.
 PERSON_MEMORY = "1GB"
+#: The longest list of texts that is looked up by codes; DuckDB goes through all of it for every 2,048 rows.
+LISTED_TEXTS = 2**8
 PREFIX = "quietfield-spill-"
 LOCK = "lock"
 
@@ -68,9 +73,9 @@ class DuckEngine:
         def work() -> np.ndarray:
             with connect(gathers=person is not None) as con:
                 parameters = Parameters()
-                query = self._records_sql(con, schema, tuple(schema), person, parameters)
+                query = self.records_sql(con, schema, tuple(schema), person, parameters)
                 if person is not None:
-                    query = choose_rows_sql(query, len(schema), person)
+                    query = choose_rows_sql(query, schema.domain.shape, person, parameters)
                 batches = _batches(con.execute(query, parameters.values))
                 parts = [np.stack([part.to_numpy() for part in batch.columns], axis=1) for batch in batches]
                 return np.concatenate([np.zeros((0, len(schema)), np.int64), *parts])
@@ -92,8 +97,8 @@ class DuckEngine:
             table, columns = self.attach(con, self.log.columns, isinstance(unit, Person))
             coded = segments_sql(self.log.check_unit(unit), table, columns, attributes, parameters)
         else:
-            coded = self._records_sql(con, schema, attributes, unit, parameters)
-        query = units_sql(coded, statistics, unit)
+            coded = self.records_sql(con, schema, attributes, unit, parameters)
+        query = units_sql(coded, statistics, unit, schema.domain, parameters)
         weighted = isinstance(unit, Person) and unit.normalise
         for batch in _batches(con.execute(query, parameters.values)):
             codes = {name: batch.column(i).to_numpy() for i, name in enumerate(attributes)}
@@ -101,9 +106,10 @@ class DuckEngine:
             tally.add(codes, batch.num_rows, weights)
         return tally.counts()
 
-    def _records_sql(
+    def records_sql(
         self, con: Any, schema: Schema, attributes: Sequence[str], unit: Unit | None, parameters: Parameters
     ) -> str:
+        """The records that are kept, as :func:`codes_sql` has them; with a person as unit, each with its persons."""
         persons = dict(zip(unit.columns, unit.kinds, strict=True)) if isinstance(unit, Person) else {}
         table, columns = self.attach(con, [*(schema.column(name) for name in attributes), *persons], bool(persons))
         rules = [code_column(schema[a], columns[schema.column(a)], i, parameters) for i, a in enumerate(attributes)]
@@ -157,7 +163,7 @@ def segments_sql(
     return f"SELECT {codes}, {who} FROM ({cut}) GROUP BY {who}, segment"
 
 
-def units_sql(coded: str, statistics: Statistics, unit: Unit) -> str:
+def units_sql(coded: str, statistics: Statistics, unit: Unit, domain: Domain, parameters: Parameters) -> str:
     """What each unit adds: some of its rows, or all of them with a weight."""
     codes = [f"k{i}" for i in range(len(statistics.attributes))]
     listed = ", ".join(codes) or "1"
@@ -165,7 +171,7 @@ def units_sql(coded: str, statistics: Statistics, unit: Unit) -> str:
         return f"SELECT {listed} FROM ({coded})"
     who = ", ".join(f"u{i}" for i in range(len(unit.columns)))
     if unit.rows is not None:
-        return choose_rows_sql(coded, len(codes), unit)
+        return choose_rows_sql(coded, domain.table_shape(statistics.attributes), unit, parameters)
     number = dict(zip(statistics.attributes, codes, strict=True))
     terms = []
     for clique, cell in statistics.edges:
@@ -183,21 +189,45 @@ def sum_sql(terms: Sequence[str]) -> str:
     return f"({sum_sql(terms[:middle])}) + ({sum_sql(terms[middle:])})"
 
 
-def choose_rows_sql(coded: str, attributes: int, unit: Person) -> str:
+def choose_rows_sql(coded: str, sizes: Sequence[int], unit: Person, parameters: Parameters) -> str:
     """The rows of each person that count, chosen by a hash of the person and the row alone."""
-    codes = [f"k{i}" for i in range(attributes)]
+    codes = [f"k{i}" for i in range(len(sizes))]
     listed, who = ", ".join(codes) or "1", ", ".join(f"u{i}" for i in range(len(unit.columns)))
-    text = [f"t{i}" for i in range(len(unit.columns))]
+    persons = ", '|', ".join(f"t{i}" for i in range(len(unit.columns)))
+    text = f"concat('{ROWS_KEY}|', {', '.join([persons, *code_texts_sql(sizes, parameters)])})"
     # Half of the hash decides as the whole would, and as a number it takes a quarter of the memory. DuckDB reads the
     # bytes as a number from the last to the first; they are turned round, so that numbers are ordered as digits are.
-    number = f"md5_number(concat_ws('|', '{ROWS_KEY}', {', '.join([*text, *codes])}))"
-    hashed = f"SELECT {', '.join([*codes, who])}, ({number} & {2**64 - 1})::UBIGINT AS h FROM ({coded})"
+    hashed = f"SELECT {', '.join([*codes, who])}, (md5_number({text}) & {2**64 - 1})::UBIGINT AS h FROM ({coded})"
     for bits in (8, 16, 32):
         low = f"{sum((2**bits - 1) << shift for shift in range(0, 64, 2 * bits))}::UBIGINT"
         turned = f"((h & {low}) << {bits}) | ((h >> {bits}) & {low})"
         hashed = f"SELECT {', '.join([*codes, who])}, {turned} AS h FROM ({hashed})"
     ranked = f"SELECT {listed}, row_number() OVER (PARTITION BY {who} ORDER BY h) AS place FROM ({hashed})"
     return f"SELECT {listed} FROM ({ranked}) WHERE place <= {unit.rows}"
+
+
+def code_texts_sql(sizes: Sequence[int], parameters: Parameters) -> list[str]:
+    """Texts that make up ``|k0|k1...``: of several attributes at once where a short list holds all of their texts.
+
+    Joining texts takes most of the time of a hash, and the time grows with how many there are.
+    """
+    runs: list[list[int]] = []
+    for i, size in enumerate(sizes):
+        if runs and prod(sizes[j] for j in runs[-1]) * size <= LISTED_TEXTS:
+            runs[-1].append(i)
+        else:
+            runs.append([i])
+    texts: list[str] = []
+    for run in runs:
+        if len(run) == 1:
+            texts += ["'|'", f"k{run[0]}"]
+            continue
+        every = ["".join(f"|{code}" for code in cell) for cell in product(*(range(sizes[i]) for i in run))]
+        place = f"k{run[0]}::USMALLINT"
+        for i in run[1:]:
+            place = f"({place} * {sizes[i]} + k{i})"
+        texts.append(f"list_extract({parameters.add(every)}::VARCHAR[], {place} + 1)")
+    return texts
 
 
 @contextmanager

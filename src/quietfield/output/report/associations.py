@@ -115,7 +115,7 @@ def inferred_pairs(model: "Model", strength: dict[tuple[str, str], float]) -> li
     What two attributes know of each other through a third is at most what each knows of it, so pairs are ranked by the
     product of the two strengths.
     """
-    if model.method != "exact":
+    if model.inference != "exact":
         return []
     near: dict[str, dict[str, float]] = {}
     for (a, b), v in strength.items():
@@ -133,7 +133,7 @@ def all_strengths(model: "Model") -> "np.ndarray | None":
     """Cramér's V of every pair, in the domain's order; None where inference is approximate or that would take long."""
     import numpy as np
 
-    if model.method != "exact" or sum(model.domain.shape) * model.parameters > MOST_DERIVATIVES:
+    if model.inference != "exact" or sum(model.domain.shape) * model.parameters > MOST_DERIVATIVES:
         return None
     taken = np.array([int((model.marginal(name) > 0).sum()) for name in model.domain])
     most = np.minimum.outer(taken, taken) - 1

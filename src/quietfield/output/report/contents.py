@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from markupsafe import Markup
 
+from quietfield import __version__
 from quietfield.domain import Clique
 from quietfield.drawing.graph import structure_svg
 from quietfield.errors import Error
@@ -95,8 +97,6 @@ def gather(
     say: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Any]:
     """All that the report's template needs; ``say`` is told what is being done."""
-    from quietfield import __version__
-
     check_inputs(release, model, level)
     total = estimate_total(release)
     many = len(model.domain) > limits.MANY
@@ -213,7 +213,6 @@ def _attribute(
     most_folded: int,
     partners: list[tuple[int, str, float, bool]],
 ) -> AttributeSection:
-    import numpy as np
 
     shares, labels = model.marginal(name), model.domain.labels(name)
     top = max(float(shares.max()), 0.0 if ends is None else float(ends[1].max()))
@@ -243,7 +242,6 @@ def _attribute(
 def _partners(
     model: "Model", matrix: "np.ndarray | None", joined: set[tuple[str, str]], i: int
 ) -> list[tuple[int, str, float, bool]]:
-    import numpy as np
 
     if matrix is None:
         return []
@@ -329,7 +327,6 @@ def _pairs(
 
 def _matrix(model: "Model", strengths: Mapping[tuple[str, str], float]) -> "np.ndarray":
     """Cramér's V of all pairs, NaN where it was not worked out."""
-    import numpy as np
 
     found = np.full((len(model.domain), len(model.domain)), np.nan)
     for (a, b), v in strengths.items():
@@ -341,20 +338,18 @@ def _matrix(model: "Model", strengths: Mapping[tuple[str, str], float]) -> "np.n
 def _draw_matrix(model: "Model", matrix: "np.ndarray | None", joined: set[tuple[str, str]]) -> Markup | None:
     if matrix is None or len(model.domain) > limits.MOST_IN_MATRIX:
         return None
-    import numpy as np
 
     names = list(model.domain)
     return plots.matrix(names, matrix, np.array([[(b, a) in joined for b in names] for a in names]))
 
 
 def _fit(release: "Release", model: "Model", fits: Sequence[Residuals], total: float) -> dict[str, Any]:
-    import numpy as np
 
     z = np.concatenate([fit.z.ravel() for fit in fits])
     z = z[np.isfinite(z)]
     rms = float(np.sqrt((z**2).mean())) if len(z) else 0.0
     # Few simulated releases where each would take long.
-    draws = 199 if total * len(model.domain) < 10**6 and model.method == "exact" else 49
+    draws = 199 if total * len(model.domain) < 10**6 and model.inference == "exact" else 49
     found = goodness_of_fit(release, model, draws=draws)
     wrong = {table.clique for table in found.tables if found.p_value <= 0.05 and table.p_value <= 0.05}
     within = float((np.abs(z) <= 2).mean()) if len(z) else 1.0
@@ -388,7 +383,6 @@ def _fit(release: "Release", model: "Model", fits: Sequence[Residuals], total: f
 
 
 def _worst(release: "Release", fit: Residuals) -> str:
-    import numpy as np
 
     if not fit.cells:
         return "no cell was counted"

@@ -1,4 +1,4 @@
-"""Every inference method against enumeration; exact inference also against pgmpy and on long models."""
+"""Every kind of inference against enumeration; exact inference also against pgmpy and on long models."""
 
 import warnings
 from itertools import pairwise
@@ -41,43 +41,43 @@ def test_every_kernel_equals_enumeration(kernel, model):
         np.testing.assert_allclose(table, marginal(domain, p, clique), atol=1e-10)
 
 
-@pytest.mark.parametrize("method", inference.METHODS)
+@pytest.mark.parametrize("kind", inference.KINDS)
 @COMPILED
 @given(seed=st.integers(0, 2**32), scale=st.sampled_from([0.5, 3.0]))
-def test_every_method_on_any_model(method, seed, scale):
-    """On trees every method is exact (up to its tolerance); on any graph it gives distributions."""
+def test_every_kind_on_any_model(kind, seed, scale):
+    """On trees every kind is exact (up to its tolerance); on any graph it gives distributions."""
     random = np.random.default_rng(seed)
     domain = qf.Domain({f"x{i}": size for i, size in enumerate([3, 2, 1, 4, 2, 3])})
     for structure, is_tree in ((structures.tree(domain, seed=4), True), (structures.grid(domain, 2), False)):
         potentials = {c: random.uniform(-scale, scale, domain.table_shape(c)) for c in structure}
-        found = inference.infer(domain, potentials, method)
+        found = inference.infer(domain, potentials, kind)
         p, log_z = joint(domain, potentials)
         for clique, table in found.marginals.items():
             assert table.sum() == pytest.approx(1)
             assert (table >= 0).all()
-            if method == "exact" or is_tree:
+            if kind == "exact" or is_tree:
                 np.testing.assert_allclose(table, marginal(domain, p, clique), atol=1e-6)
-        if method == "convex":
+        if kind == "convex":
             assert found.log_z >= log_z - 1e-6  # the reweighted free energy bounds log Z from above
-        elif method == "exact" or is_tree:
+        elif kind == "exact" or is_tree:
             assert found.log_z == pytest.approx(log_z, abs=1e-5)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["loopy", "convex"])
+@pytest.mark.parametrize("kind", ["loopy", "convex"])
 @COMPILED
 @given(model=models(scales=(1.0,)))
-def test_loopy_methods_on_awkward_models(method, model):
+def test_loopy_kinds_on_awkward_models(kind, model):
     """Unequal sizes, nested cliques and impossible combinations: distributions, with zeros where they must be."""
     domain, potentials = model
-    found = inference.infer(domain, potentials, method)
+    found = inference.infer(domain, potentials, kind)
     for clique, table in found.marginals.items():
         assert np.isfinite(table).all()
         assert table.sum() == pytest.approx(1)
         for scope, mask in domain.masks:
             if set(scope) == set(clique):
                 assert (table[~mask.transpose([scope.index(name) for name in clique])] == 0).all()
-    if method == "convex" and found.converged:
+    if kind == "convex" and found.converged:
         assert found.log_z >= joint(domain, potentials)[1] - 1e-5
 
 
@@ -88,8 +88,8 @@ def test_loopy_is_close_where_interactions_are_weak(seed, scale):
     domain = qf.Domain({f"x{i}": 3 for i in range(6)})  # one structure: compiled once
     potentials = {c: random.uniform(-scale, scale, (3, 3)) for c in structures.grid(domain, 2)}
     p, log_z = joint(domain, potentials)
-    for method in ("loopy", "convex"):
-        found = inference.infer(domain, potentials, method)
+    for kind in ("loopy", "convex"):
+        found = inference.infer(domain, potentials, kind)
         assert found.converged
         assert found.log_z == pytest.approx(log_z, abs=0.02)
         for clique, table in found.marginals.items():
@@ -100,10 +100,10 @@ def test_a_batch_equals_its_members():
     domain = qf.Domain({"a": 2, "b": 3, "c": 2})
     random = np.random.default_rng(0)
     many = {c: random.normal(size=(4, *domain.table_shape(c))) for c in (("b", "a"), ("c", "b"), ("c",))}
-    for method in inference.METHODS:
-        tables, log_z = inference.marginals(domain, many, method, batch=True)
+    for kind in inference.KINDS:
+        tables, log_z = inference.marginals(domain, many, kind, batch=True)
         for i in range(4):
-            one, one_log_z = inference.marginals(domain, {c: t[i] for c, t in many.items()}, method)
+            one, one_log_z = inference.marginals(domain, {c: t[i] for c, t in many.items()}, kind)
             assert log_z[i] == pytest.approx(one_log_z, abs=1e-7)
             for clique in one:
                 np.testing.assert_allclose(tables[clique][i], one[clique], atol=1e-7)
@@ -218,17 +218,17 @@ def test_bad_potentials_are_refused(potentials, message):
         qf.Model(domain, potentials)
 
 
-def test_an_unknown_method_is_refused():
-    with pytest.raises(Error, match="'magic' is not an inference method; expected one of 'exact'"):
+def test_an_unknown_kind_is_refused():
+    with pytest.raises(Error, match="'magic' is not a kind of inference; expected one of 'exact'"):
         inference.marginals(qf.Domain({"a": 2}), {}, "magic")
 
 
 def test_a_domain_without_possible_records_is_refused():
     rules = [{"a": 0, "b": [0, 1]}, {"a": 1, "c": [0, 1]}]
     domain = qf.Domain({"a": 2, "b": 2, "c": 2}, rules)
-    for method in inference.METHODS:
+    for kind in inference.KINDS:
         with pytest.raises(Error, match="no possible record"):
-            inference.marginals(domain, {("a", "b"): np.zeros((2, 2)), ("a", "c"): np.zeros((2, 2))}, method)
+            inference.marginals(domain, {("a", "b"): np.zeros((2, 2)), ("a", "c"): np.zeros((2, 2))}, kind)
 
 
 def test_the_callers_jax_settings_are_left_alone():
@@ -330,7 +330,7 @@ def test_a_batch_that_would_not_fit_is_refused():
         (lambda d: inference.infer(d, {("a",): np.zeros((0, 2))}, batch=True), "at least one row"),
         (lambda d: inference.infer(d, {("a",): [0, 1]}, "loopy", damping=1.0), "damping"),
         (lambda d: inference.infer(d, {("a",): [0, 1]}, "exact", damping=0.5), "'damping': 'exact' inference takes no"),
-        (lambda d: qf.Model(d, {("a",): [0, 1]}, method="loopy", options={"bogus": 1}), "'bogus'"),
+        (lambda d: qf.Model(d, {("a",): [0, 1]}, inference="loopy", options={"bogus": 1}), "'bogus'"),
     ],
 )
 def test_bad_calls_are_refused(call, message):
