@@ -116,12 +116,12 @@ def test_newton_finds_the_maximum_that_scipy_finds():
         spd = matrix.T @ matrix
         solved = solve(lambda p: spd @ p, jnp.ones(8), jnp.diag(spd), 1e-12, 100)
         np.testing.assert_allclose(solved, np.linalg.solve(spd, np.ones(8)), atol=1e-8)
-    from quietfield.learning.map import conjugate_gradients
+    from quietfield.learning.conjugate import conjugate_gradients
 
     rows = np.concatenate([np.ones((1, 8)), random.normal(size=(3, 8)), np.zeros((1, 8))])  # the same in numpy, by rows
-    solved = conjugate_gradients(lambda p: p @ spd, rows, np.diag(spd), 1e-12, 100)
+    solved = conjugate_gradients(lambda p: p @ spd, rows, lambda r: r / np.diag(spd), 1e-12, 100)
     np.testing.assert_allclose(solved, np.linalg.solve(spd, rows.T).T, atol=1e-8)
-    alone = conjugate_gradients(lambda p: p @ spd, rows[1], np.diag(spd), 1e-12, 100)
+    alone = conjugate_gradients(lambda p: p @ spd, rows[1], lambda r: r / np.diag(spd), 1e-12, 100)
     np.testing.assert_allclose(alone, solved[1], atol=1e-8)
 
 

@@ -30,7 +30,7 @@ from quietfield.memory import available_memory, readable_bytes
 from quietfield.structures import Structure, hashable
 
 _ROWS = 16  # directions that are followed together, at most
-_ROOM = 2**28  # bytes that they may take
+_ROOM = 2**24  # bytes that they may take: more would leave the cache
 
 
 class _View(NamedTuple):
@@ -67,7 +67,8 @@ class _Bag:
     contraction: tuple[tuple[int, ...], tuple[int, ...]]  # numpy's names of the axes of bag and separator
 
 
-class Calibrated(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Calibrated:
     """Inference at one set of parameters (or at the rows of a batch): what the derivative needs."""
 
     tree: "Tree"
@@ -77,44 +78,64 @@ class Calibrated(NamedTuple):
     bags: list[np.ndarray]  # marginals
     separators: list[np.ndarray | None]
 
+    @cached_property
+    def _single(self) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray | None]]:
+        below = [None if sep is None else sep.astype(np.float32) for sep in self.separators]
+        return [x.astype(np.float32) for x in self.conditionals], [x.astype(np.float32) for x in self.bags], below
+
+    def _at(self, kind: Any) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray | None]]:
+        """Conditionals, marginals and separators in some precision."""
+        return self._single if kind == np.float32 else (self.conditionals, self.bags, self.separators)
+
     def along(self, directions: np.ndarray) -> np.ndarray:
-        """J p for each row p: the covariance of all cells, applied to vectors."""
-        bags, rows = self.tree.bags, len(directions)
+        """J p for each row p: the covariance of all cells, applied to vectors; in the precision that they have."""
+        bags, rows, kind = self.tree.bags, len(directions), directions.dtype
+        conditionals, marginals, separators = self._at(kind)
+        found = np.empty((rows, self.tree.layout.size), kind)
+        sums: list[Any] = [None] * len(bags)  # g; in the place of the answer where a table is as large as the bag
+        home: list[slice | None] = [None] * len(bags)
         means: list[Any] = [None] * len(bags)
-        sums: list[Any] = [None] * len(bags)
+        waiting: list[dict[tuple[int, ...], np.ndarray]] = [{} for _ in bags]  # what the children left, by its axes
         for k, bag in enumerate(bags):
-            g = means[k]  # what the children left
+            parts = waiting[k]
+            first = None
             for place, view in bag.factors:
                 part = view.lay(directions[:, place])
-                g = part if g is None else g + part
-            sums[k] = g = np.zeros((rows, *(1,) * len(bag.shape))) if g is None else g
-            g = g if g.shape[1:] == bag.shape else np.broadcast_to(g, (len(g), *bag.shape))
+                if first is None and view.axes is None:
+                    first, home[k] = part, place
+                    sums[k] = found[:, place].reshape(rows, *bag.shape)
+                else:
+                    parts[view.spread] = parts[view.spread] + part if view.spread in parts else part
+            if first is None:
+                first = sums[k] = np.zeros((rows, *bag.shape), kind)
+            g = sums[k]
+            small = sorted(parts.values(), key=np.size)
+            np.add(first, small.pop() if small else 0, out=g)
+            for part in small:
+                g += part
             axes, out = bag.contraction
-            alone = len(self.conditionals[k]) == 1
-            terms: list[Any] = [
-                g,
-                axes,
-                *((self.conditionals[k][0], axes[1:]) if alone else (self.conditionals[k], axes)),
-            ]
-            mean = np.einsum(*terms, out)
+            alone = len(conditionals[k]) == 1
+            mean = np.einsum(g, axes, *((conditionals[k][0], axes[1:]) if alone else (conditionals[k], axes)), out)
             means[k] = mean.reshape(rows, *bag.inside)
             if bag.parent is not None:
                 assert bag.above is not None
-                part = bag.above.lay(mean)
-                means[bag.parent] = part if means[bag.parent] is None else means[bag.parent] + part
-        moved: list[Any] = [None] * len(bags)
-        found = np.empty((rows, self.tree.layout.size))
+                above, part = waiting[bag.parent], bag.above.lay(mean)
+                above[bag.above.spread] = above[bag.above.spread] + part if bag.above.spread in above else part
         for k in range(len(bags) - 1, -1, -1):
-            bag = bags[k]
-            change = -means[k]
-            if bag.parent is not None:
+            bag, moved = bags[k], sums[k]
+            if bag.parent is None:
+                moved -= means[k]
+            else:
+                # d mu = mu * (g + d sep / sep - E): where sep is 0, so is mu.
                 assert bag.above is not None
-                sep = self.separators[k]
-                change = bag.above.gather(moved[bag.parent]).reshape(rows, *bag.inside) - sep * means[k]
-            moved[k] = self.bags[k] * sums[k]
-            moved[k] += self.conditionals[k] * change
+                sep = separators[k]
+                assert sep is not None
+                change = bag.above.gather(sums[bag.parent]).reshape(rows, *bag.inside)
+                moved += np.divide(change, sep, out=np.zeros_like(change), where=sep > 0) - means[k]
+            moved *= marginals[k]
             for place, view in bag.factors:
-                found[:, place] = view.gather(moved[k]).reshape(rows, -1)
+                if place is not home[k]:
+                    found[:, place] = view.gather(moved).reshape(rows, -1)
         return found
 
     def joint(self, wanted: Sequence[int]) -> np.ndarray:
@@ -210,8 +231,8 @@ class Tree:
 
     @cached_property
     def together(self) -> int:
-        """How many directions to follow at once: more would leave the processor's cache, or take much memory."""
-        return max(1, min(_ROWS, _ROOM // (8 * 6 * sum(prod(bag.shape) for bag in self.bags) + 1)))
+        """How many directions to follow at once."""
+        return max(1, min(_ROWS, _ROOM // (8 * sum(prod(bag.shape) for bag in self.bags) + 1)))
 
     @classmethod
     def of(cls, domain: Domain, cliques: Structure | Iterable[str | Iterable[str]]) -> "Tree":

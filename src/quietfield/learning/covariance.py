@@ -35,7 +35,7 @@ import numpy as np
 
 from quietfield.errors import Error
 from quietfield.learning.likelihood import information
-from quietfield.learning.map import Prior, conjugate_gradients, curvature, sampling_variance
+from quietfield.learning.map import Curvature, Prior, sampling_variance
 from quietfield.learning.problem import Data, Point, Shape, noise_scales, shape_of
 from quietfield.privacy.noise import Gaussian
 
@@ -214,12 +214,10 @@ class Covariance:
             )
         _, w = self._cells
         counted = w > 0
-        weights = self.total**2 * w
-        diagonal = weights * self.shares**2 + self.prior.least
-        curved = curvature(self.point, weights, self.prior)
+        curvature = Curvature(self.point, self.total**2 * w, self.prior)
 
         def follow(right: np.ndarray) -> np.ndarray:
-            return conjugate_gradients(curved, right, diagonal, _ACCURACY, _MOST)
+            return curvature.solve(right, _ACCURACY, _MOST)
 
         def respond(response: np.ndarray) -> np.ndarray:
             """S N J W of errors of the cells."""

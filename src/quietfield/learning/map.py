@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from quietfield.errors import Error
+from quietfield.learning.conjugate import Operator, Preconditioner, conjugate_gradients, dot
 from quietfield.learning.learner import FARTHEST, Learner
 from quietfield.learning.likelihood import Density, information, noisy_normal
 from quietfield.learning.observation import independent_variance
@@ -41,8 +42,6 @@ _PROBED = 50_000  # parameters of all probes together, at most
 _LARGE = 20_000  # parameters from which a climb may end with a gain in proportion: no answer would show the rest
 _COST = 0.2  # nats a parameter that the last step may cost: ordinary ones cost a fifth of that at most
 
-Operator = Callable[[np.ndarray], np.ndarray]
-
 
 @dataclass(frozen=True, eq=False)
 class Prior:
@@ -57,35 +56,22 @@ class Prior:
         tables = len(shape.groups)
         return cls(shape, np.ones((2, tables)), np.full((2, tables), 0.5))
 
-    @cached_property
-    def cells(self) -> np.ndarray:
-        """The variances, cell by cell."""
-        return np.stack([self.shape.per_cell(row) for row in self.variances])
-
     def precision(self, x: np.ndarray) -> np.ndarray:
         """P x."""
-        part = self.shape.interactions(x)
-        return part / self.cells[0] + (x - part) / self.cells[1]
+        return self.shape.weigh(x, *(1 / self.variances))
 
     def variance(self, x: np.ndarray) -> np.ndarray:
         """P^-1 x."""
-        part = self.shape.interactions(x)
-        return part * self.cells[0] + (x - part) * self.cells[1]
+        return self.shape.weigh(x, *self.variances)
 
     def root(self, x: np.ndarray) -> np.ndarray:
         """P^-1/2 x: of standard normal numbers, a draw from the prior."""
-        part = self.shape.interactions(x)
-        return part * np.sqrt(self.cells[0]) + (x - part) * np.sqrt(self.cells[1])
+        return self.shape.weigh(x, *np.sqrt(self.variances))
 
     @cached_property
     def matrix(self) -> np.ndarray:
         """P."""
         return self.precision(np.eye(self.shape.size))
-
-    @cached_property
-    def least(self) -> np.ndarray:
-        """A bound of P's diagonal from below, cell by cell."""
-        return 1 / self.cells.max(0)
 
     def learn(self, theta: np.ndarray, point: Point, w: np.ndarray, probes: int) -> "Prior":
         """MacKay's update at the fit: tau^2 = |part of theta|^2 / gamma.
@@ -107,8 +93,7 @@ class Prior:
             # Of many parameters one probe tells the trace as well as several of few.
             many = max(1, min(probes, _PROBED // shape.size))
             signs = np.random.default_rng(0).choice([-1.0, 1.0], (many, shape.size))
-            diagonal = w * point.shares**2 + self.least
-            found = signs - conjugate_gradients(curvature(point, w, self), self.precision(signs), diagonal, 0.01, 80)
+            found = signs - Curvature(point, w, self).solve(self.precision(signs), 0.01, 80)
             inside, every = (shape.interactions(signs) * found).mean(0), (signs * found).mean(0)
         gamma = np.maximum(shape.by_table(np.stack([inside, every - inside])), 0.0)
         part = shape.interactions(theta)
@@ -229,7 +214,7 @@ class Map(Learner):
                 return shape.counted * data.total * point.jacobian(p) + penalty * p
 
             diagonal = data.total * point.shares + penalty
-            return slope, conjugate_gradients(bend, slope, diagonal, self.tolerance, self.conjugate)
+            return slope, conjugate_gradients(bend, slope, lambda r: r / diagonal, self.tolerance, self.conjugate)
 
         return ascend(shape, value, direction, theta, steps=self.first, gain=max(1.0, shape.size / _LARGE))
 
@@ -245,53 +230,52 @@ class Map(Learner):
             slope = shape.counted * data.total * (density.by_variance * (1 - 2 * m / shape.copies) - density.by_error)
             gradient = point.jacobian(slope) - prior.precision(theta)
             w = weights(shape, data, m, blur)
-            return gradient, solve(point, w, prior, gradient, self.tolerance, self.conjugate)
+            return gradient, Curvature(point, w, prior).solve(gradient, self.tolerance, self.conjugate)
 
         gain = self.gain * max(1.0, shape.size / _LARGE)
         return ascend(shape, value, direction, theta, steps=steps, gain=gain)
 
 
-def curvature(point: Point, w: np.ndarray, prior: Prior) -> Operator:
-    """p to J W J p + P p."""
-    return lambda p: point.jacobian(w * point.jacobian(p)) + prior.precision(p)
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """J W J + P at a point."""
 
+    point: Point
+    weights: np.ndarray
+    prior: Prior
 
-def solve(point: Point, w: np.ndarray, prior: Prior, right: np.ndarray, tolerance: float, most: int) -> np.ndarray:
-    """(J W J + P)^-1 applied to a vector."""
-    if point.dense is not None:
-        return np.linalg.solve(point.dense @ (w[:, None] * point.dense) + prior.matrix, right)
-    diagonal = w * point.shares**2 + prior.least
-    return conjugate_gradients(curvature(point, w, prior), right, diagonal, tolerance, most)
+    @cached_property
+    def kind(self) -> Any:
+        """The precision of iterations: of many parameters half the digits, which are enough, take half the time."""
+        return np.float32 if self.prior.shape.size > _LARGE else np.float64
 
+    @cached_property
+    def _weights(self) -> np.ndarray:
+        return self.weights.astype(self.kind)
 
-def dot(a: np.ndarray, b: np.ndarray) -> Any:
-    """Inner products along the last axis. Not by BLAS: its threads wait for each other longer than these sums take."""
-    return np.einsum("...i,...i->...", a, b)
+    def __call__(self, p: np.ndarray) -> np.ndarray:
+        inside = self.point.jacobian(p)
+        inside *= self._weights
+        found = self.point.jacobian(inside)
+        found += self.prior.precision(p)
+        return found
 
+    @cached_property
+    def preconditioner(self) -> Preconditioner:
+        prior = self.prior
+        return Preconditioner(prior.shape, self.point.shares, self.weights, prior.variances, self.kind)
 
-def conjugate_gradients(
-    operator: Operator, right: np.ndarray, diagonal: np.ndarray, tolerance: float, most: int
-) -> np.ndarray:
-    """The solution of a positive definite system, until the preconditioned residual has shrunk by ``tolerance``.
-
-    Several right sides, one a row, are solved together.
-    """
-    x, r = np.zeros_like(right), right
-    z = r / diagonal
-    p = z
-    rz = dot(r, z)
-    goal = tolerance**2 * rz
-    for _ in range(most):
-        if np.all(rz <= goal):
-            break
-        q = operator(p)
-        length = np.divide(rz, dot(p, q), out=np.zeros_like(rz), where=rz > goal)[..., None]
-        x = x + length * p
-        r = r - length * q
-        z = r / diagonal
-        rz, before = dot(r, z), rz
-        p = z + np.divide(rz, before, out=np.zeros_like(rz), where=before > 0)[..., None] * p
-    return x
+    def solve(self, right: np.ndarray, tolerance: float, most: int, operator: Operator | None = None) -> np.ndarray:
+        """The inverse applied to a vector, or to each row; or that of a similar ``operator``."""
+        shape = self.prior.shape
+        if self.point.dense is not None and operator is None:
+            matrix = self.point.dense @ (self.weights[:, None] * self.point.dense) + self.prior.matrix
+            return np.linalg.solve(matrix, right.T).T
+        # A constant in a table moves no share: the prior alone has a say.
+        means = shape.by_table(right) / shape.sizes
+        centred = (right - np.repeat(means, shape.sizes, -1)).astype(self.kind)
+        found = conjugate_gradients(operator or self, centred, self.preconditioner, tolerance, most)
+        return found + np.repeat(means * self.prior.variances[1], shape.sizes, -1)
 
 
 class Climb(NamedTuple):
@@ -373,15 +357,15 @@ def _joined(shape: Shape, data: Data, theta: np.ndarray, point: Point, prior: Pr
 
     def weigh(response: np.ndarray) -> np.ndarray:
         """N J V^-1 of a response."""
-        inside = conjugate_gradients(covariance, np.where(counted, response, 0.0), 1 / w, 0.01, 30)
+        inside = conjugate_gradients(covariance, np.where(counted, response, 0.0), lambda r: w * r, 0.01, 30)
         return data.total * point.jacobian(inside)
 
     def curved(p: np.ndarray) -> np.ndarray:
         return weigh(data.total * point.jacobian(p)) + prior.precision(p)
 
-    diagonal = data.total**2 * shape.counted * w * m * m + prior.least
     gradient = weigh(score / w) - prior.precision(theta)
-    return theta + conjugate_gradients(curved, gradient, diagonal, 0.02, 40)
+    similar = Curvature(point, data.total**2 * shape.counted * w, prior)
+    return theta + similar.solve(gradient, 0.02, 40, curved)
 
 
 def _guarded(shape: Shape, data: Data, found: Climb, joined: np.ndarray, prior: Prior, blur: float) -> np.ndarray:

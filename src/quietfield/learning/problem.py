@@ -80,6 +80,11 @@ class Shape:
         return self.starts[-1]
 
     @cached_property
+    def sizes(self) -> np.ndarray:
+        """Cells of each table."""
+        return np.diff(self.starts)
+
+    @cached_property
     def stacks(self) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
         """Tables of one shape: (start in the vector, how many, their shape)."""
         found: list[tuple[int, int, tuple[int, ...]]] = []
@@ -120,7 +125,7 @@ class Shape:
 
     def per_cell(self, values: Any) -> np.ndarray:
         """One value a table, repeated for its cells."""
-        return np.repeat(np.asarray(list(values)), [prod(shape) for shape in self.table_shapes])
+        return np.repeat(np.asarray(list(values)), self.sizes)
 
     @cached_property
     def copies(self) -> np.ndarray:
@@ -188,16 +193,32 @@ class Shape:
 
     def interactions(self, theta: np.ndarray) -> np.ndarray:
         """The part of the parameters that is an interaction of all attributes of its table (of two or more)."""
-        found = np.zeros_like(theta)
+        return self.weigh(theta, np.ones(len(self.groups)), np.zeros(len(self.groups)))
+
+    def weigh(self, theta: np.ndarray, inside: np.ndarray, rest: np.ndarray) -> np.ndarray:
+        """Interactions times ``inside`` plus the rest times ``rest``, one factor per table."""
+        found = np.empty_like(theta)
         lead = theta.shape[:-1]
+        table = 0
         for start, count, shape in self.stacks:
-            if len(shape) == 1:
-                continue
             cells = slice(start, start + count * prod(shape))
-            part = theta[..., cells].reshape(*lead, count, *shape)
-            for axis in range(-len(shape), 0):
-                part = part - part.mean(axis, keepdims=True)
-            found[..., cells] = part.reshape(*lead, -1)
+            ones = (count, *(1,) * len(shape))
+            a, b = (x[table : table + count].reshape(ones).astype(theta.dtype) for x in (inside, rest))
+            table += count
+            x, out = (y[..., cells].reshape(*lead, count, *shape) for y in (theta, found))
+            if len(shape) == 1:
+                np.multiply(x, b, out=out)
+            elif len(shape) == 2:  # all passes over the cells are in place: there may be millions
+                rows, columns = x.mean(-1, keepdims=True), x.mean(-2, keepdims=True)
+                np.multiply(x, a, out=out)
+                out += (b - a) * (rows - rows.mean(-2, keepdims=True))
+                out += (b - a) * columns
+            else:
+                part = x
+                for axis in range(-len(shape), 0):
+                    part = part - part.mean(axis, keepdims=True)
+                np.multiply(x, b, out=out)
+                out += (a - b) * part
         return found
 
     @cached_property
