@@ -407,13 +407,39 @@ class TestLoopyModels:
 
     def test_what_needs_exact_inference_says_so(self, grid):
         for ask in (
-            lambda m: m.marginal(("x0", "x8")),
-            lambda m: m.conditional("x0", {"x8": 1}),
             lambda m: m.mode(),
             lambda m: m.kl(m),
         ):
             with pytest.raises(Error, match=r"'loopy' inference, and .* needs exact inference; .*model\.sample"):
                 ask(grid[1])
+
+    def test_answers_across_cliques_are_estimated_from_gibbs_samples(self, grid):
+        """33 shares within 6 standard errors of exact inference: a false alarm has a chance of 1e-7."""
+        exact, loopy = grid
+        known = {"x2": 1, "x4": [0, 2], "x7": 2}
+        for wanted, given in ((("x8", "x0"), None), ("x5", known), (("x6", "x0"), known), (("x3", "x8"), {"x4": 2})):
+            found = loopy.query(wanted, given)
+            truth = (exact.conditional(wanted, given) if given else exact.marginal(wanted)).ravel()
+            errors = found["monte_carlo_error"]
+            assert ((found["probability"] - truth).abs() <= 6 * errors).all()
+            assert errors.between(1e-4, 0.02).all()
+            assert found.attrs["estimate"].startswith("estimated from a Gibbs sample of 10,000 records in 500 chains")
+        blind = exact.marginal("x5")  # what forgets the evidence is seen
+        found = loopy.query("x5", known)
+        assert ((found["probability"] - blind).abs() > 6 * found["monte_carlo_error"]).any()
+
+    def test_answers_inside_cliques_need_no_sample(self, grid):
+        exact, loopy = grid
+        assert loopy.estimate("x4", {"x5": 1}) is None
+        assert loopy.estimate(("x0", "x1")) is None
+        assert exact.estimate(("x0", "x8")) is None
+        np.testing.assert_allclose(
+            loopy.conditional("x4", {"x5": [1, 2]}), exact.conditional("x4", {"x5": [1, 2]}), atol=0.02
+        )
+        assert "monte_carlo_error" not in loopy.query("x4", {"x5": 1})
+        for given in ({"x0": 0, "x1": 0}, {"x0": 0, "x1": 0, "x8": 1}):
+            with pytest.raises(Error, match="probability 0"):
+                loopy.conditional("x4", given)
 
     def test_gibbs_samples_follow_the_model(self, grid):
         """Pair tables of 9,000 records from 3,000 independent chains against exact marginals: within 5 sigma."""

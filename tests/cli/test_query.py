@@ -104,6 +104,23 @@ def test_what_no_table_joins_is_marked_as_in_an_export(files, capsys, words, bas
         assert qf.people_tables(qf.load(files / "m.qfm"), [table]).tables[0].note == basis
 
 
+def test_estimates_from_a_sample_say_so(files, capsys):
+    exact = qf.load(files / "m.qfm")
+    qf.Model(exact.domain, exact.potentials, inference="loopy").save(files / "loopy.qfm")
+    words = ["smoker", "--given", "sex=f"]
+    shown = asked(files, capsys, *words, model="loopy.qfm")
+    assert "estimated from a Gibbs sample of 10,000 records in 500 chains; Monte Carlo standard error at most" in shown
+    content = json.loads(asked(files, capsys, *words, "--json", model="loopy.qfm"))
+    assert content["estimate"] in shown
+    for cell, share in zip(content["cells"], exact.conditional("smoker", {"sex": "f"}), strict=True):
+        assert abs(cell["probability"] - share) <= 6 * cell["monte_carlo_error"]  # a false alarm in 1e8
+    assert "Gibbs" not in asked(files, capsys, "smoker", "--given", "visits=1", model="loopy.qfm")
+    assert "estimate" not in json.loads(asked(files, capsys, *words, "--json"))
+    table = qf.people_tables(qf.load(files / "loopy.qfm"), [("smoker", "sex")]).tables[0]
+    assert table.inferred
+    assert "estimated from a Gibbs sample" in table.note
+
+
 def test_the_most_probable_record(files, capsys):
     model = qf.load(files / "m.qfm")
     p = model.marginal(model.domain.attributes)

@@ -56,7 +56,8 @@ def query(
 ) -> None:
     """Ask a model for a distribution, on its own or where something is known, with error bars.
 
-    A joint distribution that no published table holds is marked as the model's inference.
+    A joint distribution that no published table holds is marked as the model's inference. With approximate inference,
+    it and conditional distributions are estimated from a Gibbs sample, and the answer says so with its error.
     """
 
     from quietfield.models.model import Model
@@ -83,9 +84,14 @@ def query(
     if error_bars and ends is None:
         raise Error(f"there are no error bars: {why}. Leave out --error-bars for the answer alone.")
     basis = describe_basis(learned, (*wanted, *known))
+    estimate = learned.estimate(wanted, known)
     cells = list(product(*(learned.domain.labels(name) for name in wanted)))
     if as_json:
         content = _content(wanted, known, cells, shares, level, ends, why)
+        if estimate is not None:
+            content["estimate"] = str(estimate)
+            for row, error in zip(content["cells"], estimate.errors.ravel().tolist(), strict=True):
+                row["monte_carlo_error"] = error
         typer.echo(json.dumps({**content, "basis": basis}, ensure_ascii=False, indent=2))
         return
     typer.echo(printable(", ".join(map(quote_label, wanted)) + _where(known)))
@@ -99,6 +105,8 @@ def query(
         typer.echo(f"{basis}; {which} that nothing but the model's structure connects them")
     elif basis != COUNTED:
         typer.echo(basis)
+    if estimate is not None:
+        typer.echo(str(estimate))
     sure = f"{format_level(level)} confidence"
     typer.echo(
         f"no error bars: {why}"

@@ -61,6 +61,8 @@ if TYPE_CHECKING:
     from quietfield.models.uncertainty import Uncertainty
 
 KIND, VERSION = "model", 1
+RECORDS, CHAINS = 10_000, 500  # of the Gibbs samples behind answers: a share of one half is then right within 0.005
+MOST_SAMPLES = 4  # that are kept
 
 
 class Model:
@@ -135,6 +137,9 @@ class Model:
     def marginal(self, attributes: str | Iterable[str]) -> "np.ndarray":
         """The joint distribution of any attributes, inside a clique or not; axes in the order given.
 
+        Where inference is approximate and no clique holds them together, it is estimated from a Gibbs sample, always
+        the same; :meth:`query` gives its Monte Carlo errors, too.
+
         Args:
             attributes: One name, or several.
 
@@ -142,20 +147,24 @@ class Model:
             An array of probabilities, one axis per attribute.
 
         Raises:
-            Error: A name is not an attribute, or no clique holds them together and inference is approximate.
+            Error: A name is not an attribute.
             TooLarge: Exact inference would not fit in memory.
         """
         wanted = self.domain.clique(attributes)
         inside = self._inside(wanted)
         if inside is not None:
             return inside
-        self._need_exact(f"the joint distribution of {join_names(wanted)} (no clique holds them together)")
+        if self.inference != "exact":
+            return self._estimate(wanted, {}).shares
         return self._calibration.joint([self.domain.position(name) for name in wanted])
 
     def conditional(
         self, attributes: str | Iterable[str], given: Mapping[str, Label | Sequence[Label]]
     ) -> "np.ndarray":
         """The joint distribution of attributes where others are known.
+
+        Estimated from a Gibbs sample where inference is approximate and no clique holds all of them: see
+        :meth:`marginal`.
 
         Args:
             attributes: One name, or several.
@@ -165,15 +174,16 @@ class Model:
             An array of probabilities, one axis per attribute asked for.
 
         Raises:
-            Error: A name or label is not known, an attribute is both asked for and given, what is given has
-                probability 0, or inference is approximate.
+            Error: A name or label is not known, an attribute is both asked for and given, or what is given has
+                probability 0.
         """
         wanted = self.domain.clique(attributes)
         known = self._known(given)
         both = [name for name in known if name in wanted]
         if both:
             raise Error(f"{join_names(both)} is both asked for and given; name each attribute once.")
-        self._need_exact("a conditional distribution")
+        if self.inference != "exact":
+            return self._approximate(wanted, known)
         found = self._calibrated(known)
         if found.log_z < IMPOSSIBLE / 10:
             raise Error(f"the given values {dict(given)!r} have probability 0 in this model.")
@@ -230,7 +240,9 @@ class Model:
 
         Returns:
             The attributes, ``probability`` and, with a ``level``, the ends ``low`` and ``high``. ``attrs["basis"]``
-            says what the answer rests on: published tables, or the model's inference from others.
+            says what the answer rests on: published tables, or the model's inference from others. An answer that was
+            estimated from a Gibbs sample, for want of exact inference, has a column ``monte_carlo_error``, too, and
+            ``attrs["estimate"]`` says how it was made.
 
         Raises:
             Error: As :meth:`marginal`, :meth:`conditional` and :meth:`interval` do.
@@ -247,9 +259,34 @@ class Model:
         numbers = {"probability": self.conditional(wanted, given) if given else self.marginal(wanted)}
         if level is not None:
             numbers["low"], numbers["high"] = self.interval(wanted, level, given)
+        estimate = self.estimate(wanted, given)
+        if estimate is not None:
+            numbers["monte_carlo_error"] = estimate.errors
         frame = label_cells(self.domain, wanted, numbers)
         frame.attrs["basis"] = describe_basis(self, (*wanted, *(given or {})))
+        if estimate is not None:
+            frame.attrs["estimate"] = str(estimate)
         return frame
+
+    def estimate(
+        self, attributes: str | Iterable[str], given: Mapping[str, Label | Sequence[Label]] | None = None
+    ) -> "sampling.Estimate | None":
+        """An answer with its Monte Carlo errors, where it is estimated from a Gibbs sample.
+
+        Args:
+            attributes: One name, or several.
+            given: The known attributes, as in :meth:`conditional`; None for none.
+
+        Returns:
+            ``shares`` and ``errors``, one axis per attribute; or None where inference answers without a sample.
+
+        Raises:
+            Error: As :meth:`conditional` does.
+        """
+        wanted, known = self.domain.clique(attributes), self._known(given or {})
+        if self.inference == "exact" or self._inside((*known, *wanted)) is not None:
+            return None
+        return self._estimate(wanted, known)
 
     def log_prob(self, records: Any) -> "np.ndarray":
         """The log-probability of each record.
@@ -616,6 +653,44 @@ class Model:
                 known[codes] = 0.0
                 factors = [*factors, ((v,), known)]
         return factors
+
+    def _approximate(self, wanted: Clique, known: "Mapping[str, Sequence[int]]") -> "np.ndarray":
+        """A conditional distribution from a clique that holds all attributes, or from a Gibbs sample."""
+        table = self._inside((*known, *wanted))
+        if table is None:
+            return self._estimate(wanted, known).shares
+        table = table[np.ix_(*known.values())] if known else table
+        table = table.sum(axis=tuple(range(len(known))))
+        if not table.sum() > 0:
+            raise Error(f"the given values of {join_names(known)} have probability 0 in this model.")
+        return table / table.sum()
+
+    @cached_property
+    def _samples(self) -> "dict[tuple[Any, ...], GibbsSample]":
+        """Gibbs samples by what is known: the last few."""
+        return {}
+
+    def _estimate(self, wanted: Clique, known: "Mapping[str, Sequence[int]]") -> "sampling.Estimate":
+        """The joint distribution of attributes in a Gibbs sample where some have one of some codes."""
+        key = tuple(sorted((name, tuple(codes)) for name, codes in known.items()))
+        if key not in self._samples:
+            self._warn()
+            labels = {name: [self.domain.labels(name)[c] for c in codes] for name, codes in known.items()}
+            factors = self._factors_given(labels)
+            if any(np.isneginf(table).all() for _, table in factors):
+                raise Error(f"the given values {labels!r} have probability 0 in this model.")
+            start = []
+            for name in self.domain:
+                chances = np.array(self.inference_result.attributes[name])
+                if name in known:
+                    chances = np.isin(np.arange(len(chances)), known[name]).astype(float)
+                start.append(chances)
+            factors = [factor for factor in factors if factor[0]]
+            drawn = sampling.sample_gibbs(self.domain, factors, start, RECORDS, seed=0, chains=CHAINS)
+            while len(self._samples) >= MOST_SAMPLES:
+                del self._samples[next(iter(self._samples))]
+            self._samples[key] = drawn
+        return sampling.estimate_joint(self.domain, self._samples[key], [self.domain.position(name) for name in wanted])
 
     @cached_property
     def _calibration(self) -> "Calibrated":

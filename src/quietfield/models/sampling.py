@@ -234,6 +234,44 @@ def _update_groups(domain: Domain, factors: Sequence[Factor]) -> list[_Group]:
     return [_Group(domain, vs, [touching[v] for v in vs]) for _, vs in sorted(members.items())]
 
 
+class Estimate(NamedTuple):
+    """A distribution as a Gibbs sample shows it."""
+
+    shares: np.ndarray
+    errors: np.ndarray  # Monte Carlo standard errors of the shares
+    records: int
+    chains: int
+    stuck: tuple[str, ...]
+
+    def __str__(self) -> str:
+        warning = f"; NOT TO BE TRUSTED: most chains never changed {self.stuck[0]!r}" if self.stuck else ""
+        return (
+            f"estimated from a Gibbs sample of {self.records:,} records in {self.chains} chains; Monte Carlo standard "
+            f"error at most {self.errors.max():.2g}{warning}"
+        )
+
+
+def estimate_joint(domain: Domain, sample: GibbsSample, wanted: Sequence[int]) -> Estimate:
+    """The joint distribution of some attributes, by position, with errors from the spread between chains.
+
+    Chains are independent, whatever the correlation along each. No error is smaller than that of as many independent
+    records, of which one more had the value: none is 0.
+    """
+    shape = tuple(domain.shape[v] for v in wanted)
+    records, chains = len(sample.columns[0]), sample.chains
+    cells = np.zeros(records, np.int64)
+    for v in wanted:
+        cells = cells * domain.shape[v] + sample.columns[v]
+    size = int(np.prod(shape))
+    shares = np.bincount(cells, minlength=size) / records
+    each, counts = np.unique(cells * chains + np.arange(records) % chains, return_counts=True)
+    squares = np.bincount(each // chains, (counts * chains / records) ** 2, size)
+    between = np.sqrt(np.maximum(squares - chains * shares**2, 0) / (chains - 1) / chains)
+    more = (shares * records + 1) / (records + 2)
+    errors = np.maximum(between, np.sqrt(more * (1 - more) / records))
+    return Estimate(shares.reshape(shape), errors.reshape(shape), records, chains, sample.stuck)
+
+
 def effective_size(domain: Domain, columns: Sequence[np.ndarray], chains: int) -> float:
     """The smallest effective sample size of any value's share that is not close to 0 or 1.
 

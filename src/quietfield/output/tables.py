@@ -201,11 +201,13 @@ def people_tables(
     missing = unmeasured = ""
     made = []
     for attributes in wanted:
-        note = describe_basis(model, attributes)
+        note = basis = describe_basis(model, attributes)
+        if (estimate := model.estimate(attributes)) is not None:
+            note = f"{basis}; {estimate}"
         ends, why = margins[attributes]
-        missing, unmeasured = missing or ("" if note == UNMEASURED else why), unmeasured or why
+        missing, unmeasured = missing or ("" if basis == UNMEASURED else why), unmeasured or why
         columns = _columns(model, attributes, ends, total, note)
-        made.append(PeopleTable(attributes, note == INFERRED, ends is not None, columns, note))
+        made.append(PeopleTable(attributes, basis == INFERRED, ends is not None, columns, note))
     said = _statement(model, release, made, level, missing or unmeasured)
     created = "" if release is None else release.created
     counted = describe_counted(None if release is None else release.promise)
