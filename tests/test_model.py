@@ -417,9 +417,9 @@ class TestLoopyModels:
         """33 shares within 6 standard errors of exact inference: a false alarm has a chance of 1e-7."""
         exact, loopy = grid
         known = {"x2": 1, "x4": [0, 2], "x7": 2}
-        for wanted, given in ((("x8", "x0"), None), ("x5", known), (("x6", "x0"), known), (("x3", "x8"), {"x4": 2})):
-            found = loopy.query(wanted, given)
-            truth = (exact.conditional(wanted, given) if given else exact.marginal(wanted)).ravel()
+        for wanted, facts in ((("x8", "x0"), None), ("x5", known), (("x6", "x0"), known), (("x3", "x8"), {"x4": 2})):
+            found = loopy.query(wanted, facts)
+            truth = (exact.conditional(wanted, facts) if facts else exact.marginal(wanted)).ravel()
             errors = found["monte_carlo_error"]
             assert ((found["probability"] - truth).abs() <= 6 * errors).all()
             assert errors.between(1e-4, 0.02).all()
@@ -437,9 +437,9 @@ class TestLoopyModels:
             loopy.conditional("x4", {"x5": [1, 2]}), exact.conditional("x4", {"x5": [1, 2]}), atol=0.02
         )
         assert "monte_carlo_error" not in loopy.query("x4", {"x5": 1})
-        for given in ({"x0": 0, "x1": 0}, {"x0": 0, "x1": 0, "x8": 1}):
+        for facts in ({"x0": 0, "x1": 0}, {"x0": 0, "x1": 0, "x8": 1}):
             with pytest.raises(Error, match="probability 0"):
-                loopy.conditional("x4", given)
+                loopy.conditional("x4", facts)
 
     def test_gibbs_samples_follow_the_model(self, grid):
         """Pair tables of 9,000 records from 3,000 independent chains against exact marginals: within 5 sigma."""

@@ -123,8 +123,8 @@ class Prior:
         interactions, effects = self.determined
         singles = self.shape.with_singles
         trust = np.stack([
-            np.maximum(1.35 * interactions ** np.where(singles, 0.2, 0.315), 0.05),
-            (0.4 + 1.6 * effects) * np.where(singles, 3.0, 1.0),
+            np.maximum(np.where(singles, 1.5, 1.35) * interactions ** np.where(singles, 0.2, 0.315), 0.05),
+            (0.4 + 1.6 * effects) * np.where(singles, 2.4, 1.0),
         ])  # fmt: skip
         return replace(self, variances=self.variances * trust**2)
 
