@@ -183,12 +183,7 @@ class Map(Learner):
     def uncertainty(self, release: Release, data: Data, state: FitState) -> Uncertainty:
         """What intervals need: see :mod:`quietfield.models.uncertainty`."""
         used, shown = state.extra.prior, state.extra.before or state.extra.prior
-        # Effects that the last climb held back less may be as far out as it let them.
-        drawn = np.stack([
-            shown.variances[0],
-            np.where(used.shape.with_singles, np.maximum(*(p.variances[1] for p in (shown, used))), shown.variances[1]),
-        ])  # fmt: skip
-        return remember_fit(release, float(data.total), used.variances, drawn)
+        return remember_fit(release, float(data.total), used.variances, shown.variances)
 
     def _start(self, shape: Shape, data: Data, theta: np.ndarray) -> "Climb":
         """Naive maximum likelihood, y.theta - N A(theta), kept from following noise by a penalty of b theta^2 a cell.
