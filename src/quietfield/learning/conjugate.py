@@ -120,7 +120,7 @@ class Preconditioner:
             for margin in margins:
                 y += effects[..., done : done + margin.size].reshape(len(y), *margin.shape)
                 done += margin.size
-            y -= y.mean(tuple(axes), keepdims=True)
+            y -= np.add.reduce(y, tuple(axes), keepdims=True) / prod(sizes[1:])
         return found
 
 

@@ -149,7 +149,7 @@ class Map(Learner):
     settled: float = 0.03  # relative change of the interactions' scale that ends the fit; _LOOSER for effects
     probes: int = 4  # at most
     conjugate: int = 25
-    tolerance: float = 0.05
+    tolerance: float = 0.1
 
     name = "map"
     compiled = False

@@ -209,9 +209,9 @@ class Shape:
             if len(shape) == 1:
                 np.multiply(x, b, out=out)
             elif len(shape) == 2:  # all passes over the cells are in place: there may be millions
-                rows, columns = x.mean(-1, keepdims=True), x.mean(-2, keepdims=True)
+                rows, columns = (np.add.reduce(x, axis, keepdims=True) / x.shape[axis] for axis in (-1, -2))
                 np.multiply(x, a, out=out)
-                out += (b - a) * (rows - rows.mean(-2, keepdims=True))
+                out += (b - a) * (rows - np.add.reduce(rows, -2, keepdims=True) / shape[0])
                 out += (b - a) * columns
             else:
                 part = x
