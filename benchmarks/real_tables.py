@@ -2,6 +2,7 @@
 
     python -m benchmarks.real_tables --workers 2       # quality: rows of docs/results/real-tables.csv
     python -m benchmarks.real_tables --speed           # first fit, again, error bars, each in a fresh process
+    python -m benchmarks.real_tables --structures      # a fit and its first error bar, for structures of many kinds
     python -m benchmarks.real_tables --page            # docs/results/real-tables.md from the rows
 
 Adult, nltcs, titanic and msnbc are rows, and errors are against them; asia, sachs, child, insurance and alarm are
@@ -292,6 +293,65 @@ def speed(names: list[str], folder: Path) -> None:
         print(f"30 different trees of adult in turn: {np.mean(times):.2f} s each, at most {max(times):.2f} s")
 
 
+def shapes() -> Iterator[tuple[str, qf.Domain, list[tuple[str, ...]]]]:
+    """Structures of many kinds, drawn from a seed."""
+    random = np.random.default_rng(0)
+
+    def named(sizes: Any) -> qf.Domain:
+        return qf.Domain({f"x{i}": int(size) for i, size in enumerate(sizes)})
+
+    def clusters(count: int, width: int) -> list[tuple[str, ...]]:
+        """Cliques of a random tree of that treewidth."""
+        found = [tuple(range(width + 1))]
+        for i in range(width + 1, count):
+            old = found[int(random.integers(len(found)))]
+            found.append((*sorted(random.choice(old, width, replace=False).tolist()), i))
+        return [tuple(f"x{v}" for v in clique) for clique in found]
+
+    for size in (2, 5):
+        yield f"tree of 1,000 attributes of {size} values", named([size] * 1000), clusters(1000, 1)
+    grid = named([3] * 150)
+    yield "grid of 3 x 50 attributes of 3 values", grid, list(qf.structures.grid(grid, 3).cliques)
+    wide = named([1000, 30, 1000, 30, 1000])
+    yield "chain of attributes of 1,000 and 30 values in turn", wide, list(qf.structures.chain(wide).cliques)
+    for width in (1, 2, 3, 4):
+        sizes = (2, 3, 8, 20) if width < 3 else (2, 3, 4, 8)
+        text = ", ".join(map(str, sizes[:-1]))
+        name = f"treewidth {width}, 40 attributes of {text} or {sizes[-1]} values"
+        yield name, named(random.choice(sizes, 40)), clusters(40, width)
+    nested = named([8] * 30)
+    yield (
+        "tree of 30 attributes of 8 values, and all of them alone",
+        nested,
+        [*((a,) for a in nested), *clusters(30, 1)],
+    )
+
+
+def time_structures() -> None:
+    """CPU seconds of a fit and of its first error bar, as rows of a table."""
+    print("| structure | tables | cells | fit | first error bar | rounds |\n|---|---|---|---|---|---|")
+    for name, domain, cliques in shapes():
+        random = np.random.default_rng(1)
+        codes = np.zeros((20_000, len(domain)), int)
+        for i, size in enumerate(domain.shape):  # skewed, and half of the time what the attribute before it is
+            codes[:, i] = random.choice(size, len(codes), p=random.dirichlet(np.full(size, 0.5)))
+            if i:
+                codes[:, i] = np.where(random.random(len(codes)) < 0.5, codes[:, i - 1] % size, codes[:, i])
+        tables = {c: count(domain, codes, c) for c in cliques}
+        noisy = {c: table + random.laplace(0, 20, table.shape) for c, table in tables.items()}
+        given = qf.Release.from_tables(domain, noisy, noise=qf.Laplace(20.0), total=len(codes))
+        start = time.process_time()
+        model = qf.fit(given)
+        learned = time.process_time()
+        model.interval(next(iter(domain)))
+        bar = time.process_time() - learned
+        cells = sum(domain.cells(c) for c in cliques)
+        report = model.report
+        assert report is not None
+        rounds = f"{report.rounds}{'' if report.converged else ', not settled'}"
+        print(f"| {name} | {len(cliques)} | {cells:,} | {learned - start:.1f} s | {bar:.1f} s | {rounds} |", flush=True)
+
+
 def page() -> None:
     """The table of docs/results/real-tables.md, for the rows that are there."""
     with RESULTS.open() as file:
@@ -327,11 +387,14 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--data", nargs="*", default=None, help="some of the data sets")
     parser.add_argument("--speed", action="store_true")
+    parser.add_argument("--structures", action="store_true")
     parser.add_argument("--page", action="store_true")
     asked = parser.parse_args()
     names = asked.data or available()
     if asked.page:
         page()
+    elif asked.structures:
+        time_structures()
     elif asked.speed:
         import tempfile
 

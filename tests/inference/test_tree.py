@@ -1,11 +1,14 @@
 """Exact inference without a compiler, against brute force."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import quietfield as qf
+from quietfield.inference.sparse import SparseDerivative
 from quietfield.inference.tree import Tree
 
 
@@ -50,6 +53,8 @@ def test_marginals_log_z_and_covariance_are_those_of_the_joint_distribution(prob
     assert found.log_z == pytest.approx(log_z, rel=1e-12, abs=1e-12)
     covariance = (cells * joint[:, None]).T @ cells - np.outer(mean, mean)
     np.testing.assert_allclose(found.along(np.eye(len(theta))), covariance, atol=1e-12)
+    np.testing.assert_allclose(SparseDerivative(found).along(np.eye(len(theta))), covariance, atol=1e-12)
+    np.testing.assert_allclose(found.along(np.eye(len(theta), dtype=np.float32)), covariance, atol=1e-5)
     # A batch of parameters gives what each gives alone, and so do directions.
     both = tree.calibrate(np.stack([theta, 0.5 * theta]))
     np.testing.assert_allclose(both.shares[0], found.shares, atol=1e-14)
@@ -72,6 +77,22 @@ def test_scatter_has_the_covariance_of_a_record():
     # With each table drawn for itself, as a wrong implementation might, the covariances between tables are missed.
     apart = np.where(np.add.outer(np.arange(len(covariance)) < 6, np.arange(len(covariance)) < 6) == 1, 0.0, covariance)
     assert not (np.abs(drawn.T @ drawn / many - apart) < 5.5 * spread + 1e-12).all()
+
+
+def test_many_small_bags_take_sparse_matrices():
+    """A chain whose ends no test of few attributes reaches, against powers of its matrix."""
+    names = [f"x{i}" for i in range(60)]
+    chain = tuple(pairwise(names))
+    tree = Tree.of(qf.Domain(dict.fromkeys(names, 2)), chain)
+    assert tree.scattered
+    table = np.array([[0.9, 0.0], [0.0, 0.9]])  # symmetric: all values are equally likely
+    found = tree.calibrate(tree.layout.pack(dict.fromkeys(chain, table)))
+    direction = tree.layout.pack({c: np.array([[1.0, 1.0], [0.0, 0.0]]) * (c[0] == "x0") for c in chain})
+    moved = tree.layout.split(found.along(direction[None]))
+    for i, clique in enumerate(chain):  # Cov(x0 = 0, xi = 0) = tanh(0.45)^i / 4
+        assert moved[clique][0, 0].sum() == pytest.approx(np.tanh(0.45) ** i / 4, rel=1e-10)
+    together = tree.calibrate(found.shares[None] * 0 + tree.layout.pack(dict.fromkeys(chain, table)))
+    np.testing.assert_allclose(together.along(direction[None]), found.along(direction[None]), atol=1e-12)
 
 
 def test_no_parameters_are_too_large():

@@ -26,6 +26,7 @@ from quietfield.domain import Clique, Domain
 from quietfield.errors import TooLarge
 from quietfield.inference.layout import IMPOSSIBLE, Layout, plain_layout
 from quietfield.inference.plan import SMALL, EliminationPlan, plan_elimination
+from quietfield.inference.sparse import BAGS, CELLS, Incidence, SparseDerivative
 from quietfield.memory import available_memory, readable_bytes
 from quietfield.structures import Structure, hashable
 
@@ -79,6 +80,11 @@ class Calibrated:
     separators: list[np.ndarray | None]
 
     @cached_property
+    def _sparse(self) -> "SparseDerivative | None":
+        """The derivative of many small bags, for one set of parameters."""
+        return SparseDerivative(self) if self.tree.scattered and self.shares.ndim == 1 else None
+
+    @cached_property
     def _single(self) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray | None]]:
         below = [None if sep is None else sep.astype(np.float32) for sep in self.separators]
         return [x.astype(np.float32) for x in self.conditionals], [x.astype(np.float32) for x in self.bags], below
@@ -89,6 +95,8 @@ class Calibrated:
 
     def along(self, directions: np.ndarray) -> np.ndarray:
         """J p for each row p: the covariance of all cells, applied to vectors; in the precision that they have."""
+        if self._sparse is not None:
+            return self._sparse.along(directions)
         bags, rows, kind = self.tree.bags, len(directions), directions.dtype
         conditionals, marginals, separators = self._at(kind)
         found = np.empty((rows, self.tree.layout.size), kind)
@@ -228,6 +236,16 @@ class Tree:
     layout: Layout
     bags: tuple[_Bag, ...]  # children before parents
     free: float  # log of the combinations of attributes that no table mentions
+
+    @cached_property
+    def scattered(self) -> bool:
+        """Whether it has so many small bags that calls of numpy for each would take nearly all the time."""
+        return len(self.bags) >= BAGS and sum(prod(bag.shape) for bag in self.bags) <= CELLS * len(self.bags)
+
+    @cached_property
+    def incidence(self) -> Incidence:
+        """Which cells belong together."""
+        return Incidence(self)
 
     @cached_property
     def together(self) -> int:
