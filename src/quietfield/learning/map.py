@@ -122,9 +122,10 @@ class Prior:
         """
         interactions, effects = self.determined
         singles = self.shape.with_singles
+        small = np.array([len(group[0]) <= 2 for group in self.shape.groups])  # others: effects of pairs, too
         trust = np.stack([
-            np.maximum(np.where(singles, 1.5, 1.35) * interactions ** np.where(singles, 0.2, 0.315), 0.05),
-            (0.4 + 1.6 * effects) * np.where(singles, 2.4, 1.0),
+            np.maximum(np.where(singles & small, 1.5, 1.35) * interactions ** np.where(singles, 0.2, 0.315), 0.05),
+            (0.4 + 1.6 * effects) * np.where(singles, np.where(small, 2.4, 3.0), 1.0),
         ])  # fmt: skip
         return replace(self, variances=self.variances * trust**2)
 
