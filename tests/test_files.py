@@ -17,8 +17,7 @@ import pytest
 
 import quietfield as qf
 from quietfield import files
-from quietfield.cli import main
-from quietfield.cli import release as command
+from quietfield.cli import main, outputs
 from quietfield.errors import FileError
 from quietfield.files import put_in_place, take_name
 
@@ -130,7 +129,7 @@ def test_a_model_that_appears_during_the_count_stays_and_the_release_is_kept(tmp
     model().save(out)  # after --force was looked at
     found = release([1.0, 2.0])
     with pytest.raises(FileError, match="it is kept in") as caught:
-        command._kept(found, out, None, force=True, paid=True)
+        outputs.keep_release(found, out, None, force=True, paid=True)
     assert qf.load(out).domain == DOMAIN
     (other,) = (path for path in tmp_path.iterdir() if path != out)
     assert str(other) in str(caught.value)
@@ -181,7 +180,7 @@ def test_what_must_not_leave_the_room_is_its_owners_from_the_start(
     ) as connection:  # while a charge is written, SQLite keeps a journal beside the ledger
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(
-            "INSERT INTO charges SELECT number + 1, 'x', time, epsilon, delta, cost, what, digest FROM charges"
+            "INSERT INTO charges SELECT number + 1, 'x', time, epsilon, delta, cost, what, threshold, digest FROM charges"
         )
         open(os.devnull).close()
         connection.execute("ROLLBACK")

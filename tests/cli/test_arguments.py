@@ -16,13 +16,14 @@ DOMAIN = qf.Domain({"age": 3, "sex": ["f", "m"], "smoker": 2, "visits": 4})
 )
 def test_every_name_that_help_lists_is_a_structure(text: str) -> None:
     domain = qf.Domain(dict.fromkeys(DOMAIN, 2))  # homogeneous needs equal sizes
-    assert arguments.structure(text, domain).cliques
+    found = arguments.structure(text, domain)
+    assert isinstance(found, qf.Choice) if text == "auto" else found.cliques
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("nope.json", "there is no file nope.json; --structure is chain, chain:2, "),
+        ("nope.json", "there is no file nope.json; --structure is auto, chain, chain:2, "),
         ("no/structure", "there is no file no/structure; "),
         (".", ". is a folder; "),
         ("chain:0", "--structure chain:0: a whole number from 1 to 999,999,999 was expected, not '0'."),
@@ -30,7 +31,7 @@ def test_every_name_that_help_lists_is_a_structure(text: str) -> None:
         ("grid:-1", "--structure grid:-1: a whole number"),
         ("grid", "needs its number of columns, for instance grid:4"),
         ("chian", "'chian' is not known; did you mean chain?"),
-        ("homogeneous:2", "'homogeneous:2' is not known; --structure is chain"),
+        ("homogeneous:2", "'homogeneous:2' is not known; --structure is auto"),
         ("tree", "'tree' is not known"),
         ("star:smoke", "'smoke' is not an attribute; did you mean 'smoker'?"),
     ],

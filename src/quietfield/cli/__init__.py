@@ -49,7 +49,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("report", "Write a report on a release and its model as one HTML file."),
     "sample": ("models", "Draw records from a model."),
     "schema": ("schema", "Start a schema from the names and types of columns."),
-    "score": ("score", "Score a model on records: exact (NOT PRIVATE), or noisy and paid."),
+    "score": ("score", "Score a model on records: exact (NOT PRIVATE), or noisy, paid."),
     "sign": ("sign", "Sign a release, also as the second of two persons."),
     "synthesize": ("synthesize", "From a raw table to synthetic records, private, in one step."),
     "verify": ("verify", "Check the signature and promise of a release or a model."),

@@ -344,6 +344,14 @@ DeltaOption = Annotated[
     str | None,
     typer.Option("--delta", help="The delta of Gaussian noise, such as 1e-6.", rich_help_panel=PRIVACY),
 ]
+LabelsDeltaOption = Annotated[
+    str | None,
+    typer.Option(
+        "--delta",
+        help="Promised beside epsilon, such as 1e-9: for labels of texts, and for Gaussian noise.",
+        rich_help_panel=PRIVACY,
+    ),
+]
 NoiseOption = Annotated[
     Literal["laplace", "gaussian"],
     typer.Option("--noise", help="laplace is pure; gaussian needs --delta.", rich_help_panel=PRIVACY),

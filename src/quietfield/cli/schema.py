@@ -10,11 +10,11 @@ import typer
 from quietfield.cli import arguments
 from quietfield.cli.arguments import (
     EPSILON,
-    PRIVACY,
     UNIT,
     DataArgument,
     DelimiterOption,
     EncodingOption,
+    LabelsDeltaOption,
     LedgerOption,
     NeighboursOption,
     NoiseOption,
@@ -69,14 +69,7 @@ def schema(
     known: KnownOption = None,
     leave_out: LeaveOutOption = None,
     epsilon: Annotated[str | None, EPSILON] = None,
-    delta: Annotated[
-        str | None,
-        typer.Option(
-            "--delta",
-            help="Promised beside epsilon, such as 1e-6: for labels of texts, and for Gaussian noise.",
-            rich_help_panel=PRIVACY,
-        ),
-    ] = None,
+    delta: LabelsDeltaOption = None,
     noise: NoiseOption = "laplace",
     unit: Annotated[str | None, UNIT] = None,
     neighbours: NeighboursOption = "add_remove",

@@ -10,11 +10,11 @@ from quietfield.cli import arguments, outputs, passphrases
 from quietfield.cli.arguments import (
     EPSILON,
     FOR_PROGRAMS,
-    PRIVACY,
     UNIT,
     DataArgument,
     DelimiterOption,
     EncodingOption,
+    LabelsDeltaOption,
     LedgerOption,
     NeighboursOption,
     NoLedgerOption,
@@ -49,15 +49,7 @@ def synthesize(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="The records to write, .csv or .parquet; the other files go beside it.")
     ],
-    delta: Annotated[
-        str | None,
-        typer.Option(
-            "--delta",
-            help="Promised beside epsilon, such as 1e-9. Without it noise is Laplace and much larger, and labels of "
-            "texts have to be known.",
-            rich_help_panel=PRIVACY,
-        ),
-    ] = None,
+    delta: LabelsDeltaOption = None,
     ledger: LedgerOption = None,
     no_ledger: NoLedgerOption = False,
     neighbours: NeighboursOption = "add_remove",
@@ -90,6 +82,8 @@ def synthesize(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; pay nothing.")] = False,
 ) -> None:
     """Discover what the columns hold, choose tables, measure, learn, and draw synthetic records: paid for once.
+
+    Without --delta noise is Laplace and much larger, and labels of texts have to be known.
 
     Beside the records lie their data card (.card.md), the release (.qfr), the model (.qfm) and a report (.html) that
     says how well questions are answered. All of them may be published.

@@ -118,7 +118,7 @@ def plan_steps(
     check_room(schema, structure)
     canonical_json(unit.to_json())  # as the release file will write it
     taken = Fraction(0) if discovery is None else discovery.threshold or Fraction(0)
-    rho = None if chance is None else accounting.zcdp_rho(budget, chance - taken)
+    rho = None if chance is None else accounting.payable_rho(budget, chance - taken)
     return StepPlan(schema, procedure, unit, counted, noise, budget, chance, rho, discovery)
 
 

@@ -188,7 +188,7 @@ def plan_synthesis(
         check_source(source, discovery)
         return SynthesisPlan(cliques, discovery, None, _price(budget, None, None, discovery))
     taken = chance * _THRESHOLDS
-    rho = accounting.zcdp_rho(budget, chance - taken)
+    rho = accounting.payable_rho(budget, chance - taken)
     discovery = plan_discovery(
         kinds,
         rho=accounting.round_up(rho * _DISCOVERY, 1024),
@@ -200,7 +200,7 @@ def plan_synthesis(
     )
     check_source(source, discovery)
     if discovery.threshold is None:
-        rho = accounting.zcdp_rho(budget, chance)
+        rho = accounting.payable_rho(budget, chance)
     return SynthesisPlan(cliques, discovery, None, _price(budget, chance, rho, discovery))
 
 

@@ -228,6 +228,15 @@ def zcdp_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     return result
 
 
+def payable_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
+    """:func:`zcdp_rho`, rounded down to 25 decimal places: a ledger rounds what it is charged up to 30.
+
+    >>> payable_rho(Fraction(1), Fraction(1, 10**6)) <= zcdp_rho(Fraction(1), Fraction(1, 10**6))
+    True
+    """
+    return Fraction(int(zcdp_rho(epsilon, delta) * 10**25), 10**25)
+
+
 def _slack(alpha: Decimal, log: Decimal) -> Decimal:
     return (log + (alpha - 1) * (1 - 1 / alpha).ln() - alpha.ln()) / (alpha - 1)
 
