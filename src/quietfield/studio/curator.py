@@ -1,0 +1,434 @@
+"""The curator's pages: from a file to a signed release, one step a page, with the command that does the same."""
+
+import hashlib
+import json
+import re
+from fractions import Fraction
+from math import cos, exp, pi, sin
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from markupsafe import Markup
+
+from quietfield.curator.counting import columns, lines
+from quietfield.curator.inspection import inspect_lines, inspect_records
+from quietfield.curator.ledger import Ledger
+from quietfield.errors import Error
+from quietfield.inference.plan import plan_elimination
+from quietfield.memory import available_memory, readable_bytes
+from quietfield.privacy import accounting, calibration, promises
+from quietfield.privacy.units import Person, Unit, choose_statistics
+from quietfield.releases import keys
+from quietfield.structures import Structure, chain, complete, star
+from quietfield.studio.analyst import list_files, list_ledgers
+from quietfield.studio.drafts import Draft, join, tidy
+from quietfield.studio.jobs import command_text
+
+if TYPE_CHECKING:
+    from quietfield.studio.server import Handler, Studio
+
+STEPS = ("file", "schema", "unit", "structure", "epsilon", "ledger", "publish")
+#: The rule that a column of a type is given to begin with.
+RULES = {"integer": "cuts", "number": "cuts", "date": "dates", "time": "dates"}
+FIELDS = ("column", "name", "use", "kind", "labels", "cuts", "period", "start", "end", "null", "unknown")
+
+
+def create(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
+    path = _text(asked, "path")
+    if not path:
+        raise Error("no file is named; name the one that holds the records.")
+    made = Draft.create(_text(asked, "name"), path=path)
+    return {"go": f"#/draft/{made.name}/file"}
+
+
+def copy(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
+    """The same choices under another name, with an id of its own: it is another release, and is charged."""
+    choices = {name: value for name, value in Draft.load(asked["name"]).data.items() if name != "id"}
+    made = Draft.create(_text(asked, "to"), **choices)
+    return {"go": f"#/draft/{made.name}/publish"}
+
+
+def show(studio: "Studio", asked: dict[str, Any]) -> str:
+    """One step of a draft."""
+    step, draft = asked["step"], Draft.load(asked["name"])
+    if step not in STEPS:
+        raise Error(f"there is no step {step!r}; choose one of the list.")
+    state = draft.state(studio.jobs)
+    content = _CONTENTS[step](studio, draft)
+    return studio.render(
+        f"{step}.html", draft=draft, data=draft.data, step=step, steps=STEPS, state=state,
+        locked=state not in ("open", "failed"), done=_done(draft), **content,
+    )  # fmt: skip
+
+
+def _done(draft: Draft) -> dict[str, bool]:
+    """Which steps have all that they need."""
+    found = dict.fromkeys(STEPS[:-1], True)
+    found["file"] = bool(draft.data["columns"])
+    for step, needed in (("schema", "schema"), ("unit", "unit"), ("structure", "cliques"), ("epsilon", "plan")):
+        found[step] = _problem(draft, needed) == ""
+    found["ledger"] = bool(draft.data["ledger"] and draft.data["key"])
+    return found
+
+
+def _problem(draft: Draft, needed: str) -> str:
+    """Why something of a draft cannot be had yet, or an empty text."""
+    try:
+        getattr(draft, needed)
+    except Error as error:
+        return str(error)
+    return ""
+
+
+def _file(studio: "Studio", draft: Draft) -> dict[str, Any]:
+    is_csv = bool(draft.data["delimiter"]) or bool(re.search(r"\.(csv|tsv|tab)(\.\w+)?$", draft.data["path"].lower()))
+    return {"is_csv": is_csv, "command": command_text(draft.command("schema"))}
+
+
+def save_file(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
+    draft = Draft.load(asked["name"])
+    said = {name: _text(asked, name) for name in ("path", "delimiter", "encoding")}
+    changed = Draft(draft.name, {**draft.data, **said, "values": _text(asked, "values") or "codes"})
+    if lines.is_lines(changed.records):
+        lines.check_header(changed.records, bool(asked.get("header")))
+    found = [[name, kind] for name, kind in columns(changed.records).items()]
+    attributes = draft.data["attributes"]
+    if found != [list(column) for column in draft.data["columns"]]:
+        known = {item["column"]: item for item in attributes}
+        attributes = [known.get(name) or _start(name, kind) for name, kind in found]
+    draft.save(
+        studio.jobs, asked.get("revision"), **said, values=changed.data["values"], columns=found, attributes=attributes
+    )
+    return {"go": f"#/draft/{draft.name}/schema"}
+
+
+def _start(name: str, kind: str) -> dict[str, Any]:
+    blank = dict.fromkeys(FIELDS, "")
+    return {**blank, "column": name, "name": name, "use": "yes", "kind": RULES.get(kind, "labels"), "period": "month"}
+
+
+def _schema(studio: "Studio", draft: Draft) -> dict[str, Any]:
+    problem = _problem(draft, "schema") if draft.data["columns"] else ""
+    written = bool(draft.data["columns"]) and not problem
+    return {
+        "types": dict(draft.data["columns"]), "lists": studio.texts["lists"], "problem": problem,
+        "sizes": dict(zip(draft.schema, draft.schema.domain.shape, strict=True)) if written else {},
+        "command": command_text(draft.command("inspect")),
+    }  # fmt: skip
+
+
+def save_schema(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
+    """Keep the form whatever it holds, and go on where it makes a schema."""
+    draft = Draft.load(asked["name"])
+    items = [
+        {**item, **{field: _text(asked, f"{field}.{i}") for field in FIELDS if field != "column"}}
+        for i, item in enumerate(draft.data["attributes"])
+    ]
+    saved = draft.save(studio.jobs, asked.get("revision"), attributes=items)
+    if _problem(saved, "schema"):
+        return {"reload": True}
+    saved.write_inputs()
+    return {"go": f"#/draft/{draft.name}/unit"}
+
+
+def look(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
+    """NOT PRIVATE: which values of each column the schema does not know. Nothing of it is kept."""
+    draft = Draft.load(asked["name"])
+    found = inspect_records(draft.records, draft.schema, 10)
+    broken, foreign, odd, every = inspect_lines(draft.records, found[0].records if found else 0)
+    return {
+        "html": studio.render("values.html", found=found, broken=broken, foreign=foreign, odd=odd, every=every),
+        "target": "#values",
+    }
+
+
+def _unit(studio: "Studio", draft: Draft) -> dict[str, Any]:
+    problem = _problem(draft, "unit")
+    return {
+        "is_csv": bool(draft.data["path"]) and _file(studio, draft)["is_csv"],
+        "who": "" if problem else draft.unit.who,
+    }
+
+
+def save_unit(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
+    draft = Draft.load(asked["name"])
+    twice, column, rows = (_text(asked, name) for name in ("twice", "column", "rows"))
+    if twice not in ("no", "yes"):
+        raise Error("say first whether one person can appear in more than one row.")
+    said = {"kind": "rows", "rows": "1"}
+    if twice == "yes":
+        said = {"kind": "rows", "rows": rows} if not column else {"kind": "person", "column": column, "rows": rows}
+        if column and _text(asked, "weigh") == "normalise":
+            said = {"kind": "normalise", "column": column}
+    changed = Draft(draft.name, {**draft.data, "unit": said, "one_line": bool(asked.get("one_line"))})
+    if isinstance(changed.unit, Person):
+        lines.check_unit(changed.records, changed.unit)
+    draft.save(studio.jobs, asked.get("revision"), unit=said, one_line=changed.data["one_line"])
+    return {"go": f"#/draft/{draft.name}/structure"}
+
+
+def _structure(studio: "Studio", draft: Draft) -> dict[str, Any]:
+    problem = _problem(draft, "schema") or _problem(draft, "unit")
+    return {"problem": problem} if problem else {"problem": "", **_drawn(draft)}
+
+
+def _drawn(draft: Draft) -> dict[str, Any]:
+    """The structure as a picture to click on, and what it costs."""
+    domain, cliques = draft.schema.domain, draft.cliques
+    structure = Structure(cliques)
+    figures = plan_elimination(domain, structure)
+    names = list(domain)
+    places = {
+        name: (360 + 270 * sin(2 * pi * i / len(names)), 210 - 165 * cos(2 * pi * i / len(names)))
+        for i, name in enumerate(names)
+    }
+    return {
+        "names": names, "places": places, "edges": structure.edges, "cliques": cliques, "figures": figures,
+        "domain": domain, "memory": readable_bytes(figures.bytes), "fits": figures.bytes <= available_memory(),
+        "cells": sum(domain.cells(clique) for clique in cliques), "noises": _noises(draft),
+        "command": command_text(draft.command("plan")),
+    }  # fmt: skip
+
+
+def _noises(draft: Draft) -> tuple[calibration.TableNoise, ...]:
+    """The noise of each table at the draft's epsilon, and what it does to shares of the guessed number of records."""
+    data, unit = draft.data, draft.unit
+    gaussian = data["noise"] == "gaussian"
+    guess = calibration.check_guess(int(data["records"]) if data["records"].isdecimal() else 0)
+    counted, _ = choose_statistics(
+        Structure(draft.cliques), draft.schema.domain, unit, "add_remove", "auto", data["noise"]
+    )
+    planned = calibration.calibrate_noise(
+        counted, epsilon=data["epsilon"], delta=data["delta"] if gaussian else None, noise=data["noise"]
+    )
+    return calibration.table_noises(counted, planned, None if getattr(unit, "normalise", False) else guess)
+
+
+def save_structure(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
+    """Join attributes, or take them apart, or begin with one of the usual structures."""
+    draft = Draft.load(asked["name"])
+    names, chosen = draft.schema.domain.attributes, asked.get("chosen") or []
+    chosen = [chosen] if isinstance(chosen, str) else list(chosen)
+    preset = _text(asked, "preset")
+    if preset:
+        made = {
+            "chain": lambda: chain(names),
+            "pairs": lambda: complete(names),
+            "star": lambda: star(names, _text(asked, "center") or None),
+        }
+        cliques = tidy(names, made[preset]() if preset in made else ())
+    else:
+        if not set(chosen) <= set(names) or len(chosen) < 2:
+            raise Error("choose two attributes or more to count together.")
+        cliques = join(names, draft.cliques, chosen)
+    changed = Draft(draft.name, {**draft.data, "cliques": cliques})
+    choose_statistics(Structure(cliques), changed.schema.domain, changed.unit, "add_remove", "auto", "laplace")
+    saved = draft.save(studio.jobs, asked.get("revision"), cliques=cliques)
+    saved.write_inputs()
+    return {
+        "html": studio.render("drawing.html", draft=saved, data=saved.data, locked=False, **_drawn(saved)),
+        "target": "#drawing",
+    }
+
+
+def _epsilon(studio: "Studio", draft: Draft) -> dict[str, Any]:
+    problem = _problem(draft, "schema") or _problem(draft, "unit")
+    if problem:
+        return {"problem": problem}
+    job = studio.jobs.find(_rehearsal(draft))
+    curve = Markup("")
+    if job.state == "done":
+        svg = Path(_rehearsal(draft)).read_text(encoding="utf-8")
+        curve = Markup(re.sub(r' style="[^"]*"', "", svg))  # ours; the page allows no styles in the markup
+    return {
+        "problem": "",
+        "job": job,
+        "curve": curve,
+        "command": command_text(draft.command("rehearse")),
+        **_told(draft),
+    }
+
+
+def _told(draft: Draft) -> dict[str, Any]:
+    """What an epsilon means, in words and on a made-up table."""
+    data = draft.data
+    epsilon = accounting.to_rational(data["epsilon"], "epsilon")
+    delta = accounting.to_probability(data["delta"]) if data["noise"] == "gaussian" else None
+    noises = _noises(draft)
+    first, made_up = noises[0], np.random.default_rng(0)
+    cells = min(first.cells, 6)
+    each = max(int(data["records"]) // first.cells, 1)
+    draw = made_up.laplace if delta is None else made_up.normal
+    draws = draw(scale=first.noise.scale, size=(3, cells))
+    return {
+        "words": promises.describe_promise(epsilon, delta, None, "add_remove"), "noises": noises,
+        "belief": [(prior, _belief(prior, float(epsilon))) for prior in (0.01, 0.1, 0.5)] if delta is None else [],
+        "warning": calibration.warn_of_budget(epsilon, delta), "first": first, "each": each,
+        "made_up": [[round(each + noise) for noise in drawn] for drawn in draws.tolist()],
+    }  # fmt: skip
+
+
+def _belief(prior: float, epsilon: float) -> float:
+    """The most that a belief can become by what changes odds by a factor of e^epsilon."""
+    odds = prior / (1 - prior) * exp(min(epsilon, 700))
+    return odds / (1 + odds)
+
+
+def _rehearsal(draft: Draft) -> str:
+    """The picture of the rehearsal of just these choices."""
+    asked = [
+        draft.schema.to_json(),
+        draft.cliques,
+        draft.unit_text,
+        *(draft.data[n] for n in ("noise", "delta", "records")),
+    ]
+    return f"{draft.name}/rehearsal-{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:12]}.svg"
+
+
+def _with_epsilon(draft: Draft, asked: dict[str, Any]) -> Draft:
+    said = {name: _text(asked, name) or draft.data[name] for name in ("epsilon", "noise", "delta", "records")}
+    changed = Draft(draft.name, {**draft.data, **said})
+    _told(changed)  # an error says what to mend
+    return changed
+
+
+def preview_epsilon(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
+    changed = _with_epsilon(Draft.load(asked["name"]), asked)
+    return {"html": studio.render("meaning.html", data=changed.data, **_told(changed)), "target": "#meaning"}
+
+
+def save_epsilon(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
+    changed = _with_epsilon(Draft.load(asked["name"]), asked)
+    said = {name: changed.data[name] for name in ("epsilon", "noise", "delta", "records")}
+    draft = changed.save(studio.jobs, asked.get("revision"), **said)
+    if asked.get("button") == "rehearse":
+        draft.write_inputs()
+        target = _rehearsal(draft)
+        studio.jobs.start(target, [*draft.command("rehearse"), "--svg", target])
+        return {"reload": True}
+    return {"go": f"#/draft/{draft.name}/ledger"}
+
+
+def _ledger(studio: "Studio", draft: Draft) -> dict[str, Any]:
+    problem = _problem(draft, "unit")
+    path = draft.data["ledger"]
+    book = Ledger(path) if path and Path(path).is_file() else None
+    every = [path for path in list_files(".pem") if not path.endswith(".pub.pem")]
+    return {
+        "problem": problem, "ledgers": list_ledgers(), "keys": every, "ledger": book,
+        "command": "" if problem else command_text(draft.command("ledger")),
+    }  # fmt: skip
+
+
+def save_ledger(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
+    draft = Draft.load(asked["name"])
+    path, key = _text(asked, "ledger"), _text(asked, "key")
+    if path:
+        draft.plan.price.check(Ledger(path))
+    if key:
+        keys.is_encrypted(key)
+    draft.save(studio.jobs, asked.get("revision"), ledger=path, key=key)
+    return {"go": f"#/draft/{draft.name}/publish"} if path and key else {"reload": True}
+
+
+def create_ledger(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
+    draft = Draft.load(asked["name"])
+    draft.check_revision(asked.get("revision"))
+    gaussian = draft.data["noise"] == "gaussian"
+    book = Ledger.create(
+        _ending(_text(asked, "path"), ".db"), epsilon=_text(asked, "total"), unit=_whose(draft.unit),
+        delta=draft.data["delta"] if gaussian else None, accounting_by="zcdp" if gaussian else "pure",
+        name=_text(asked, "title"),
+    )  # fmt: skip
+    draft.save(studio.jobs, asked.get("revision"), ledger=str(book.path))
+    return {"reload": True}
+
+
+def _whose(unit: Unit) -> Unit:
+    """The unit of a ledger: how many rows of a person count may differ from release to release."""
+    return Person(unit.column, rows=1, kind=unit.kind) if isinstance(unit, Person) else unit
+
+
+def create_key(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
+    draft = Draft.load(asked["name"])
+    draft.check_revision(asked.get("revision"))
+    phrase = str(asked.get("passphrase", ""))
+    if not phrase or phrase != asked.get("again"):
+        raise Error("write the passphrase twice, the same both times.")
+    made, _ = keys.create_keys(_ending(_text(asked, "path"), ".pem"), phrase)
+    draft.save(studio.jobs, asked.get("revision"), key=str(made))
+    return {"reload": True}
+
+
+def _ending(path: str, ending: str) -> str:
+    if not path:
+        raise Error("no file is named; name the one to make.")
+    return path if path.endswith(ending) else path + ending
+
+
+def _publish(studio: "Studio", draft: Draft) -> dict[str, Any]:
+    """In words, what will be published and what it costs; or what became of it."""
+    job = studio.jobs.find(draft.target)
+    if draft.state(studio.jobs) in ("running", "published", "charged"):
+        return {"job": job, "charge": draft.charge() if draft.data["ledger"] else None, "missing": []}
+    missing = []
+    for step, needed in (
+        ("schema", "schema"),
+        ("unit", "unit"),
+        ("epsilon", "plan"),
+        ("ledger", "ledger"),
+        ("ledger", "key"),
+    ):
+        if said := _problem(draft, needed):
+            missing.append((step, said))
+    if missing:
+        return {"job": job, "missing": missing[:1], "charge": None}
+    plan, book = draft.plan, draft.ledger
+    try:
+        cost: Fraction | None = plan.price.check(book)
+        refused = ""
+        lines.check_unit(draft.records, plan.unit)
+    except Error as error:
+        cost, refused = None, str(error)
+    return {
+        "job": job, "missing": [], "charge": None, "plan": plan, "ledger": book, "cost": cost, "refused": refused,
+        "encrypted": keys.is_encrypted(draft.key), "protects": plan.unit.describe(),
+        "words": promises.describe_promise(plan.noise.epsilon, plan.noise.delta, plan.noise.rho, "add_remove"),
+        "noises": _noises(draft), "command": command_text(draft.command("release")),
+        "after": "" if cost is None else book.describe_after(cost),
+    }  # fmt: skip
+
+
+def publish(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
+    if not asked.get("agree"):
+        raise Error("say that you have read what will be published; nothing was charged.")
+    Draft.load(asked["name"]).publish(studio.jobs, asked.get("revision"), str(asked.get("passphrase", "")))
+    return {"reload": True}
+
+
+def _text(asked: dict[str, Any], name: str) -> str:
+    """A field of a form, without the space around it."""
+    return str(asked.get(name, "") or "").strip()
+
+
+_CONTENTS = {
+    "file": _file, "schema": _schema, "unit": _unit, "structure": _structure, "epsilon": _epsilon, "ledger": _ledger,
+    "publish": _publish,
+}  # fmt: skip
+PAGES: "dict[str, Handler]" = {"draft/{name}/{step}": show}
+ACTIONS: "dict[str, Handler]" = {
+    "draft": create,
+    "draft/{name}/copy": copy,
+    "draft/{name}/file": save_file,
+    "draft/{name}/schema": save_schema,
+    "draft/{name}/look": look,
+    "draft/{name}/unit": save_unit,
+    "draft/{name}/structure": save_structure,
+    "draft/{name}/preview": preview_epsilon,
+    "draft/{name}/epsilon": save_epsilon,
+    "draft/{name}/ledger": save_ledger,
+    "draft/{name}/new-ledger": create_ledger,
+    "draft/{name}/new-key": create_key,
+    "draft/{name}/publish": publish,
+}
