@@ -95,7 +95,7 @@ def make(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
     if what == "model":
         studio.jobs.start(model, ["fit", path, "--out", model, *_trusted(trust)])
     elif what == "report":
-        studio.jobs.start(report, ["report", path, "--model", model, "--out", report, *_trusted(trust)])
+        studio.jobs.start(report, ["report", path, "--model", model, "--out", report])
     elif what == "records":
         rows = str(asked.get("rows", ""))
         if not rows.isdecimal() or not 1 <= int(rows) <= 10_000_000:

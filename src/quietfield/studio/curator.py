@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 from fractions import Fraction
-from math import cos, exp, pi, sin
+from math import ceil, cos, exp, pi, sin
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +64,7 @@ def show(studio: "Studio", asked: dict[str, Any]) -> str:
 
 def _done(draft: Draft) -> dict[str, bool]:
     """Which steps have all that they need."""
-    found = dict.fromkeys(STEPS[:-1], True)
+    found = dict.fromkeys(STEPS, False)
     found["file"] = bool(draft.data["columns"])
     for step, needed in (("schema", "schema"), ("unit", "unit"), ("structure", "cliques"), ("epsilon", "plan")):
         found[step] = _problem(draft, needed) == ""
@@ -270,9 +270,13 @@ def _told(draft: Draft) -> dict[str, Any]:
 
 
 def _belief(prior: float, epsilon: float) -> float:
-    """The most that a belief can become by what changes odds by a factor of e^epsilon."""
+    """The most that a belief can become by what changes odds by a factor of e^epsilon; rounded up, as a bound is.
+
+    >>> _belief(0.5, 1.0)
+    0.732
+    """
     odds = prior / (1 - prior) * exp(min(epsilon, 700))
-    return odds / (1 + odds)
+    return ceil(1000 * odds / (1 + odds)) / 1000
 
 
 def _rehearsal(draft: Draft) -> str:
@@ -385,15 +389,17 @@ def _publish(studio: "Studio", draft: Draft) -> dict[str, Any]:
     if missing:
         return {"job": job, "missing": missing[:1], "charge": None}
     plan, book = draft.plan, draft.ledger
+    cost: Fraction | None = None
+    protects, refused = plan.unit.describe(), ""
     try:
-        cost: Fraction | None = plan.price.check(book)
-        refused = ""
         lines.check_unit(draft.records, plan.unit)
+        protects = lines.describe_unit(draft.records, plan.unit)
+        cost = plan.price.check(book)
     except Error as error:
-        cost, refused = None, str(error)
+        refused = str(error)
     return {
         "job": job, "missing": [], "charge": None, "plan": plan, "ledger": book, "cost": cost, "refused": refused,
-        "encrypted": keys.is_encrypted(draft.key), "protects": plan.unit.describe(),
+        "encrypted": keys.is_encrypted(draft.key), "protects": protects,
         "words": promises.describe_promise(plan.noise.epsilon, plan.noise.delta, plan.noise.rho, "add_remove"),
         "noises": _noises(draft), "command": command_text(draft.command("release")),
         "after": "" if cost is None else book.describe_after(cost),

@@ -38,6 +38,13 @@ REPORT_POLICY = (
 )
 
 
+class _Templates(Environment):
+    """Templates in which ``texts.copy`` is the text of that name, and not the method of a dictionary."""
+
+    def getattr(self, obj: Any, attribute: str) -> Any:
+        return obj[attribute] if isinstance(obj, dict) and attribute in obj else super().getattr(obj, attribute)
+
+
 @dataclass
 class Studio:
     """What the pages share: tokens, jobs, texts, and the way to stop."""
@@ -54,7 +61,7 @@ class Studio:
     @cached_property
     def environment(self) -> Environment:
         """The templates, and the few filters that they use."""
-        found = Environment(
+        found = _Templates(
             loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined,
             trim_blocks=True, lstrip_blocks=True,
         )  # fmt: skip

@@ -72,7 +72,7 @@ function fields(form, button) {
   return found;
 }
 
-async function act(content, form) {
+async function act(content) {
   if (content.go) { if (location.hash === content.go) show(); else location.hash = content.go; }
   else if (content.reload) await show();
   else if (content.open) window.open(content.open, "_blank", "noopener");
@@ -95,7 +95,7 @@ document.addEventListener("submit", async event => {
   const body = fields(form, event.submitter), buttons = [...form.querySelectorAll("button:enabled")];
   buttons.forEach(button => { button.disabled = true; });
   tell(texts.working);
-  try { await act(await ask(`/do/${form.dataset.post}`, body), form); tell(""); } catch (error) { fail(error, form); tell(error.message); } finally {
+  try { await act(await ask(`/do/${form.dataset.post}`, body)); tell(""); } catch (error) { fail(error, form); tell(error.message); } finally {
     delete form.dataset.busy;
     buttons.forEach(button => { button.disabled = false; });
   }
@@ -113,6 +113,12 @@ document.addEventListener("click", async event => {
   } else if ((found = on("[data-picture]"))) picture(found.closest("figure").querySelector("svg"), found.dataset.picture);
   else if (on("[data-table]")) await act(await ask(`/do/table?${location.hash.split("?")[1] || ""}`, {}));
   else if ((found = on("[data-fill]"))) fill(found);
+  else if ((found = on("[data-file]"))) {
+    const { path, name } = found.closest("form").elements;
+    path.value = found.dataset.file;
+    name.value ||= path.value.replace(/^.*\/|\..*$/g, "").replace(/[^A-Za-z0-9_-]+/g, "-").replace(/^[^A-Za-z0-9]+/, "");
+    name.focus();
+  }
   else if ((found = on("[data-node]"))) choose(found);
 });
 
