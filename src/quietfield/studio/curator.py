@@ -66,8 +66,9 @@ def _done(draft: Draft) -> dict[str, bool]:
     """Which steps have all that they need."""
     found = dict.fromkeys(STEPS, False)
     found["file"] = bool(draft.data["columns"])
-    for step, needed in (("schema", "schema"), ("unit", "unit"), ("structure", "cliques"), ("epsilon", "plan")):
-        found[step] = _problem(draft, needed) == ""
+    found["schema"] = found["structure"] = _problem(draft, "schema") == ""
+    found["unit"] = _problem(draft, "unit") == ""
+    found["epsilon"] = found["schema"] and found["unit"] and _problem(draft, "noises") == ""
     found["ledger"] = bool(draft.data["ledger"] and draft.data["key"])
     return found
 
@@ -186,23 +187,9 @@ def _drawn(draft: Draft) -> dict[str, Any]:
     return {
         "names": names, "places": places, "edges": structure.edges, "cliques": cliques, "figures": figures,
         "domain": domain, "memory": readable_bytes(figures.bytes), "fits": figures.bytes <= available_memory(),
-        "cells": sum(domain.cells(clique) for clique in cliques), "noises": _noises(draft),
+        "cells": sum(domain.cells(clique) for clique in cliques), "noises": draft.noises,
         "command": command_text(draft.command("plan")),
     }  # fmt: skip
-
-
-def _noises(draft: Draft) -> tuple[calibration.TableNoise, ...]:
-    """The noise of each table at the draft's epsilon, and what it does to shares of the guessed number of records."""
-    data, unit = draft.data, draft.unit
-    gaussian = data["noise"] == "gaussian"
-    guess = calibration.check_guess(int(data["records"]) if data["records"].isdecimal() else 0)
-    counted, _ = choose_statistics(
-        Structure(draft.cliques), draft.schema.domain, unit, "add_remove", "auto", data["noise"]
-    )
-    planned = calibration.calibrate_noise(
-        counted, epsilon=data["epsilon"], delta=data["delta"] if gaussian else None, noise=data["noise"]
-    )
-    return calibration.table_noises(counted, planned, None if getattr(unit, "normalise", False) else guess)
 
 
 def save_structure(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
@@ -254,8 +241,8 @@ def _told(draft: Draft) -> dict[str, Any]:
     """What an epsilon means, in words and on a made-up table."""
     data = draft.data
     epsilon = accounting.to_rational(data["epsilon"], "epsilon")
-    delta = accounting.to_probability(data["delta"]) if data["noise"] == "gaussian" else None
-    noises = _noises(draft)
+    delta = None if draft.delta is None else accounting.to_probability(draft.delta)
+    noises = draft.noises
     first, made_up = noises[0], np.random.default_rng(0)
     cells = min(first.cells, 6)
     each = max(int(data["records"]) // first.cells, 1)
@@ -339,10 +326,9 @@ def save_ledger(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
 def create_ledger(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
     draft = Draft.load(asked["name"])
     draft.check_revision(asked.get("revision"))
-    gaussian = draft.data["noise"] == "gaussian"
     book = Ledger.create(
         _ending(_text(asked, "path"), ".db"), epsilon=_text(asked, "total"), unit=_whose(draft.unit),
-        delta=draft.data["delta"] if gaussian else None, accounting_by="zcdp" if gaussian else "pure",
+        delta=draft.delta, accounting_by="pure" if draft.delta is None else "zcdp",
         name=_text(asked, "title"),
     )  # fmt: skip
     draft.save(studio.jobs, asked.get("revision"), ledger=str(book.path))
@@ -401,7 +387,7 @@ def _publish(studio: "Studio", draft: Draft) -> dict[str, Any]:
         "job": job, "missing": [], "charge": None, "plan": plan, "ledger": book, "cost": cost, "refused": refused,
         "encrypted": keys.is_encrypted(draft.key), "protects": protects,
         "words": promises.describe_promise(plan.noise.epsilon, plan.noise.delta, plan.noise.rho, "add_remove"),
-        "noises": _noises(draft), "command": command_text(draft.command("release")),
+        "noises": draft.noises, "command": command_text(draft.command("release")),
         "after": "" if cost is None else book.describe_after(cost),
     }  # fmt: skip
 

@@ -21,7 +21,8 @@ from quietfield.curator.ledger import Charge, Ledger
 from quietfield.curator.publish import ReleasePlan, plan_release
 from quietfield.errors import Error, FileError
 from quietfield.files import hold_lock, read_json, write_atomically
-from quietfield.privacy.units import Person, Rows, Unit
+from quietfield.privacy import calibration
+from quietfield.privacy.units import Person, Rows, Unit, choose_statistics
 from quietfield.releases import keys
 from quietfield.schema import DROP, FORMAT, Schema
 from quietfield.structures import Structure
@@ -150,12 +151,26 @@ class Draft:
         return tidy(known, (c for c in self.data["cliques"] if set(c) <= set(known)))
 
     @cached_property
+    def noises(self) -> tuple[calibration.TableNoise, ...]:
+        """The noise of each table, and what it does to shares of the guessed number of records."""
+        data = self.data
+        guess = calibration.check_guess(int(data["records"]) if data["records"].isdecimal() else 0)
+        structure, domain, noise = Structure(self.cliques), self.schema.domain, data["noise"]
+        counted, _ = choose_statistics(structure, domain, self.unit, "add_remove", "auto", noise)
+        planned = calibration.calibrate_noise(counted, epsilon=data["epsilon"], delta=self.delta, noise=noise)
+        return calibration.table_noises(counted, planned, None if getattr(self.unit, "normalise", False) else guess)
+
+    @property
+    def delta(self) -> str | None:
+        """The delta of Gaussian noise; None for a pure promise."""
+        return self.data["delta"] if self.data["noise"] == "gaussian" else None
+
+    @cached_property
     def plan(self) -> ReleasePlan:
         """The release, planned from what is public alone."""
-        gaussian = self.data["noise"] == "gaussian"
         return plan_release(
             self.schema, Structure(self.cliques), epsilon=self.data["epsilon"], unit=self.unit,
-            noise=self.data["noise"], delta=self.data["delta"] if gaussian else None,
+            noise=self.data["noise"], delta=self.delta,
         )  # fmt: skip
 
     @property

@@ -2,11 +2,14 @@
 
 import os
 import socket
+import threading
 import tomllib
 import webbrowser
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +168,13 @@ def _ticket(studio: Studio, asked: dict[str, Any]) -> dict[str, Any]:
     return {"open": f"/file/{studio.session.ticket(str(path))}"}
 
 
+def _load_libraries() -> None:
+    """Load what takes a while before somebody waits for it."""
+    for name in ("duckdb", "opendp.prelude", "pyarrow.parquet", "scipy.special"):
+        with suppress(ModuleNotFoundError):  # an analyst has not all of them, and needs not
+            import_module(name)
+
+
 def serve(folder: Path, *, port: int = 0, browse: bool = True, say: Callable[[str], None]) -> None:
     """Serve the studio for a folder until it is stopped.
 
@@ -185,6 +195,7 @@ def serve(folder: Path, *, port: int = 0, browse: bool = True, say: Callable[[st
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind(("127.0.0.1", port))
+            listening.listen()  # now: whoever opens the address at once waits, and is not refused
         except OSError as error:
             raise FileError(f"port {port} cannot be had: {error.strerror}; name another, or none for any.") from None
         number = listening.getsockname()[1]
@@ -201,6 +212,7 @@ def serve(folder: Path, *, port: int = 0, browse: bool = True, say: Callable[[st
         studio.stop = stop
         address = f"http://127.0.0.1:{number}/#token={studio.session.once}"
         say(f"studio      {Path.cwd()}\nopen        {address}\nstop        Ctrl-C, or from the page")
+        threading.Thread(target=_load_libraries, daemon=True).start()
         if browse:
             webbrowser.open(address)
         server.run(sockets=[listening])
