@@ -19,7 +19,7 @@ import pytest
 import quietfield as qf
 from quietfield.studio.drafts import Draft
 from quietfield.studio.jobs import Jobs
-from tests.browser.layout import FAINT, STICKS_OUT, UNREACHABLE, WIDTHS
+from tests.browser.layout import FAINT, OVERLAPS, SQUEEZED, STICKS_OUT, UNREACHABLE, WIDTHS
 
 pytest.importorskip("starlette")
 pytestmark = pytest.mark.browser
@@ -205,6 +205,8 @@ def test_from_a_file_to_a_release_to_the_explorer(server: Server, tmp_path: Path
             assert server.js("return document.documentElement.scrollWidth") <= width, name
             assert server.js(STICKS_OUT) == [], name
             assert server.js(UNREACHABLE) == [], name
+            assert server.js(SQUEEZED) == [], name
+            assert server.js(OVERLAPS) == [], name
             server.shoot(name, width, pictures)
         assert violations(server) == [], name
         for scheme in ("dark", "light"):

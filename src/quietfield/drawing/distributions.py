@@ -7,7 +7,7 @@ table, for whoever cannot see it.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from math import ceil
+from math import ceil, isnan
 
 from quietfield.drawing.charts import COLOURS
 from quietfield.text import printable, truncate
@@ -44,7 +44,7 @@ def bars_svg(labels: Sequence[object], groups: Sequence[Distribution], title: st
     for tick in _ticks(most):
         x = left + room * tick / most
         parts.append(f'<path d="M{x:.1f} {top - 4}V{height - 24}" stroke="{GRID}"/>')
-        parts.append(f'<text x="{x:.1f}" y="{height - 8}" text-anchor="middle" fill="{QUIET}">{_percent(tick)}</text>')
+        parts.append(f'<text x="{x:.1f}" y="{height - 8}" text-anchor="middle" fill="{QUIET}">{100 * tick:g}%</text>')
     for i, label in enumerate(labels):
         y = top + i * band
         middle = y + thick * len(groups) / 2 + 4
@@ -87,7 +87,7 @@ def line_svg(labels: Sequence[object], groups: Sequence[Distribution], title: st
     for tick in _ticks(most):
         parts.append(f'<path d="M{left} {y(tick):.1f}H{width - 14}" stroke="{GRID}"/>')
         parts.append(
-            f'<text x="{left - 6}" y="{y(tick) + 4:.1f}" text-anchor="end" fill="{QUIET}">{_percent(tick)}</text>'
+            f'<text x="{left - 6}" y="{y(tick) + 4:.1f}" text-anchor="end" fill="{QUIET}">{100 * tick:g}%</text>'
         )
     each = ceil(len(labels) / 24)
     for i, label in list(enumerate(labels))[::each]:
@@ -115,17 +115,19 @@ def heat_svg(
     title: str,
     percent: bool = True,
 ) -> str:
-    """A table of numbers as colours, with the numbers where there is room.
+    """A table of numbers as colours, with the numbers where there is room; a place of NaN stays empty.
 
     >>> heat_svg(["f", "m"], ["no", "yes"], [[0.1, 0.2], [0.3, 0.4]], "sex and smoking").count("<rect")
     5
     """
-    left, top, width = 150, 120, 640
-    side = min(64.0, (width - left - 12) / len(columns))
+    left = 16 + 7 * max((len(_name(name, 20)) for name in rows), default=0)
+    tilted = max((len(_name(name, 14)) for name in columns), default=0)
+    top = 46 + 5 * tilted
+    side = min(64.0, (628 - left) / len(columns))
     high = 24 if len(rows) <= 40 else 12
-    width = max(320, round(left + side * len(columns) + 12))
+    width = max(320, round(left + side * len(columns) + 6 * tilted))
     height = top + high * len(rows) + 12
-    most = max((value for line in cells for value in line), default=0.0) or 1.0
+    most = max((value for line in cells for value in line if not isnan(value)), default=0.0) or 1.0
     parts = []
     for j, name in enumerate(columns):
         place = f"{left + side * (j + 0.5):.1f} {top - 8}"
@@ -135,6 +137,8 @@ def heat_svg(
         y = top + high * i
         parts.append(f'<text x="{left - 8}" y="{y + high * 0.7:.1f}" text-anchor="end">{_name(name, 20)}</text>')
         for j, value in enumerate(cells[i]):
+            if isnan(value):
+                continue
             depth = max(value, 0.0) / most
             red, green, blue = (round(a + (b - a) * depth) for a, b in ((238, 20), (243, 79), (248, 128)))
             x = left + side * j
@@ -177,11 +181,11 @@ def _most(groups: Sequence[Distribution]) -> float:
 
 def _ticks(most: float) -> list[float]:
     step = next(s for s in (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5, 1.0) if s * 6 >= most or s == 1)
-    return [i * step for i in range(int(most / step) + 1)]
+    return [round(i * step, 3) for i in range(int(most / step) + 1)]
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.3g}%" if share < 0.1 else f"{100 * share:.0f}%"
+    return f"{100 * share:.1f}%"
 
 
 def _name(text: object, most: int = 26) -> str:

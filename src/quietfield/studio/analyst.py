@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from markupsafe import Markup
 
 from quietfield.curator.ledger import Ledger
@@ -153,6 +154,7 @@ def associations(studio: "Studio", asked: dict[str, Any]) -> str:
         key=lambda pair: -pair[0],
     )
     listed = [(a, b, v, name_strength(v), (a, b) in counted) for v, a, b in pairs[: explorer.MOST_CELLS]]
+    np.fill_diagonal(strengths, np.nan)
     picture = heat_svg(names, names, strengths.tolist(), studio.texts["associations"]["title"], percent=False)
     return studio.render("associations.html", model=path, pairs=listed, picture=Markup(picture))
 

@@ -180,12 +180,12 @@ def _drawn(draft: Draft) -> dict[str, Any]:
     structure = Structure(cliques)
     figures = plan_elimination(domain, structure)
     names = list(domain)
-    places = {
-        name: (360 + 270 * sin(2 * pi * i / len(names)), 210 - 165 * cos(2 * pi * i / len(names)))
-        for i, name in enumerate(names)
-    }
+    wide, high = min(110 + 16 * len(names), 280), min(60 + 12 * len(names), 180)  # of the ring that they stand on
+    turns = {name: 2 * pi * i / len(names) for i, name in enumerate(names)}
+    places = {name: (wide * sin(turn), -high * cos(turn)) for name, turn in turns.items()}
     return {
-        "names": names, "places": places, "edges": structure.edges, "cliques": cliques, "figures": figures,
+        "names": names, "places": places, "view": f"{-wide - 64} {-high - 22} {2 * wide + 128} {2 * high + 44}",
+        "edges": structure.edges, "cliques": cliques, "figures": figures,
         "domain": domain, "memory": readable_bytes(figures.bytes), "fits": figures.bytes <= available_memory(),
         "cells": sum(domain.cells(clique) for clique in cliques), "noises": draft.noises,
         "command": command_text(draft.command("plan")),
@@ -315,12 +315,12 @@ def _ledger(studio: "Studio", draft: Draft) -> dict[str, Any]:
 def save_ledger(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
     draft = Draft.load(asked["name"])
     path, key = _text(asked, "ledger"), _text(asked, "key")
-    if path:
-        draft.plan.price.check(Ledger(path))
-    if key:
-        keys.is_encrypted(key)
+    if not path or not key:
+        raise Error("name a ledger and a key; where there is none yet, make one below.")
+    draft.plan.price.check(Ledger(path))
+    keys.is_encrypted(key)
     draft.save(studio.jobs, asked.get("revision"), ledger=path, key=key)
-    return {"go": f"#/draft/{draft.name}/publish"} if path and key else {"reload": True}
+    return {"go": f"#/draft/{draft.name}/publish"}
 
 
 def create_ledger(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
