@@ -138,15 +138,19 @@ class Server:
 
 def write_people(path: Path, rows: int) -> None:
     draw = random.Random(0)
-    people = [f"{draw.randrange(90)},{draw.choice('fm')},{draw.randrange(5)}\n" for _ in range(2000)]
+    people = []
+    for _ in range(2000):
+        age = draw.randrange(90)
+        people.append(f"{age},{draw.choice('fm')},{min(4, int(draw.expovariate(1.2 - age / 100)))}\n")
     path.write_text("age,sex,visits\n" + "".join(people) * (rows // 2000))
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    write_people(tmp_path / "people.csv", 4000)
-    return tmp_path
+    (tmp_path / "clinic").mkdir()
+    monkeypatch.chdir(tmp_path / "clinic")
+    write_people(Path("people.csv"), 4000)
+    return Path.cwd()
 
 
 @pytest.fixture
@@ -360,6 +364,15 @@ def test_what_is_downloaded(server: Server, browser: Any) -> None:
     assert (folder / "sex.csv").read_text().splitlines()[0] == "sex,probability,low,high"
     assert (folder / "picture.svg").read_text().startswith("<svg")
     assert (folder / "picture.png").read_bytes().startswith(b"\x89PNG")
+    qf.write_report("visits/visits-report.html", release)
+    shown = server.browser.execute_async_script(
+        "const done = arguments[0]; ask('/do/ticket', {path: 'visits/visits-report.html'}).then(a => done(a.open))"
+    )
+    browser.get_log("browser")
+    browser.get(f"{server.origin}{shown}")
+    assert server.js("return document.querySelectorAll('h2').length") > 3
+    assert browser.get_log("browser") == []
+    server.open()
     link = server.browser.execute_async_script(
         "const done = arguments[0]; (async () => {"
         "const link = (await ask('/do/ticket', {path: 'visits/visits.qfr'})).open;"

@@ -10,7 +10,7 @@ from html import escape
 from math import ceil, isnan
 
 from quietfield.drawing.charts import COLOURS
-from quietfield.text import printable, truncate
+from quietfield.text import printable, text_width, truncate
 
 INK, QUIET, GRID = "#1c2127", "#5a636d", "#d5dae0"
 #: The most cells of a heat map in which the shares are written.
@@ -33,7 +33,7 @@ def bars_svg(labels: Sequence[object], groups: Sequence[Distribution], title: st
     >>> bars_svg(["f", "m"], [Distribution("all", [0.4, 0.6])], "sex").count("<rect")
     3
     """
-    left, width, thick = 190, 640, 16 if len(groups) < 2 else 11
+    left, width, thick = 16 + _room(labels), 640, 16 if len(groups) < 2 else 11
     band = thick * len(groups) + 9
     top = 36 + 18 * (len(groups) > 1)
     height = top + band * len(labels) + 30
@@ -120,12 +120,11 @@ def heat_svg(
     >>> heat_svg(["f", "m"], ["no", "yes"], [[0.1, 0.2], [0.3, 0.4]], "sex and smoking").count("<rect")
     5
     """
-    left = 16 + 7 * max((len(_name(name, 20)) for name in rows), default=0)
-    tilted = max((len(_name(name, 14)) for name in columns), default=0)
-    top = 46 + 5 * tilted
+    left, tilted = 16 + _room(rows), _room(columns, 14)
+    top = 46 + 0.7 * tilted
     side = min(64.0, (628 - left) / len(columns))
     high = 24 if len(rows) <= 40 else 12
-    width = max(320, round(left + side * len(columns) + 6 * tilted))
+    width = max(320, round(left + side * len(columns) + 0.8 * tilted))
     height = top + high * len(rows) + 12
     most = max((value for line in cells for value in line if not isnan(value)), default=0.0) or 1.0
     parts = []
@@ -135,7 +134,7 @@ def heat_svg(
     written = len(rows) * len(columns) <= MOST_WRITTEN and side >= 30
     for i, name in enumerate(rows):
         y = top + high * i
-        parts.append(f'<text x="{left - 8}" y="{y + high * 0.7:.1f}" text-anchor="end">{_name(name, 20)}</text>')
+        parts.append(f'<text x="{left - 8}" y="{y + high * 0.7:.1f}" text-anchor="end">{_name(name)}</text>')
         for j, value in enumerate(cells[i]):
             if isnan(value):
                 continue
@@ -164,7 +163,7 @@ def _picture(width: int, height: float, title: str, parts: Sequence[str]) -> str
     )
 
 
-def _legend(groups: Sequence[Distribution], left: int) -> list[str]:
+def _legend(groups: Sequence[Distribution], left: float) -> list[str]:
     if len(groups) < 2:
         return []
     step = (640 - left) / len(groups)
@@ -190,3 +189,8 @@ def _percent(share: float) -> str:
 
 def _name(text: object, most: int = 26) -> str:
     return escape(truncate(printable(text), most))
+
+
+def _room(names: Sequence[object], most: int = 26) -> float:
+    """The width that names take."""
+    return 7.0 * max((text_width(truncate(printable(name), most)) for name in names), default=0)

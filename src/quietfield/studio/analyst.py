@@ -52,7 +52,7 @@ def home(studio: "Studio", asked: dict[str, Any]) -> str:
         except Error as error:
             drafts.append((name, str(error)))
     return studio.render(
-        "home.html", folder=Path.cwd(), drafts=drafts, data=_data(), releases=list_files(".qfr"),
+        "home.html", folder=Path.cwd().name, drafts=drafts, data=_data(), releases=list_files(".qfr"),
         models=list_files(".qfm"), ledgers=list_ledgers(), running=studio.jobs.running(),
     )  # fmt: skip
 
