@@ -266,6 +266,12 @@ def test_from_a_file_to_a_release_to_the_explorer(server: Server, tmp_path: Path
     server.see("That did not work")
     server.fill(epsilon="1", records="4000")
     server.see("73.2%")
+    server.press("Rehearse on made-up people")
+    server.see("Rehearsing on made-up people")
+    server.fill(epsilon="1.5")  # while it runs
+    server.see("Rehearsed for these choices")
+    assert server.js("return document.querySelector('[name=epsilon]').value") == "1.5"
+    server.fill(epsilon="1")
     look("epsilon")
     server.press("Save and go on")
     server.see("A ledger keeps")

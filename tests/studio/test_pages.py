@@ -141,7 +141,7 @@ def test_persons_and_other_units(studio: Studio) -> None:
         assert draft.unit_text == text
         for step in STEPS:
             show(studio, step)
-    with pytest.raises(qf.Error, match="line by line"):
+    with pytest.raises(qf.Error, match="every record of it is one line"):
         do(studio, curator.save_unit, name="visits", revision=revision(), twice="yes", column="who", rows="2")
     with pytest.raises(qf.Error, match="say first"):
         do(studio, curator.save_unit, name="visits", revision=revision())

@@ -93,6 +93,8 @@ def save_file(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
     changed = Draft(draft.name, {**draft.data, **said, "values": _text(asked, "values") or "codes"})
     if lines.is_lines(changed.records):
         lines.check_header(changed.records, bool(asked.get("header")))
+        if (hint := lines.single_name_hint(changed.records)) and not said["delimiter"]:
+            raise Error(hint)
     found = [[name, kind] for name, kind in columns(changed.records).items()]
     attributes = draft.data["attributes"]
     if found != [list(column) for column in draft.data["columns"]]:
@@ -110,10 +112,11 @@ def _start(name: str, kind: str) -> dict[str, Any]:
 
 
 def _schema(studio: "Studio", draft: Draft) -> dict[str, Any]:
-    problem = _problem(draft, "schema") if draft.data["columns"] else ""
-    written = bool(draft.data["columns"]) and not problem
+    begun = any(item[field] for item in draft.data["attributes"] for field in ("labels", "cuts", "start"))
+    problem = _problem(draft, "schema") if begun else ""
+    written = begun and not problem
     return {
-        "types": dict(draft.data["columns"]), "lists": studio.texts["lists"], "problem": problem,
+        "types": dict(draft.data["columns"]), "written": written, "lists": studio.texts["lists"], "problem": problem,
         "sizes": dict(zip(draft.schema, draft.schema.domain.shape, strict=True)) if written else {},
         "command": command_text(draft.command("inspect")),
     }  # fmt: skip
@@ -163,8 +166,8 @@ def save_unit(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
         if column and _text(asked, "weigh") == "normalise":
             said = {"kind": "normalise", "column": column}
     changed = Draft(draft.name, {**draft.data, "unit": said, "one_line": bool(asked.get("one_line"))})
-    if isinstance(changed.unit, Person):
-        lines.check_unit(changed.records, changed.unit)
+    if isinstance(changed.unit, Person) and lines.is_lines(changed.records) and not changed.data["one_line"]:
+        raise Error(studio.texts["unit"]["need_line"])
     draft.save(studio.jobs, asked.get("revision"), unit=said, one_line=changed.data["one_line"])
     return {"go": f"#/draft/{draft.name}/structure"}
 

@@ -325,8 +325,12 @@ def _rule(item: Mapping[str, Any], kind: str) -> dict[str, Any]:
     numbers = kind in NUMBERS
     if item["kind"] == "labels":
         found["labels"] = _labels(item["labels"], numbers)
+        if not found["labels"]:
+            raise Error(f"attribute {found['name']!r}: list its values, one a line, or do not use the column.")
     elif item["kind"] == "cuts":
         found["cuts"] = [_number(text, found["name"]) for text in re.split(r"[\s,;]+", item["cuts"].strip()) if text]
+        if not found["cuts"]:
+            raise Error(f"attribute {found['name']!r}: write its cut points, such as 18, 40, 65, or do not use it.")
     else:
         found |= {name: item[name] for name in ("period", "start", "end")}
     whole = bool(found.get("labels")) and all(isinstance(label, int) for label in found["labels"])

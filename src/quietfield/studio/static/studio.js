@@ -48,7 +48,12 @@ async function show(again = false) {
   try {
     const { html } = await ask(`/page/${address()}`);
     if (mine !== asked) return;
-    if (!again || html !== main.dataset.shown) {
+    const part = again && main.querySelector("[data-part]:has([data-poll])");  // the rest may be being filled in
+    if (part) {
+      const fresh = document.createElement("template");
+      fresh.innerHTML = html;
+      part.replaceWith(fresh.content.getElementById(part.id));
+    } else if (!again || html !== main.dataset.shown) {
       main.innerHTML = html;
       main.dataset.shown = html;
       ready(main);
