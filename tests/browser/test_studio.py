@@ -26,7 +26,7 @@ pytestmark = pytest.mark.browser
 
 AXE = (Path(__file__).parent / "axe" / "axe.min.js").read_text()
 #: Seconds after which something that should come has not come: a limit for what hangs, not a measure.
-PATIENCE = 20
+PATIENCE = 60
 SCHEMA = [
     {"column": "age", "name": "age", "use": "yes", "kind": "cuts", "cuts": "18, 40, 65"},
     {"column": "sex", "name": "sex", "use": "yes", "kind": "labels", "labels": "f\nm"},
@@ -328,6 +328,10 @@ def test_from_a_file_to_a_release_to_the_explorer(server: Server, tmp_path: Path
     server.fill(compare="yes")
     server.see("The other group")
     look("explore")
+    server.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": []})
+    assert server.js("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert not server.js("return document.querySelector('main form').checkVisibility()")  # on paper, the answer alone
+    server.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
     model = qf.load("visits/visits.qfm")
     shares = model.conditional("visits", {"age": "18-40"})
     shown = server.js("return [...document.querySelectorAll('#answer tbody tr')].map(r => r.children[1].innerText)")

@@ -98,20 +98,23 @@ def create_app(studio: Studio, port: int) -> Guard:
 
     def answer(handler: Handler) -> Callable[[Request], Any]:
         async def endpoint(request: Request) -> Response:
-            asked: dict[str, Any] = dict(request.query_params)
-            if request.method == "POST":
-                asked |= await _read(request)
-            return await run_in_threadpool(_reply, handler, studio, {**asked, **request.path_params})
+            try:
+                sent = await _read(request) if request.method == "POST" else {}
+            except Error as error:
+                return JSONResponse({"error": str(error)}, 400)
+            asked = {**request.query_params, **sent, **request.path_params}
+            return await run_in_threadpool(_reply, handler, studio, asked)
 
         return endpoint
 
     async def shell(request: Request) -> Response:
         return HTMLResponse(studio.render("shell.html"))
 
-    async def exchange(request: Request) -> Response:
-        token = studio.session.exchange(str((await _read(request)).get("once", "")))
-        refused = {"error": studio.texts["shell"]["used"]}
-        return JSONResponse(refused, 401) if token is None else JSONResponse({"token": token})
+    def exchange(studio: Studio, asked: dict[str, Any]) -> dict[str, Any]:
+        token = studio.session.exchange(str(asked.get("once", "")))
+        if token is None:
+            raise Error(studio.texts["shell"]["used"])
+        return {"token": token}
 
     def opened(request: Request) -> Response:
         path = studio.session.tickets.pop(request.path_params["ticket"], None)
@@ -123,7 +126,7 @@ def create_app(studio: Studio, port: int) -> Guard:
 
     routes = [
         Route("/", shell),
-        Route("/session", exchange, methods=["POST"]),
+        Route("/session", answer(exchange), methods=["POST"]),
         Route("/file/{ticket}", opened),
         Mount("/static", StaticFiles(directory=HERE / "static")),
         *(Route(f"/page/{path}", answer(handler)) for path, handler in (curator.PAGES | analyst.PAGES).items()),
@@ -151,9 +154,11 @@ async def _read(request: Request) -> dict[str, Any]:
     async for part in request.stream():
         body += part
         if len(body) > MOST_BYTES:
-            raise RuntimeError("a request of the page is never as long")
+            raise FileError(f"the page sent more than {MOST_BYTES:,} bytes; paste fewer labels at a time.")
     found = parse_json(bytes(body), "the request")
-    return found if isinstance(found, dict) else {}
+    if not isinstance(found, dict):
+        raise FileError("the page sent no fields; reload it.")
+    return found
 
 
 def _stop(studio: Studio, asked: dict[str, Any]) -> dict[str, Any]:
