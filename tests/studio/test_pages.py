@@ -157,6 +157,38 @@ def test_a_schema_that_is_not_one_is_kept_and_mended(studio: Studio) -> None:
     assert not Path("visits/schema.json").exists()
 
 
+def test_tables_that_are_chosen_privately(studio: Studio) -> None:
+    walk(studio)
+    drawn = do(studio, curator.save_structure, name="visits", revision=revision(), preset="auto")
+    assert "chosen privately" in drawn["html"]
+    for step in STEPS:
+        assert 'class="alert"' not in show(studio, step), step
+    draft = Draft.load("visits")
+    assert draft.command("plan")[3] == "auto"
+    assert "Rehearse" not in show(studio, "epsilon")
+    publish(studio)
+    wait(studio, draft.target)
+    assert len(qf.Release.load(draft.target).selections) > 0
+    again = do(studio, curator.copy, name="visits", to="drawn")
+    assert again == {"go": "#/draft/drawn/publish"}
+    do(studio, curator.save_structure, name="drawn", revision=0, chosen=["age", "visits"])
+    assert Draft.load("drawn").command("plan")[3] == "drawn/structure.json"
+
+
+def test_synthetic_records_have_the_types_and_bounds_that_were_said(studio: Studio) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"age": pa.array([5, 70] * 50, pa.int32()), "sex": ["f", "m"] * 50}), "people.parquet")
+    do(studio, curator.create, name="visits", path="people.parquet")
+    do(studio, curator.save_file, name="visits", path="people.parquet", revision=0)
+    fields = {"use.0": "yes", "kind.0": "cuts", "cuts.0": "18, 65", "least.0": "0", "most.0": "110"}
+    fields |= {"use.1": "yes", "kind.1": "labels", "labels.1": "f, m"}
+    do(studio, curator.save_schema, name="visits", revision=1, **fields)
+    rule = Draft.load("visits").schema["age"]
+    assert (rule.type, rule.least, rule.most) == ("integer", 0, 110)  # type: ignore[attr-defined]
+
+
 def publish(studio: Studio, name: str = "visits") -> Any:
     return do(studio, curator.publish, name=name, revision=revision(name), agree="yes", passphrase="abc")
 

@@ -11,6 +11,7 @@ from quietfield.drawing.distributions import heat_svg
 from quietfield.errors import Error, FileError, Incomplete
 from quietfield.files import archive_kind
 from quietfield.models.verification import verify
+from quietfield.output.records import card_file
 from quietfield.output.report.associations import all_strengths, joined_pairs, name_strength
 from quietfield.releases.release import Release
 from quietfield.studio import explorer
@@ -81,7 +82,7 @@ def release(studio: "Studio", asked: dict[str, Any]) -> str:
     model, report, records = _made_of(path)
     return studio.render(
         "release.html", path=path, trust=trust, keys=list_files(".pub.pem"), promise=lines[0], findings=lines[1:],
-        release=found, waits=waits, model=model, report=report, records=records,
+        release=found, waits=waits, model=model, report=report, records=records, card=str(card_file(records)),
         verified=command_text(["verify", path, *_trusted(trust)]),
         jobs={target: studio.jobs.find(target) for target in (model, report, records)},
     )  # fmt: skip
@@ -102,8 +103,10 @@ def make(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
         if not rows.isdecimal() or not 1 <= int(rows) <= 10_000_000:
             raise Error(f"the number of records is a whole number from 1 to 10,000,000, not {rows[:40]!r}.")
         # Others may be wanted than those that are there: they are nobody's, and are drawn anew.
-        Path(records).unlink(missing_ok=True)
-        studio.jobs.start(records, ["sample", model, "--rows", rows, "--out", records])
+        if studio.jobs.find(records).state != "running":
+            for old in (Path(records), card_file(records)):
+                old.unlink(missing_ok=True)
+        studio.jobs.start(records, ["sample", model, "--release", path, "--rows", rows, "--out", records])
     else:
         raise Error("a model, a report or records can be made of a release.")
     return {"reload": True}

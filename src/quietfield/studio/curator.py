@@ -18,12 +18,13 @@ from quietfield.errors import Error
 from quietfield.inference.plan import plan_elimination
 from quietfield.memory import available_memory, readable_bytes
 from quietfield.privacy import accounting, calibration, promises
-from quietfield.privacy.units import Person, Unit, choose_statistics
+from quietfield.privacy.units import Person, Unit
 from quietfield.releases import keys
 from quietfield.structures import Structure, chain, complete, star
 from quietfield.studio.analyst import list_files, list_ledgers
 from quietfield.studio.drafts import Draft, join, tidy
 from quietfield.studio.jobs import command_text
+from quietfield.study.choice import Choice
 
 if TYPE_CHECKING:
     from quietfield.studio.server import Handler, Studio
@@ -31,7 +32,21 @@ if TYPE_CHECKING:
 STEPS = ("file", "schema", "unit", "structure", "epsilon", "ledger", "publish")
 #: The rule that a column of a type is given to begin with.
 RULES = {"integer": "cuts", "number": "cuts", "date": "dates", "time": "dates"}
-FIELDS = ("column", "name", "use", "kind", "labels", "cuts", "period", "start", "end", "null", "unknown")
+FIELDS = (
+    "column",
+    "name",
+    "use",
+    "kind",
+    "labels",
+    "cuts",
+    "least",
+    "most",
+    "period",
+    "start",
+    "end",
+    "null",
+    "unknown",
+)
 
 
 def create(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
@@ -180,6 +195,12 @@ def _structure(studio: "Studio", draft: Draft) -> dict[str, Any]:
 def _drawn(draft: Draft) -> dict[str, Any]:
     """The structure as a picture to click on, and what it costs."""
     domain, cliques = draft.schema.domain, draft.cliques
+    if draft.data["auto"]:
+        candidates = Choice().tables(domain)
+        return {
+            "names": list(domain), "candidates": len(candidates) - len(domain), "rounds": Choice().rounds_for(domain),
+            "command": command_text(draft.command("plan")),
+        }  # fmt: skip
     structure = Structure(cliques)
     figures = plan_elimination(domain, structure)
     names = list(domain)
@@ -201,7 +222,9 @@ def save_structure(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
     names, chosen = draft.schema.domain.attributes, asked.get("chosen") or []
     chosen = [chosen] if isinstance(chosen, str) else list(chosen)
     preset = _text(asked, "preset")
-    if preset:
+    if preset == "auto":
+        cliques = draft.cliques
+    elif preset:
         made = {
             "chain": lambda: chain(names),
             "pairs": lambda: complete(names),
@@ -212,9 +235,10 @@ def save_structure(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
         if not set(chosen) <= set(names) or len(chosen) < 2:
             raise Error("choose two attributes or more to count together.")
         cliques = join(names, draft.cliques, chosen)
-    changed = Draft(draft.name, {**draft.data, "cliques": cliques})
-    choose_statistics(Structure(cliques), changed.schema.domain, changed.unit, "add_remove", "auto", "laplace")
-    saved = draft.save(studio.jobs, asked.get("revision"), cliques=cliques)
+    choices = {"cliques": cliques, "auto": preset == "auto"}
+    changed = Draft(draft.name, {**draft.data, **choices})
+    _drawn(changed)  # an error says what to mend
+    saved = draft.save(studio.jobs, asked.get("revision"), **choices)
     saved.write_inputs()
     return {
         "html": studio.render("drawing.html", draft=saved, data=saved.data, locked=False, **_drawn(saved)),
@@ -226,6 +250,8 @@ def _epsilon(studio: "Studio", draft: Draft) -> dict[str, Any]:
     problem = _problem(draft, "schema") or _problem(draft, "unit")
     if problem:
         return {"problem": problem}
+    if draft.data["auto"]:  # made-up people have no structure to be found
+        return {"problem": "", **_told(draft)}
     job = studio.jobs.find(_rehearsal(draft))
     curve = Markup("")
     if job.state == "done":
@@ -245,17 +271,17 @@ def _told(draft: Draft) -> dict[str, Any]:
     data = draft.data
     epsilon = accounting.to_rational(data["epsilon"], "epsilon")
     delta = None if draft.delta is None else accounting.to_probability(draft.delta)
-    noises = draft.noises
-    first, made_up = noises[0], np.random.default_rng(0)
-    cells = min(first.cells, 6)
-    each = max(int(data["records"]) // first.cells, 1)
-    draw = made_up.laplace if delta is None else made_up.normal
-    draws = draw(scale=first.noise.scale, size=(3, cells))
+    first = next(iter(draft.noises), None)
+    each, made_up = 0, list[list[int]]()
+    if first is not None:
+        each, random = max(int(data["records"]) // first.cells, 1), np.random.default_rng(0)
+        draws = (random.laplace if delta is None else random.normal)(each, first.noise.scale, (3, min(first.cells, 6)))
+        made_up = np.rint(draws).astype(int).tolist()
     return {
-        "words": promises.describe_promise(epsilon, delta, None, "add_remove"), "noises": noises,
+        "words": promises.describe_promise(epsilon, delta, None, "add_remove"), "noises": draft.noises,
         "belief": [(prior, _belief(prior, float(epsilon))) for prior in (0.01, 0.1, 0.5)] if delta is None else [],
         "warning": calibration.warn_of_budget(epsilon, delta), "first": first, "each": each,
-        "made_up": [[round(each + noise) for noise in drawn] for drawn in draws.tolist()],
+        "made_up": made_up,
     }  # fmt: skip
 
 
@@ -378,18 +404,19 @@ def _publish(studio: "Studio", draft: Draft) -> dict[str, Any]:
     if missing:
         return {"job": job, "missing": missing[:1], "charge": None}
     plan, book = draft.plan, draft.ledger
+    price = plan.price
     cost: Fraction | None = None
     protects, refused = plan.unit.describe(), ""
     try:
         lines.check_unit(draft.records, plan.unit)
         protects = lines.describe_unit(draft.records, plan.unit)
-        cost = plan.price.check(book)
+        cost = price.check(book)
     except Error as error:
         refused = str(error)
     return {
         "job": job, "missing": [], "charge": None, "plan": plan, "ledger": book, "cost": cost, "refused": refused,
         "encrypted": keys.is_encrypted(draft.key), "protects": protects,
-        "words": promises.describe_promise(plan.noise.epsilon, plan.noise.delta, plan.noise.rho, "add_remove"),
+        "words": promises.describe_promise(price.epsilon, price.delta, price.rho, "add_remove"), "price": price,
         "noises": draft.noises, "command": command_text(draft.command("release")),
         "after": "" if cost is None else book.describe_after(cost),
     }  # fmt: skip

@@ -18,22 +18,26 @@ from typing import Any, Literal
 from quietfield.curator.counting.csvfiles import CsvFile, separator_by_name
 from quietfield.curator.counting.statfiles import StatFile, is_statfile
 from quietfield.curator.ledger import Charge, Ledger
-from quietfield.curator.publish import ReleasePlan, plan_release
+from quietfield.curator.publish import ReleasePlan
+from quietfield.curator.release import plan_any
+from quietfield.curator.steps import StepPlan
 from quietfield.errors import Error, FileError
 from quietfield.files import hold_lock, read_json, write_atomically
 from quietfield.privacy import calibration
 from quietfield.privacy.units import Person, Rows, Unit, choose_statistics
 from quietfield.releases import keys
-from quietfield.schema import DROP, FORMAT, Schema
+from quietfield.schema import DROP, FORMAT, Cuts, Dates, Labels, Schema
 from quietfield.structures import Structure
 from quietfield.studio.jobs import PASSPHRASE, STATE, Job, Jobs
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}")
+#: The types of columns that a rule can give back to synthetic records; text, which may spell anything, is not said.
+TYPES = {rule.kind: set(rule.types) - {"text"} for rule in (Labels, Cuts, Dates)}
 #: Kinds of columns whose labels are whole numbers where they look like it.
 NUMBERS = ("integer", "number")
 START: dict[str, Any] = {
     "revision": 0, "path": "", "delimiter": "", "encoding": "", "values": "codes", "one_line": False, "columns": [],
-    "attributes": [], "unit": {}, "cliques": [], "epsilon": "1", "noise": "laplace", "delta": "1e-6",
+    "attributes": [], "unit": {}, "cliques": [], "auto": False, "epsilon": "1", "noise": "laplace", "delta": "1e-6",
     "records": "10000", "ledger": "", "key": "",
 }  # fmt: skip
 
@@ -152,8 +156,14 @@ class Draft:
 
     @cached_property
     def noises(self) -> tuple[calibration.TableNoise, ...]:
-        """The noise of each table, and what it does to shares of the guessed number of records."""
+        """The noise of each table, and what it does to shares of the guessed number of records.
+
+        There are none where the tables are chosen privately: which ones, and with what noise, the release will tell.
+        """
         data = self.data
+        if data["auto"]:
+            calibration.check_budget(data["epsilon"], self.delta, data["noise"])
+            return ()
         guess = calibration.check_guess(int(data["records"]) if data["records"].isdecimal() else 0)
         structure, domain, noise = Structure(self.cliques), self.schema.domain, data["noise"]
         counted, _ = choose_statistics(structure, domain, self.unit, "add_remove", "auto", noise)
@@ -166,11 +176,12 @@ class Draft:
         return self.data["delta"] if self.data["noise"] == "gaussian" else None
 
     @cached_property
-    def plan(self) -> ReleasePlan:
+    def plan(self) -> ReleasePlan | StepPlan:
         """The release, planned from what is public alone."""
-        return plan_release(
-            self.schema, Structure(self.cliques), epsilon=self.data["epsilon"], unit=self.unit,
-            noise=self.data["noise"], delta=self.delta,
+        structure = "auto" if self.data["auto"] else Structure(self.cliques)
+        return plan_any(
+            self.schema, structure, epsilon=self.data["epsilon"], unit=self.unit, noise=self.data["noise"],
+            neighbours="add_remove", delta=self.delta,
         )  # fmt: skip
 
     @property
@@ -256,7 +267,7 @@ class Draft:
             return ["schema", data["path"], *header, *reading, "--out", schema[1]]
         if verb == "inspect":
             return ["inspect", data["path"], *schema, *reading]
-        structure = ["--structure", f"{name}/structure.json"]
+        structure = ["--structure", "auto" if data["auto"] else f"{name}/structure.json"]
         noise = [] if quick else ["--noise", "gaussian", "--delta", data["delta"]]
         unit = ["--unit", self.unit_text, *noise]
         guess = ["--records", data["records"]]
@@ -331,8 +342,12 @@ def _rule(item: Mapping[str, Any], kind: str) -> dict[str, Any]:
         found["cuts"] = [_number(text, found["name"]) for text in re.split(r"[\s,;]+", item["cuts"].strip()) if text]
         if not found["cuts"]:
             raise Error(f"attribute {found['name']!r}: write its cut points, such as 18, 40, 65, or do not use it.")
+        bounds = {name: item.get(name, "") for name in ("least", "most")}
+        found |= {name: _number(text, found["name"]) for name, text in bounds.items() if text}
     else:
         found |= {name: item[name] for name in ("period", "start", "end")}
+    if kind in TYPES[item["kind"]]:  # for synthetic records; counting does not look at it
+        found["type"] = kind
     whole = bool(found.get("labels")) and all(isinstance(label, int) for label in found["labels"])
     for policy in ("null", "unknown"):
         text = item[policy].strip() or DROP

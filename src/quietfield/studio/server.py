@@ -34,7 +34,7 @@ HERE = Path(__file__).parent
 #: The most bytes of one request: pasted lists of labels are the longest.
 MOST_BYTES = 4_000_000
 #: What may be downloaded: what the commands write for others, and a draft's own files.
-SUFFIXES = (".qfr", ".qfm", ".html", ".csv", ".parquet", ".svg", ".json", ".pub.pem")
+SUFFIXES = (".qfr", ".qfm", ".html", ".csv", ".parquet", ".svg", ".json", ".pub.pem", ".card.md")
 #: A report may run its own script, and nothing else; it cannot see the page that opened it.
 REPORT_POLICY = (
     "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'unsafe-inline'"
