@@ -548,3 +548,67 @@ def test_it_ends_from_the_page_and_with_ctrl_c(server: Server, browser: Any) -> 
     server.start()
     server.process.send_signal(signal.SIGINT)
     assert server.process.wait(PATIENCE) in (0, 130)
+
+
+def test_another_page_in_the_same_browser_gets_nowhere(server: Server, browser: Any) -> None:
+    """A page of another origin knows the port, and the browser holds the token; it can neither ask nor act."""
+    from http.server import BaseHTTPRequestHandler, HTTPServer
+    from threading import Thread
+
+    class Evil(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<!doctype html><title>evil</title><iframe name=frame></iframe>")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    prepare()
+    server.open("draft/visits/publish")
+    evil = HTTPServer(("127.0.0.1", 0), Evil)
+    Thread(target=evil.serve_forever, daemon=True).start()
+    try:
+        browser.get(f"http://127.0.0.1:{evil.server_port}/")
+        results = browser.execute_async_script(
+            """
+            const [origin, done] = arguments, body = JSON.stringify({revision: 0, agree: "yes", passphrase: ""});
+            const tried = [
+              fetch(origin + "/page/home").then(r => r.text()),
+              fetch(origin + "/page/home", {headers: {"x-quietfield-token": "guessed"}}).then(r => r.text()),
+              fetch(origin + "/do/draft/visits/publish", {method: "POST", body}).then(r => r.text()),
+              fetch(origin + "/do/stop", {method: "POST", body: "{}", mode: "no-cors"}).then(r => r.text()),
+              new Promise((yes, no) => { const s = document.createElement("script"); s.src = origin + "/page/home";
+                s.onload = () => yes("loaded"); s.onerror = no; document.head.append(s); }),
+            ];
+            const form = document.createElement("form");
+            form.method = "POST"; form.action = origin + "/do/stop"; form.target = "frame"; document.body.append(form);
+            form.submit();
+            Promise.allSettled(tried).then(all => done(all.map(one => one.value ?? "refused")));
+            """,
+            server.origin,
+        )
+        # What may not be read at all is empty; nothing was told, and nothing was done.
+        assert set(results) <= {"refused", ""}
+    finally:
+        evil.shutdown()
+        evil.server_close()
+    browser.get(f"{server.origin}/#/draft/visits/publish")
+    server.see("What will be published")
+    assert server.process.poll() is None
+    assert charges() == 0
+
+
+def test_what_the_checks_look_for_would_be_seen(server: Server, browser: Any) -> None:
+    server.open()
+    browser.get_log("performance")
+    assert violations(server) == []
+    server.js("const i = document.createElement('input'); main.append(i); i.style.color = '#777'")
+    assert any(line.startswith("label") for line in violations(server))
+    blocked = browser.execute_async_script(
+        "const done = arguments[0];"
+        "document.addEventListener('securitypolicyviolation', e => done(e.violatedDirective));"
+        "fetch('http://127.0.0.1:9/')"
+    )
+    assert blocked == "connect-src"  # the page may not ask elsewhere, whatever it is made to do

@@ -80,11 +80,14 @@ def release(studio: "Studio", asked: dict[str, Any]) -> str:
     except Incomplete as waiting:
         waits = str(waiting)
     model, report, records = _made_of(path)
+    jobs = {target: studio.jobs.find(target) for target in (model, report, records)}
+    if jobs[model].state == "done":
+        explorer.prepare(model)
     return studio.render(
         "release.html", path=path, trust=trust, keys=list_files(".pub.pem"), promise=lines[0], findings=lines[1:],
         release=found, waits=waits, model=model, report=report, records=records, card=str(card_file(records)),
         verified=command_text(["verify", path, *_trusted(trust)]),
-        jobs={target: studio.jobs.find(target) for target in (model, report, records)},
+        jobs=jobs,
     )  # fmt: skip
 
 

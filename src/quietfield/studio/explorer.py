@@ -3,10 +3,12 @@
 import csv
 import io
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -38,6 +40,17 @@ def load_model(path: str) -> Model:
 @lru_cache(maxsize=4)
 def _load(path: str, *seen: int) -> Model:
     return Model.load(path)
+
+
+def prepare(path: str) -> None:
+    """Load a model and answer a first question of it, aside, so that whoever explores it does not wait."""
+
+    def work() -> None:
+        with suppress(Error):  # whoever asks is told
+            model = load_model(path)
+            answer(model, Question.read(path, model.domain, {}))
+
+    Thread(target=work, daemon=True).start()
 
 
 @dataclass(frozen=True)
