@@ -386,3 +386,34 @@ def test_every_text_is_used_and_every_use_has_a_text(root: Path, studio: Studio)
             direct = re.search(rf'{page}(\.{name}\b|\["{name}"\]|"\]\["{name}"\])', used)
             listed = re.search(rf"t\.{page}\[", used) and f'"{name}"' in used
             assert dynamic or direct or listed or name in ("title",), f"{page}.{name}"
+
+
+def test_a_schema_that_is_discovered_is_charged_once(studio: Studio) -> None:
+    do(studio, curator.create, name="visits", path="people.csv")
+    do(studio, curator.save_file, name="visits", path="people.csv", header="yes", revision=0)
+    assert "First say whom to protect" in show(studio, "schema")
+    do(studio, curator.save_unit, name="visits", revision=1, twice="no")
+    do(studio, curator.create_ledger, name="visits", revision=2, path="budget", total="20", delta="1e-6")
+    fields = {"use.0": "yes", "kind.0": "cuts", "cuts.0": "18, 65", "use.1": "yes", "kind.1": "labels", "use.2": "yes"}
+    do(studio, curator.save_schema, name="visits", revision=3, **fields, **{"kind.2": "labels"})
+    asked = {"name": "visits", "revision": 4, "epsilon": "8", "delta": "1e-7"}
+    with pytest.raises(qf.Error, match="may be charged"):
+        do(studio, curator.discover, **asked)
+    for _ in range(3):
+        do(studio, curator.discover, **asked, agree="yes")
+    draft = Draft.load("visits")
+    wait(studio, draft.found)
+    (charge,) = qf.Ledger("budget.db").charges
+    assert charge.release == draft.data["discovery_id"] != draft.data["id"]
+    do(studio, curator.take_over, name="visits", revision=4)
+    schema = Draft.load("visits").schema
+    assert schema.domain.labels("age") == ("<18", "18-65", "65+")  # which was known
+    assert {"f", "m"} <= set(schema.domain.labels("sex"))
+    assert "who" not in schema.domain.attributes
+    assert schema.discovered is not None
+    for step in STEPS:
+        show(studio, step)
+    Path(draft.found).unlink()
+    assert "Charged, and nothing was found" in show(studio, "schema")
+    with pytest.raises(qf.Error, match="charged already"):
+        do(studio, curator.discover, name="visits", revision=5, epsilon="8", delta="1e-7", agree="yes")

@@ -18,6 +18,7 @@ from quietfield.cli.arguments import (
     DelimiterOption,
     DeltaOption,
     EncodingOption,
+    IdOption,
     LedgerOption,
     NeighboursOption,
     NoiseOption,
@@ -88,14 +89,7 @@ def release(
             ),
         ),
     ] = None,
-    id: Annotated[
-        str | None,
-        typer.Option(
-            "--id",
-            help="The id of the release: 32 hexadecimal digits, drawn at random. A ledger pays once for one "
-            "id, so that the same command, run twice, is charged once.",
-        ),
-    ] = None,
+    id: IdOption = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a release that is at --out already.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be done; do not open the data, pay nothing.")

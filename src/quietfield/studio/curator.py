@@ -20,9 +20,10 @@ from quietfield.memory import available_memory, readable_bytes
 from quietfield.privacy import accounting, calibration, promises
 from quietfield.privacy.units import Person, Unit
 from quietfield.releases import keys
+from quietfield.schema import Schema
 from quietfield.structures import Structure, chain, complete, star
 from quietfield.studio.analyst import list_files, list_ledgers
-from quietfield.studio.drafts import Draft, join, tidy
+from quietfield.studio.drafts import IDS, Draft, join, tidy
 from quietfield.studio.jobs import command_text
 from quietfield.study.choice import Choice
 
@@ -59,7 +60,7 @@ def create(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
 
 def copy(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
     """The same choices under another name, with an id of its own: it is another release, and is charged."""
-    choices = {name: value for name, value in Draft.load(asked["name"]).data.items() if name != "id"}
+    choices = {name: value for name, value in Draft.load(asked["name"]).data.items() if name not in IDS}
     made = Draft.create(_text(asked, "to"), **choices)
     return {"go": f"#/draft/{made.name}/publish"}
 
@@ -133,7 +134,8 @@ def _schema(studio: "Studio", draft: Draft) -> dict[str, Any]:
     return {
         "types": dict(draft.data["columns"]), "written": written, "lists": studio.texts["lists"], "problem": problem,
         "sizes": dict(zip(draft.schema, draft.schema.domain.shape, strict=True)) if written else {},
-        "command": command_text(draft.command("inspect")),
+        "command": command_text(draft.command("inspect")), "job": studio.jobs.find(draft.found),
+        "unpaid": _problem(draft, "unit") or _problem(draft, "ledger"), "charge": draft.charge("discovery_id"),
     }  # fmt: skip
 
 
@@ -160,6 +162,34 @@ def look(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
         "html": studio.render("values.html", found=found, broken=broken, foreign=foreign, odd=odd, every=every),
         "target": "#values",
     }
+
+
+def discover(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
+    """Charge the ledger, and find labels, cut points and periods with noise."""
+    if not asked.get("agree"):
+        raise Error("say that the ledger may be charged; nothing was charged.")
+    draft = Draft.load(asked["name"])
+    draft.discover(studio.jobs, asked.get("revision"), _text(asked, "epsilon"), _text(asked, "delta"))
+    return {"reload": True}
+
+
+def take_over(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
+    """Fill the form with the schema that was discovered; it says in the schema's file what was paid."""
+    draft = Draft.load(asked["name"])
+    content = Schema.load(draft.found).to_json()
+    rules = {rule.get("column", rule["name"]): rule for rule in content["attributes"]}
+    items = []
+    for item in draft.data["attributes"]:
+        rule = rules.get(item["column"])
+        if rule is None:
+            items.append({**item, "use": ""})
+            continue
+        texts = {name: "" if rule.get(name) in (None, "drop") else str(rule[name]) for name in FIELDS if name in rule}
+        texts["labels"] = "\n".join(map(str, rule.get("labels", ())))
+        texts["cuts"] = ", ".join(map(str, rule.get("cuts", ())))
+        items.append({**item, **texts, "column": item["column"], "use": "yes"})
+    draft.save(studio.jobs, asked.get("revision"), attributes=items, discovered=content.get("discovered"))
+    return {"reload": True}
 
 
 def _unit(studio: "Studio", draft: Draft) -> dict[str, Any]:
@@ -344,20 +374,24 @@ def _ledger(studio: "Studio", draft: Draft) -> dict[str, Any]:
 def save_ledger(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
     draft = Draft.load(asked["name"])
     path, key = _text(asked, "ledger"), _text(asked, "key")
-    if not path or not key:
+    if not path:
         raise Error("name a ledger and a key; where there is none yet, make one below.")
-    draft.plan.price.check(Ledger(path))
-    keys.is_encrypted(key)
+    book = Ledger(path)
+    if not _problem(draft, "plan"):
+        draft.plan.price.check(book)
+    if key:
+        keys.is_encrypted(key)
     draft.save(studio.jobs, asked.get("revision"), ledger=path, key=key)
-    return {"go": f"#/draft/{draft.name}/publish"}
+    return {"go": f"#/draft/{draft.name}/publish"} if key else {"reload": True}
 
 
 def create_ledger(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
     draft = Draft.load(asked["name"])
     draft.check_revision(asked.get("revision"))
+    delta = _text(asked, "delta") or None
     book = Ledger.create(
         _ending(_text(asked, "path"), ".db"), epsilon=_text(asked, "total"), unit=_whose(draft.unit),
-        delta=draft.delta, accounting_by="pure" if draft.delta is None else "zcdp",
+        delta=delta, accounting_by="pure" if delta is None else "zcdp",
         name=_text(asked, "title"),
     )  # fmt: skip
     draft.save(studio.jobs, asked.get("revision"), ledger=str(book.path))
@@ -445,6 +479,8 @@ ACTIONS: "dict[str, Handler]" = {
     "draft/{name}/file": save_file,
     "draft/{name}/schema": save_schema,
     "draft/{name}/look": look,
+    "draft/{name}/discover": discover,
+    "draft/{name}/take-over": take_over,
     "draft/{name}/unit": save_unit,
     "draft/{name}/structure": save_structure,
     "draft/{name}/preview": preview_epsilon,

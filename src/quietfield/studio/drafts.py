@@ -37,9 +37,13 @@ TYPES = {rule.kind: set(rule.types) - {"text"} for rule in (Labels, Cuts, Dates)
 NUMBERS = ("integer", "number")
 START: dict[str, Any] = {
     "revision": 0, "path": "", "delimiter": "", "encoding": "", "values": "codes", "one_line": False, "columns": [],
-    "attributes": [], "unit": {}, "cliques": [], "auto": False, "epsilon": "1", "noise": "laplace", "delta": "1e-6",
+    "attributes": [], "unit": {}, "cliques": [], "auto": False, "discovered": None,
+    "epsilon": "1", "noise": "laplace", "delta": "1e-6",
     "records": "10000", "ledger": "", "key": "",
 }  # fmt: skip
+
+#: What a draft is charged for, once each: its release, and the discovery of its schema.
+IDS = ("id", "discovery_id")
 
 State = Literal["open", "running", "published", "charged", "failed"]
 
@@ -68,7 +72,7 @@ class Draft:
             raise FileError(f"there is a {name!r} in this folder already; choose another name.") from None
         except OSError as error:
             raise FileError(f"the folder {name!r} cannot be made: {error.strerror}; check your rights here.") from None
-        made = cls(name, {**START, **choices, "revision": 0, "id": secrets.token_hex(16)})
+        made = cls(name, {**START, **choices, "revision": 0, **{name: secrets.token_hex(16) for name in IDS}})
         made._write()
         return made
 
@@ -134,7 +138,8 @@ class Draft:
         used = [_rule(item, types.get(item["column"], "")) for item in self.data["attributes"] if item.get("use")]
         if not used:
             raise Error("no column is used yet; say which become attributes, and which values they have.")
-        return Schema.from_json({"format": FORMAT, "version": 1, "attributes": used, "impossible": []})
+        content = {"format": FORMAT, "version": 1, "attributes": used, "impossible": []}
+        return Schema.from_json({**content, "discovered": self.data["discovered"]})
 
     @cached_property
     def unit(self) -> Unit:
@@ -211,11 +216,11 @@ class Draft:
         """The file of the release."""
         return f"{self.name}/{self.name}.qfr"
 
-    def charge(self) -> Charge | None:
-        """The line of the ledger that paid for this draft, if one did."""
+    def charge(self, of: str = "id") -> Charge | None:
+        """The line of the ledger that paid for this draft's release (or, ``of="discovery_id"``, schema), if one did."""
         if not self.data["ledger"]:
             return None
-        return next((c for c in Ledger(self.data["ledger"]).charges if c.release == self.data["id"]), None)
+        return next((c for c in Ledger(self.data["ledger"]).charges if c.release == self.data.get(of)), None)
 
     def state(self, jobs: Jobs) -> State:
         """What became of the draft: the release's file and the ledger say so, whatever else was killed meanwhile."""
@@ -251,6 +256,46 @@ class Draft:
         keys.load_private(self.key, passphrase if encrypted else None)
         self.write_inputs()
         return jobs.start(self.target, self.command("release"), passphrase if encrypted else None)
+
+    @property
+    def found(self) -> str:
+        """The file of the schema that is discovered."""
+        return f"{self.name}/discovered.json"
+
+    def discover(self, jobs: Jobs, revision: object, epsilon: str, delta: str) -> Job:
+        """Start the discovery of a schema, once; columns that are filled in are known, those not used left out.
+
+        Args:
+            jobs: The jobs of the folder.
+            revision: The revision that the curator has seen.
+            epsilon: What it may cost.
+            delta: What is promised with it: labels of texts need one.
+
+        Returns:
+            The job that discovers, or the one that did before.
+
+        Raises:
+            Error: Something is missing, or it was charged without a schema before.
+        """
+        self.check_revision(revision)
+        job = jobs.find(self.found)
+        if job.state in ("running", "done"):
+            return job
+        if self.charge("discovery_id") is not None:
+            raise Error("this discovery was charged already, and the charge stands; make a copy of the draft.")
+        rules = []
+        for item in self.data["attributes"]:
+            if item["use"] and any(item[field] for field in ("labels", "cuts", "start")):
+                rules.append(_rule(item, dict(self.data["columns"]).get(item["column"], "")))
+        known = {"format": FORMAT, "version": 1, "attributes": rules, "impossible": []}
+        write_atomically(f"{self.name}/known.json", json.dumps(known, indent=1, ensure_ascii=False).encode())
+        terms = ["--epsilon", epsilon, "--delta", delta, "--noise", "gaussian", "--unit", self.unit_text]
+        terms += ["--known", f"{self.name}/known.json"] if rules else []
+        unused = [item["column"] for item in self.data["attributes"] if not item["use"]]
+        terms += [word for column in unused for word in ("--leave-out", column)]
+        terms += ["--one-line-per-record"] if self.data["one_line"] else []
+        paid = ["--discover", *terms, "--ledger", str(self.ledger.path), "--id", self.data["discovery_id"]]
+        return jobs.start(self.found, [*self.command("schema")[:-1], self.found, *paid])
 
     # The same on the command line.
 
