@@ -552,7 +552,7 @@ def test_it_ends_from_the_page_and_with_ctrl_c(server: Server, browser: Any) -> 
 
 def test_another_page_in_the_same_browser_gets_nowhere(server: Server, browser: Any) -> None:
     """A page of another origin knows the port, and the browser holds the token; it can neither ask nor act."""
-    from http.server import BaseHTTPRequestHandler, HTTPServer
+    from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
     from threading import Thread
 
     class Evil(BaseHTTPRequestHandler):
@@ -567,7 +567,7 @@ def test_another_page_in_the_same_browser_gets_nowhere(server: Server, browser: 
 
     prepare()
     server.open("draft/visits/publish")
-    evil = HTTPServer(("127.0.0.1", 0), Evil)
+    evil = ThreadingHTTPServer(("127.0.0.1", 0), Evil)
     Thread(target=evil.serve_forever, daemon=True).start()
     try:
         browser.get(f"http://127.0.0.1:{evil.server_port}/")
