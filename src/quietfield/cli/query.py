@@ -16,9 +16,9 @@ from quietfield.cli.arguments import Trust
 from quietfield.drawing.graph import bars
 from quietfield.errors import Error
 from quietfield.models.basis import COUNTED, INFERRED, describe_basis
+from quietfield.models.intervals import QUICK_ANSWER, QUICK_MODEL
 from quietfield.status import is_terminal, show_status
 from quietfield.text import format_level, join_names, pad_left, printable, quote_label, text_width
-from quietfield.models.intervals import QUICK_ANSWER, QUICK_MODEL
 
 if TYPE_CHECKING:
     import numpy as np
