@@ -7,7 +7,7 @@ MAKEFLAGS += --no-builtin-rules
 
 PY := .venv/bin/python
 BENCH := curator,ibis,bench
-ALL := curator,ibis,bench,dev
+ALL := curator,ibis,studio,bench,dev
 QUICK := not server and not browser and not slow
 ENVIRONMENT = @set -e; for python in $(PYTHON) python3.13 python3.12 python3.11 python3 python; do \
 	if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-MAY = {"quietfield", "quietfield.cli", "quietfield.curator", "quietfield.sklearn"}
+MAY = {"quietfield", "quietfield.cli", "quietfield.curator", "quietfield.sklearn", "quietfield.studio"}
 LINT = "from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True, no_logo=True))"
 
 

@@ -180,7 +180,8 @@ def test_what_must_not_leave_the_room_is_its_owners_from_the_start(
     ) as connection:  # while a charge is written, SQLite keeps a journal beside the ledger
         connection.execute("BEGIN IMMEDIATE")
         connection.execute(
-            "INSERT INTO charges SELECT number + 1, 'x', time, epsilon, delta, cost, what, threshold, digest FROM charges"
+            "INSERT INTO charges SELECT number + 1, 'x', time, epsilon, delta, cost, threshold, what, digest "
+            "FROM charges"
         )
         open(os.devnull).close()
         connection.execute("ROLLBACK")

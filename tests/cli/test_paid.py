@@ -113,3 +113,20 @@ def test_an_interrupted_score_says_that_it_was_charged(
     assert main(asked) == 130
     assert capsys.readouterr().err.startswith("It was charged before the data were read, and the charge stands.\n")
     assert qf.Ledger("l.db").spent == 1
+
+
+def test_one_id_is_charged_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = "0123456789abcdef" * 2
+    assert main([*SAID, "--id", name]) == 0
+    assert qf.Release.load("r.qfr").id == name
+    for out in ("again.qfr", "r.qfr"):
+        assert main([*SAID[:-1], out, "--force", "--id", name]) == 1
+        assert "already charged" in capsys.readouterr().err
+    assert [charge.release for charge in qf.Ledger("l.db").charges] == [name]
+    assert not (folder / "again.qfr").exists()
+
+
+@pytest.mark.parametrize("name", ["", "visits", "0123456789ABCDEF" * 2, "0" * 31, "0" * 33, "0" * 32 + "\n"])
+def test_an_id_that_is_none_is_refused_and_costs_nothing(folder: Path, name: str) -> None:
+    assert main([*SAID, "--id", name]) == 1
+    assert qf.Ledger("l.db").charges == ()

@@ -102,7 +102,7 @@ def test_what_cannot_be_planned_is_refused_before_the_charge(raw, tmp_path):
         plan_synthesis(raw, **ASKED)
     with pytest.raises(Error, match="not known before the schema"):
         plan_synthesis(raw, header=True, cliques=[("age", "smokes")], **ASKED)
-    with pytest.raises(Error, match="one line"):  # of persons the curator has to affirm it
+    with pytest.raises(Error, match="line by line"):  # of persons the curator has to affirm it
         plan_synthesis(raw, header=True, **{**ASKED, "unit": qf.Person("note", rows=1)})
 
 

@@ -51,6 +51,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "schema": ("schema", "Start a schema from the names and types of columns."),
     "score": ("score", "Score a model on records: exact (NOT PRIVATE), or noisy, paid."),
     "sign": ("sign", "Sign a release, also as the second of two persons."),
+    "studio": ("studio", "Open a page that does what the commands do, on this machine."),
     "synthesize": ("synthesize", "From a raw table to synthetic records, private, in one step."),
     "verify": ("verify", "Check the signature and promise of a release or a model."),
 }
@@ -315,7 +316,10 @@ def silence() -> None:
 # net: of it we show the kind and the place in the code, and never the message.
 
 #: The extra that brings a library which is not in the core.
-EXTRAS = {"duckdb": "curator", "opendp": "curator", "ibis": "ibis", "psycopg": "ibis", "sqlglot": "ibis"}
+EXTRAS = {
+    "duckdb": "curator", "opendp": "curator", "ibis": "ibis", "psycopg": "ibis", "sqlglot": "ibis",
+    "starlette": "studio", "uvicorn": "studio",
+}  # fmt: skip
 
 
 def sentence(error: BaseException) -> str:

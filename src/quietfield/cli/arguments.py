@@ -374,6 +374,15 @@ WeightsOption = Annotated[
     ),
 ]
 LedgerOption = Annotated[Path | None, typer.Option("--ledger", help="The ledger that pays.", rich_help_panel=PRIVACY)]
+IdOption = Annotated[
+    str | None,
+    typer.Option(
+        "--id",
+        help="The id of what is paid for: 32 hexadecimal digits, drawn at random. A ledger pays once for one id, so "
+        "that the same command, run twice, is charged once.",
+        rich_help_panel=PRIVACY,
+    ),
+]
 NoLedgerOption = Annotated[
     bool,
     typer.Option("--no-ledger", help="Pay from no ledger: nothing adds up what is spent.", rich_help_panel=PRIVACY),

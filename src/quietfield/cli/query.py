@@ -16,6 +16,7 @@ from quietfield.cli.arguments import Trust
 from quietfield.drawing.graph import bars
 from quietfield.errors import Error
 from quietfield.models.basis import COUNTED, INFERRED, describe_basis
+from quietfield.models.intervals import QUICK_ANSWER, QUICK_MODEL
 from quietfield.status import is_terminal, show_status
 from quietfield.text import format_level, join_names, pad_left, printable, quote_label, text_width
 
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from quietfield.models.model import Model
 
 app = typer.Typer()
-
-#: The most log-potentials of a model, and cells of an answer, whose error bars are worked out without being asked for.
-QUICK_MODEL, QUICK_ANSWER = 100_000, 10_000
 
 
 @app.command(epilog="Example: quietfield query visits.qfm visits --given age=65+ --given smokes=yes")

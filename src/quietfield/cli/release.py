@@ -18,6 +18,7 @@ from quietfield.cli.arguments import (
     DelimiterOption,
     DeltaOption,
     EncodingOption,
+    IdOption,
     LedgerOption,
     NeighboursOption,
     NoiseOption,
@@ -88,6 +89,7 @@ def release(
             ),
         ),
     ] = None,
+    id: IdOption = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a release that is at --out already.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be done; do not open the data, pay nothing.")
@@ -155,7 +157,7 @@ def release(
     if out is None:
         raise Error("say where the release goes: --out FILE.")
     with arguments.tell_charge():
-        found = charge_and_publish(open_records(records, prepared), prepared, book, progress=progress)
+        found = charge_and_publish(open_records(records, prepared), prepared, book, id=id, progress=progress)
     loaded = outputs.keep_release(found, out, signer, force, paid=book is not None)
     facts = [(name, text) for name, text in loaded._facts() if name != "note"]
     if not loaded.complete:

@@ -14,6 +14,7 @@ from quietfield.cli.arguments import (
     DataArgument,
     DelimiterOption,
     EncodingOption,
+    IdOption,
     LabelsDeltaOption,
     LedgerOption,
     NeighboursOption,
@@ -75,6 +76,7 @@ def schema(
     neighbours: NeighboursOption = "add_remove",
     ledger: LedgerOption = None,
     no_ledger: NoLedgerOption = False,
+    id: IdOption = None,
     values: ValuesOption = "codes",
     delimiter: DelimiterOption = None,
     encoding: EncodingOption = None,
@@ -117,14 +119,14 @@ def schema(
             )
         arguments.check_payer(ledger, no_ledger)
         terms = {"epsilon": epsilon, "delta": delta, "noise": noise, "neighbours": neighbours}
-        found = _discover(records, known, leave_out or [], ledger, progress, unit=arguments.unit(unit), **terms)
+        found = _discover(records, known, leave_out or [], ledger, id, progress, unit=arguments.unit(unit), **terms)
         content: dict[str, Any] = found.to_json()
         assert found.discovered is not None
         told, time = _describe(found), found.discovered["created"]
     else:
-        if any(one is not None for one in (epsilon, delta, unit, ledger, known, leave_out)) or no_ledger:
+        if any(one is not None for one in (epsilon, delta, unit, ledger, id, known, leave_out)) or no_ledger:
             raise Error(
-                "--epsilon, --delta, --unit, --ledger, --no-ledger, --known and --leave-out go with --discover."
+                "--epsilon, --delta, --unit, --ledger, --no-ledger, --id, --known and --leave-out go with --discover."
             )
         content = _start(records, is_lines)
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
@@ -161,7 +163,13 @@ def _start(records: Any, is_lines: bool) -> dict[str, Any]:
 
 
 def _discover(
-    records: Any, known: Path | None, leave_out: list[str], ledger: Path | None, progress: bool, **asked: Any
+    records: Any,
+    known: Path | None,
+    leave_out: list[str],
+    ledger: Path | None,
+    id: str | None,
+    progress: bool,
+    **asked: Any,
 ) -> "Schema":
     """The schema that is discovered, given what is known of some columns."""
     from quietfield.curator.discovery import charge_and_discover, column_kinds, plan_discovery
@@ -171,7 +179,7 @@ def _discover(
     arguments.warn(plan.warning)
     book = None if ledger is None else Ledger(ledger)
     with arguments.tell_charge():
-        return charge_and_discover(records, plan, book, progress=progress)
+        return charge_and_discover(records, plan, book, id=id, progress=progress)
 
 
 def read_known(known: Path | None, leave_out: list[str]) -> Any:

@@ -4,6 +4,7 @@ Whether a read fails may depend on a record, which is a bit that could be asked 
 So :func:`charge_ledger` has the charge on the disk before the work begins, and nothing is ever paid back.
 """
 
+import re
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -70,7 +71,9 @@ def open_ledger(ledger: "Ledger | str | Path | None") -> Ledger | None:
     return ledger
 
 
-def charge_ledger(ledger: Ledger | None, price: Price, what: str, work: Callable[[Receipt], Result]) -> Result:
+def charge_ledger(
+    ledger: Ledger | None, price: Price, what: str, work: Callable[[Receipt], Result], id: str | None = None
+) -> Result:
     """Ask the policy, charge a ledger, then do some work that may read records.
 
     Args:
@@ -78,6 +81,8 @@ def charge_ledger(ledger: Ledger | None, price: Price, what: str, work: Callable
         price: What it costs.
         what: What is paid for, in a few public words.
         work: What to do; it is given the receipt, for its result to carry.
+        id: The name of the result, 32 hexadecimal digits that were drawn at random before; None draws them now. A
+            ledger pays for a name once, so whoever asks again under one name is refused and not charged again.
 
     Returns:
         What the work returns.
@@ -98,7 +103,9 @@ def charge_ledger(ledger: Ledger | None, price: Price, what: str, work: Callable
     if policy is not None:
         policy.check(price, ledger)
         in_force = policy.in_force
-    name, created = secrets.token_hex(16), now()
+    if id is not None and not re.fullmatch("[0-9a-f]{32}", id):
+        raise Error("the id of a release is 32 hexadecimal digits, drawn at random: secrets.token_hex(16) gives one.")
+    name, created = id or secrets.token_hex(16), now()
     if ledger is None:
         return work(Receipt(name, created, None, in_force))
     failure: BaseException

@@ -103,13 +103,16 @@ def plan_release(
     return ReleasePlan(schema, structure, unit, counted, plan, reason)
 
 
-def charge_and_count(records: Records, plan: ReleasePlan, ledger: Ledger | None, *, progress: bool = False) -> Release:
+def charge_and_count(
+    records: Records, plan: ReleasePlan, ledger: Ledger | None, *, id: str | None = None, progress: bool = False
+) -> Release:
     """Charge the ledger, count the records and add noise, in this order.
 
     Args:
         records: What is counted; see :func:`quietfield.curator.release.open_records`.
         plan: What is released; see :func:`plan_release`.
         ledger: Who pays; None pays nothing.
+        id: The name of the release, which a ledger pays for once; see :func:`charge_ledger`.
         progress: Whether to show a progress bar that tells nothing of the records.
 
     Returns:
@@ -126,7 +129,7 @@ def charge_and_count(records: Records, plan: ReleasePlan, ledger: Ledger | None,
         counts = records.count(progress=progress)
         return add_noise(plan, counts, receipt, protects, notes)
 
-    return charge_ledger(ledger, plan.price, what, work)
+    return charge_ledger(ledger, plan.price, what, work, id)
 
 
 def add_noise(

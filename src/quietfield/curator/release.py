@@ -139,7 +139,12 @@ def plan_any(
 
 
 def charge_and_publish(
-    records: "OpenRecords", plan: "ReleasePlan | StepPlan", ledger: Ledger | None, *, progress: bool = False
+    records: "OpenRecords",
+    plan: "ReleasePlan | StepPlan",
+    ledger: Ledger | None,
+    *,
+    id: str | None = None,
+    progress: bool = False,
 ) -> Release:
     """Charge the ledger, count the records and add noise, in this order, as the kind of plan has it.
 
@@ -147,6 +152,7 @@ def charge_and_publish(
         records: What is counted; see :func:`open_records`.
         plan: What is released; see :func:`plan_any`.
         ledger: Who pays; None pays nothing.
+        id: The name of the release, which a ledger pays for once; None draws one.
         progress: Whether to show progress that tells nothing of the records.
 
     Returns:
@@ -157,8 +163,8 @@ def charge_and_publish(
         Error: It failed; where a ledger was charged, the charge stands.
     """
     if isinstance(plan, StepPlan):
-        return charge_and_run(records, plan, ledger, progress=progress)
-    return charge_and_count(records, plan, ledger, progress=progress)
+        return charge_and_run(records, plan, ledger, id=id, progress=progress)
+    return charge_and_count(records, plan, ledger, id=id, progress=progress)
 
 
 @dataclass(frozen=True)

@@ -285,13 +285,16 @@ def _whole(values: "np.ndarray") -> "np.ndarray":
     return values
 
 
-def charge_and_run(records: Records, plan: StepPlan, ledger: Ledger | None, *, progress: bool = False) -> Release:
+def charge_and_run(
+    records: Records, plan: StepPlan, ledger: Ledger | None, *, id: str | None = None, progress: bool = False
+) -> Release:
     """Charge the ledger, count the records once, and carry the steps out, in this order.
 
     Args:
         records: What is counted.
         plan: What may be asked for, and what it may cost; see :func:`plan_steps`.
         ledger: Who pays; None pays nothing.
+        id: The name of the release, which a ledger pays for once; None draws one.
         progress: Whether to show progress that tells nothing of the records.
 
     Returns:
@@ -306,7 +309,7 @@ def charge_and_run(records: Records, plan: StepPlan, ledger: Ledger | None, *, p
     def work(receipt: Receipt) -> Release:
         return run_steps(records, plan, receipt, protects, notes, progress=progress)
 
-    return charge_ledger(ledger, plan.price, f"tables chosen privately, {plan.kind} noise", work)
+    return charge_ledger(ledger, plan.price, f"tables chosen privately, {plan.kind} noise", work, id)
 
 
 def run_steps(

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 OF = ("source", "records")
 MOST_CELLS = 20_000  # of one question
 MOST_ROWS = 500  # of the directions that are followed together
+#: The most log-potentials of a model, and cells of an answer, whose error bars are worked out without being asked for.
+QUICK_MODEL, QUICK_ANSWER = 100_000, 10_000
 
 
 def interval(

@@ -111,13 +111,16 @@ def discover(
     return charge_and_discover(source, plan, open_ledger(ledger), progress=progress)
 
 
-def charge_and_discover(source: Any, plan: DiscoveryPlan, ledger: Ledger | None, *, progress: bool = False) -> Schema:
+def charge_and_discover(
+    source: Any, plan: DiscoveryPlan, ledger: Ledger | None, *, id: str | None = None, progress: bool = False
+) -> Schema:
     """Check the source, charge the ledger and carry out a plan, in this order.
 
     Args:
         source: The records.
         plan: What is asked of them.
         ledger: Who pays; None pays nothing.
+        id: The name of the discovery, which a ledger pays for once; None draws one.
         progress: Whether a line on the error stream shows that it goes on.
 
     Returns:
@@ -129,7 +132,7 @@ def charge_and_discover(source: Any, plan: DiscoveryPlan, ledger: Ledger | None,
         return run_discovery(source, plan, receipt=receipt, progress=progress)
 
     what = f"a schema, discovered from {plural(len(plan.columns), 'column')}"
-    return charge_ledger(ledger, plan.price, what, work)
+    return charge_ledger(ledger, plan.price, what, work, id)
 
 
 def column_kinds(source: Any) -> dict[str, str]:

@@ -1,0 +1,171 @@
+"""The analyst's pages: the folder, a release and what it promises, a model and what it says."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from markupsafe import Markup
+
+from quietfield.curator.ledger import Ledger
+from quietfield.drawing.distributions import heat_svg
+from quietfield.errors import Error, FileError, Incomplete
+from quietfield.files import archive_kind
+from quietfield.models.verification import verify
+from quietfield.output.records import card_file
+from quietfield.output.report.associations import all_strengths, joined_pairs, name_strength
+from quietfield.releases.release import Release
+from quietfield.studio import explorer
+from quietfield.studio.drafts import Draft
+from quietfield.studio.jobs import STATE, command_text
+
+if TYPE_CHECKING:
+    from quietfield.studio.server import Handler, Studio
+
+RECORDS = (".csv", ".tsv", ".tab", ".csv.gz", ".parquet", ".pq", ".sav", ".zsav", ".dta", ".sas7bdat", ".xpt")
+#: The most files of one kind that a page lists.
+MOST_FILES = 200
+
+
+def list_files(*endings: str) -> list[str]:
+    """Files of the folder and of the folders in it, by how their names end; what is hidden is left out."""
+    found = (path for pattern in ("*", "*/*") for path in Path().glob(pattern) if path.name.endswith(endings))
+    return sorted(str(p) for p in found if p.is_file() and p.parts[0] != STATE)[:MOST_FILES]
+
+
+def list_ledgers() -> list[str]:
+    """The files of the folder that are ledgers."""
+    return [path for path in list_files(".db") if _is_ledger(path)]
+
+
+def _is_ledger(path: str) -> bool:
+    try:
+        Ledger(path)
+    except FileError:  # another database: the list leaves it out
+        return False
+    return True
+
+
+def home(studio: "Studio", asked: dict[str, Any]) -> str:
+    drafts: list[tuple[str, str]] = []
+    for name in Draft.names():
+        try:
+            drafts.append((name, Draft.load(name).state(studio.jobs)))
+        except Error as error:
+            drafts.append((name, str(error)))
+    return studio.render(
+        "home.html", folder=Path.cwd().name, drafts=drafts, data=_data(), releases=list_files(".qfr"),
+        models=list_files(".qfm"), ledgers=list_ledgers(), running=studio.jobs.running(),
+    )  # fmt: skip
+
+
+def _data() -> list[str]:
+    """Files that may hold records: drafts' own files are not among them."""
+    drafts = set(Draft.names())
+    return [path for path in list_files(*RECORDS) if Path(path).parts[0] not in drafts]
+
+
+def ledger(studio: "Studio", asked: dict[str, Any]) -> str:
+    book = Ledger(str(asked.get("path", "")))
+    return studio.render("ledger_page.html", ledger=book, command=command_text(["ledger", "show", str(book.path)]))
+
+
+def release(studio: "Studio", asked: dict[str, Any]) -> str:
+    """A release: what it promises, who signed it, and what can be made of it."""
+    path, trust = str(asked.get("path", "")), str(asked.get("trust", ""))
+    found = Release.load(path, [trust] if trust else None, complete=False)
+    lines = verify(found, trust=[trust] if trust else None, complete=False)
+    waits = ""
+    try:
+        found.check_complete(path)
+    except Incomplete as waiting:
+        waits = str(waiting)
+    model, report, records = _made_of(path)
+    jobs = {target: studio.jobs.find(target) for target in (model, report, records)}
+    if jobs[model].state == "done":
+        explorer.prepare(model)
+    return studio.render(
+        "release.html", path=path, trust=trust, keys=list_files(".pub.pem"), promise=lines[0], findings=lines[1:],
+        release=found, waits=waits, model=model, report=report, records=records, card=str(card_file(records)),
+        verified=command_text(["verify", path, *_trusted(trust)]),
+        jobs=jobs,
+    )  # fmt: skip
+
+
+def make(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
+    """Start a command that makes something of a release: a model, a report or synthetic records."""
+    path, what, trust = (str(asked.get(name, "")) for name in ("path", "what", "trust"))
+    if archive_kind(path) != "release":
+        raise FileError(f"{path} is not a release; open one from the first page.")
+    model, report, records = _made_of(path)
+    if what == "model":
+        studio.jobs.start(model, ["fit", path, "--out", model, *_trusted(trust)])
+    elif what == "report":
+        studio.jobs.start(report, ["report", path, "--model", model, "--out", report])
+    elif what == "records":
+        rows = str(asked.get("rows", ""))
+        if not rows.isdecimal() or not 1 <= int(rows) <= 10_000_000:
+            raise Error(f"the number of records is a whole number from 1 to 10,000,000, not {rows[:40]!r}.")
+        # Others may be wanted than those that are there: they are nobody's, and are drawn anew.
+        if studio.jobs.find(records).state != "running":
+            for old in (Path(records), card_file(records)):
+                old.unlink(missing_ok=True)
+        studio.jobs.start(records, ["sample", model, "--release", path, "--rows", rows, "--out", records])
+    else:
+        raise Error("a model, a report or records can be made of a release.")
+    return {"reload": True}
+
+
+def _trusted(trust: str) -> list[str]:
+    return ["--trust", trust] if trust else []
+
+
+def _made_of(path: str) -> tuple[str, str, str]:
+    """The files that are made of a release: beside it, and called after it."""
+    stem = str(Path(path).with_suffix(""))
+    return f"{stem}.qfm", f"{stem}-report.html", f"{stem}-records.csv"
+
+
+def explore(studio: "Studio", asked: dict[str, Any]) -> str:
+    """What a model says of one attribute or two, in one group or in two."""
+    model = explorer.load_model(str(asked.get("model", "")))
+    question = explorer.Question.read(str(asked["model"]), model.domain, asked)
+    answers = explorer.answer(model, question)
+    everybody = studio.texts["explore"]["everybody"]
+    return studio.render(
+        "explore.html", question=question, answers=answers, asked=asked, domain=model.domain,
+        rows=explorer.rows(question, answers)[: explorer.MOST_CELLS], cells=answers[0].shares.size,
+        pictures=[Markup(svg) for svg in explorer.pictures(question, answers, everybody)],  # ours: names are escaped
+        levels=explorer.LEVELS,
+    )  # fmt: skip
+
+
+def table(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
+    """The answer as a file."""
+    model = explorer.load_model(str(asked.get("model", "")))
+    question = explorer.Question.read(str(asked["model"]), model.domain, asked)
+    name = "-".join(question.shown) + ".csv"
+    return {"save": name, "text": explorer.table_csv(question, explorer.answer(model, question)), "kind": "text/csv"}
+
+
+def associations(studio: "Studio", asked: dict[str, Any]) -> str:
+    """How strongly each pair of attributes hangs together, and which pairs were counted together."""
+    path = str(asked.get("model", ""))
+    model = explorer.load_model(path)
+    strengths = all_strengths(model)
+    if strengths is None:
+        raise Error("for this model the associations of all pairs take too long; ask for the pairs that you need.")
+    names, counted = list(model.domain), set(joined_pairs(model))
+    pairs = sorted(
+        ((float(strengths[i, j]), a, b) for i, a in enumerate(names) for j, b in enumerate(names) if i < j),
+        key=lambda pair: -pair[0],
+    )
+    listed = [(a, b, v, name_strength(v), (a, b) in counted) for v, a, b in pairs[: explorer.MOST_CELLS]]
+    np.fill_diagonal(strengths, np.nan)
+    picture = heat_svg(names, names, strengths.tolist(), studio.texts["associations"]["title"], percent=False)
+    return studio.render("associations.html", model=path, pairs=listed, picture=Markup(picture))
+
+
+PAGES: "dict[str, Handler]" = {
+    "home": home, "release": release, "explore": explore, "associations": associations, "ledger": ledger,
+}  # fmt: skip
+ACTIONS: "dict[str, Handler]" = {"make": make, "table": table}

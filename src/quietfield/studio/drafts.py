@@ -1,0 +1,426 @@
+"""Drafts: what a curator has chosen for a release so far, in a file, and what became of it.
+
+A draft is a folder ``NAME/`` with ``draft.json``, and with ``schema.json`` and ``structure.json`` as the commands read
+them. It has the id of its release from the beginning. The ledger pays once for one id, so however often a draft is
+published, from however many tabs, it is charged once; and the ledger, not the page, says whether it was.
+"""
+
+import json
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import isfinite
+from pathlib import Path
+from typing import Any, Literal
+
+from quietfield.curator.counting.csvfiles import CsvFile, separator_by_name
+from quietfield.curator.counting.statfiles import StatFile, is_statfile
+from quietfield.curator.ledger import Charge, Ledger
+from quietfield.curator.publish import ReleasePlan
+from quietfield.curator.release import plan_any
+from quietfield.curator.steps import StepPlan
+from quietfield.errors import Error, FileError
+from quietfield.files import hold_lock, read_json, write_atomically
+from quietfield.privacy import calibration
+from quietfield.privacy.units import Person, Rows, Unit, choose_statistics
+from quietfield.releases import keys
+from quietfield.schema import DROP, FORMAT, Cuts, Dates, Labels, Schema
+from quietfield.structures import Structure
+from quietfield.studio.jobs import PASSPHRASE, STATE, Job, Jobs
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}")
+#: The types of columns that a rule can give back to synthetic records; text, which may spell anything, is not said.
+TYPES = {rule.kind: set(rule.types) - {"text"} for rule in (Labels, Cuts, Dates)}
+#: Kinds of columns whose labels are whole numbers where they look like it.
+NUMBERS = ("integer", "number")
+START: dict[str, Any] = {
+    "revision": 0, "path": "", "delimiter": "", "encoding": "", "values": "codes", "one_line": False, "columns": [],
+    "attributes": [], "unit": {}, "cliques": [], "auto": False, "discovered": None,
+    "epsilon": "1", "noise": "laplace", "delta": "1e-6",
+    "records": "10000", "ledger": "", "key": "",
+}  # fmt: skip
+
+#: What a draft is charged for, once each: its release, and the discovery of its schema.
+IDS = ("id", "discovery_id")
+
+State = Literal["open", "running", "published", "charged", "failed"]
+
+
+def check_name(name: str) -> str:
+    """The name of a draft, or an error that says what would be one."""
+    if not NAME.fullmatch(name):
+        raise Error("a name has letters, digits, - and _, begins with a letter or digit, and has at most 60 of them.")
+    return name
+
+
+@dataclass(frozen=True)
+class Draft:
+    """One draft as it was read; :meth:`save` gives the next one."""
+
+    name: str
+    data: Mapping[str, Any]
+
+    @classmethod
+    def create(cls, name: str, **choices: Any) -> "Draft":
+        """Make a draft in a new folder of this name."""
+        place = Path(check_name(name))
+        try:
+            place.mkdir()
+        except FileExistsError:
+            raise FileError(f"there is a {name!r} in this folder already; choose another name.") from None
+        except OSError as error:
+            raise FileError(f"the folder {name!r} cannot be made: {error.strerror}; check your rights here.") from None
+        made = cls(name, {**START, **choices, "revision": 0, **{name: secrets.token_hex(16) for name in IDS}})
+        made._write()
+        return made
+
+    @classmethod
+    def load(cls, name: str) -> "Draft":
+        """Read a draft."""
+        return cls(name, {**START, **read_json(Path(check_name(name)) / "draft.json")})
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """The names of all drafts of the folder."""
+        return sorted(path.parent.name for path in Path().glob("*/draft.json") if NAME.fullmatch(path.parent.name))
+
+    def save(self, jobs: Jobs, revision: object, **choices: Any) -> "Draft":
+        """Change a draft, unless it was changed elsewhere since the page was shown, or is being published.
+
+        Args:
+            jobs: The jobs of the folder.
+            revision: The revision that the page was made from.
+            **choices: What is new.
+
+        Returns:
+            The draft as it is now.
+
+        Raises:
+            Error: It was changed in another tab, or can be changed no more.
+        """
+        Path(STATE).mkdir(mode=0o700, exist_ok=True)
+        with hold_lock(Path(STATE, "drafts")):
+            now = Draft.load(self.name)
+            now.check_revision(revision)
+            if now.state(jobs) not in ("open", "failed"):
+                raise Error("this draft is published or charged, and changes no more; make a copy of it.")
+            changed = Draft(self.name, {**now.data, **choices, "revision": now.data["revision"] + 1})
+            changed._write()
+        return changed
+
+    def check_revision(self, revision: object) -> None:
+        """Refuse to act on a page that shows an earlier state of the draft."""
+        if str(revision) != str(self.data["revision"]):
+            raise Error("this draft was changed in another tab meanwhile; reload the page and look again.")
+
+    def _write(self) -> None:
+        write_atomically(Path(self.name, "draft.json"), json.dumps(self.data, indent=1, ensure_ascii=False).encode())
+
+    # What was chosen, as the library reads it. Each raises an error that says what is missing.
+
+    @cached_property
+    def records(self) -> Any:
+        """The records, unopened."""
+        path, encoding = self.data["path"], self.data["encoding"] or None
+        if is_statfile(path):
+            return StatFile(path, self.data["values"], encoding)
+        delimiter = "\t" if self.data["delimiter"] == "tab" else self.data["delimiter"] or None
+        if delimiter is None and encoding is None and not self.data["one_line"]:
+            return path
+        return CsvFile(path, delimiter, encoding or "utf-8", bool(self.data["one_line"]))
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The schema."""
+        types = dict(self.data["columns"])
+        used = [_rule(item, types.get(item["column"], "")) for item in self.data["attributes"] if item.get("use")]
+        if not used:
+            raise Error("no column is used yet; say which become attributes, and which values they have.")
+        content = {"format": FORMAT, "version": 1, "attributes": used, "impossible": []}
+        return Schema.from_json({**content, "discovered": self.data["discovered"]})
+
+    @cached_property
+    def unit(self) -> Unit:
+        """Whom the release protects."""
+        said = self.data["unit"]
+        if not said:
+            raise Error("whom the release protects is not said yet; answer the questions on that page.")
+        if said["kind"] == "rows":
+            return Rows(_whole(said.get("rows", "1"), "the number of rows of one person"))
+        if said["kind"] == "normalise":
+            return Person(said["column"], normalise=True)
+        return Person(said["column"], rows=_whole(said.get("rows", "1"), "the number of rows of one person"))
+
+    @cached_property
+    def cliques(self) -> tuple[tuple[str, ...], ...]:
+        """The tables to count: those that were joined, and each other attribute by itself."""
+        known = self.schema.domain.attributes
+        return tidy(known, (c for c in self.data["cliques"] if set(c) <= set(known)))
+
+    @cached_property
+    def noises(self) -> tuple[calibration.TableNoise, ...]:
+        """The noise of each table, and what it does to shares of the guessed number of records.
+
+        There are none where the tables are chosen privately: which ones, and with what noise, the release will tell.
+        """
+        data = self.data
+        if data["auto"]:
+            calibration.check_budget(data["epsilon"], self.delta, data["noise"])
+            return ()
+        guess = calibration.check_guess(int(data["records"]) if data["records"].isdecimal() else 0)
+        structure, domain, noise = Structure(self.cliques), self.schema.domain, data["noise"]
+        counted, _ = choose_statistics(structure, domain, self.unit, "add_remove", "auto", noise)
+        planned = calibration.calibrate_noise(counted, epsilon=data["epsilon"], delta=self.delta, noise=noise)
+        return calibration.table_noises(counted, planned, None if getattr(self.unit, "normalise", False) else guess)
+
+    @property
+    def delta(self) -> str | None:
+        """The delta of Gaussian noise; None for a pure promise."""
+        return self.data["delta"] if self.data["noise"] == "gaussian" else None
+
+    @cached_property
+    def plan(self) -> ReleasePlan | StepPlan:
+        """The release, planned from what is public alone."""
+        structure = "auto" if self.data["auto"] else Structure(self.cliques)
+        return plan_any(
+            self.schema, structure, epsilon=self.data["epsilon"], unit=self.unit, noise=self.data["noise"],
+            neighbours="add_remove", delta=self.delta,
+        )  # fmt: skip
+
+    @property
+    def ledger(self) -> Ledger:
+        """The ledger that pays."""
+        if not self.data["ledger"]:
+            raise Error("no ledger is chosen yet; choose or make one.")
+        return Ledger(self.data["ledger"])
+
+    @property
+    def key(self) -> str:
+        """The private key's file."""
+        if not self.data["key"]:
+            raise Error("no key is chosen yet; choose or make the one that signs the release.")
+        return str(self.data["key"])
+
+    def write_inputs(self) -> None:
+        """Write the schema and the structure as the commands read them."""
+        self.schema.save(f"{self.name}/schema.json")
+        content = json.dumps({"cliques": self.cliques}, indent=1, ensure_ascii=False)
+        write_atomically(f"{self.name}/structure.json", content.encode())
+
+    # What became of it.
+
+    @property
+    def target(self) -> str:
+        """The file of the release."""
+        return f"{self.name}/{self.name}.qfr"
+
+    def charge(self, of: str = "id") -> Charge | None:
+        """The line of the ledger that paid for this draft's release (or, ``of="discovery_id"``, schema), if one did."""
+        if not self.data["ledger"]:
+            return None
+        return next((c for c in Ledger(self.data["ledger"]).charges if c.release == self.data.get(of)), None)
+
+    def state(self, jobs: Jobs) -> State:
+        """What became of the draft: the release's file and the ledger say so, whatever else was killed meanwhile."""
+        job = jobs.find(self.target)
+        if job.state in ("running", "done"):
+            return "running" if job.state == "running" else "published"
+        if job.state == "none" and not Path(self.data["ledger"] or ".").is_file():
+            return "open"
+        return "charged" if self.charge() is not None else "failed" if job.state == "failed" else "open"
+
+    def publish(self, jobs: Jobs, revision: object, passphrase: str) -> Job:
+        """Start the release, once.
+
+        Args:
+            jobs: The jobs of the folder.
+            revision: The revision that the curator has read and agreed to.
+            passphrase: That of the key, or an empty text for a key without one.
+
+        Returns:
+            The job that makes the release, or the one that made it before.
+
+        Raises:
+            Error: Something is missing or wrong, the passphrase is, or it was charged without a release before.
+        """
+        self.check_revision(revision)
+        state = self.state(jobs)
+        if state in ("running", "published"):
+            return jobs.find(self.target)
+        if state == "charged":
+            raise Error("this draft was charged already, and the charge stands; make a copy of it.")
+        self.plan.price.check(self.ledger)
+        encrypted = keys.is_encrypted(self.key)
+        keys.load_private(self.key, passphrase if encrypted else None)
+        self.write_inputs()
+        return jobs.start(self.target, self.command("release"), passphrase if encrypted else None)
+
+    @property
+    def found(self) -> str:
+        """The file of the schema that is discovered."""
+        return f"{self.name}/discovered.json"
+
+    def discover(self, jobs: Jobs, revision: object, epsilon: str, delta: str) -> Job:
+        """Start the discovery of a schema, once; columns that are filled in are known, those not used left out.
+
+        Args:
+            jobs: The jobs of the folder.
+            revision: The revision that the curator has seen.
+            epsilon: What it may cost.
+            delta: What is promised with it: labels of texts need one.
+
+        Returns:
+            The job that discovers, or the one that did before.
+
+        Raises:
+            Error: Something is missing, or it was charged without a schema before.
+        """
+        self.check_revision(revision)
+        job = jobs.find(self.found)
+        if job.state in ("running", "done"):
+            return job
+        if self.charge("discovery_id") is not None:
+            raise Error("this discovery was charged already, and the charge stands; make a copy of the draft.")
+        rules = []
+        for item in self.data["attributes"]:
+            if item["use"] and any(item[field] for field in ("labels", "cuts", "start")):
+                rules.append(_rule(item, dict(self.data["columns"]).get(item["column"], "")))
+        known = {"format": FORMAT, "version": 1, "attributes": rules, "impossible": []}
+        write_atomically(f"{self.name}/known.json", json.dumps(known, indent=1, ensure_ascii=False).encode())
+        terms = ["--epsilon", epsilon, "--delta", delta, "--noise", "gaussian", "--unit", self.unit_text]
+        terms += ["--known", f"{self.name}/known.json"] if rules else []
+        unused = [item["column"] for item in self.data["attributes"] if not item["use"]]
+        terms += [word for column in unused for word in ("--leave-out", column)]
+        terms += ["--one-line-per-record"] if self.data["one_line"] else []
+        paid = ["--discover", *terms, "--ledger", str(self.ledger.path), "--id", self.data["discovery_id"]]
+        return jobs.start(self.found, [*self.command("schema")[:-1], self.found, *paid])
+
+    # The same on the command line.
+
+    def command(self, verb: str) -> list[str]:
+        """The words after ``quietfield`` that do a step of this draft, run in its folder."""
+        data, name, quick = self.data, self.name, self.data["noise"] == "laplace"
+        reading: list[str] = []
+        for option in ("delimiter", "encoding"):
+            reading += [f"--{option}", data[option]] if data[option] else []
+        reading += ["--values", "labels"] if data["values"] == "labels" and is_statfile(data["path"]) else []
+        schema = ["--schema", f"{name}/schema.json"]
+        if verb == "schema":
+            header = ["--header"] if data["delimiter"] or separator_by_name(data["path"]) else []
+            return ["schema", data["path"], *header, *reading, "--out", schema[1]]
+        if verb == "inspect":
+            return ["inspect", data["path"], *schema, *reading]
+        structure = ["--structure", "auto" if data["auto"] else f"{name}/structure.json"]
+        noise = [] if quick else ["--noise", "gaussian", "--delta", data["delta"]]
+        unit = ["--unit", self.unit_text, *noise]
+        guess = ["--records", data["records"]]
+        if verb == "plan":
+            return ["plan", schema[1], *structure, "--epsilon", data["epsilon"], *unit, *guess]
+        if verb == "rehearse":
+            return ["plan", schema[1], *structure, *unit, *guess, "--rehearse", "--seconds", "30"]
+        if verb == "ledger":
+            accounting = [] if quick else ["--accounting", "zcdp", "--delta", data["delta"]]
+            return ["ledger", "create", "LEDGER", "--epsilon", "TOTAL", "--unit", self.unit_text, *accounting]
+        reading += ["--one-line-per-record"] if data["one_line"] else []
+        paid = ["--ledger", data["ledger"], "--key", data["key"]]
+        if keys.is_encrypted(self.key):
+            paid += ["--passphrase-env", PASSPHRASE]
+        said = [*schema, *structure, "--epsilon", data["epsilon"], *unit, *reading, *paid]
+        return ["release", data["path"], *said, "--id", data["id"], "--out", self.target, "--json"]
+
+    @property
+    def unit_text(self) -> str:
+        """The unit as the command line writes it."""
+        unit = self.unit
+        if isinstance(unit, Rows):
+            return f"rows:{unit.rows}"
+        if any(sign in name for name in unit.columns for sign in ":+"):
+            return json.dumps(unit.to_json())
+        return f"person:{'+'.join(unit.columns)}:{'normalise' if unit.normalise else unit.rows}"
+
+
+def tidy(attributes: Iterable[str], cliques: Iterable[Iterable[str]]) -> tuple[tuple[str, ...], ...]:
+    """Cliques without those that others hold, and each attribute that none holds by itself.
+
+    >>> tidy("abcd", [("a",), ("b", "a"), ("a", "b")])
+    (('a', 'b'), ('c',), ('d',))
+    """
+    order = list(attributes)
+    sets = {frozenset(clique) for clique in cliques}
+    kept = [c for c in sets if c and not any(c < other for other in sets)]
+    kept += [frozenset({name}) for name in order if not any(name in c for c in kept)]
+    listed = [tuple(sorted(c, key=order.index)) for c in kept]
+    return tuple(sorted(listed, key=lambda c: (len(c) == 1, [order.index(name) for name in c])))
+
+
+def join(attributes: Iterable[str], cliques: Iterable[Iterable[str]], chosen: Iterable[str]) -> Any:
+    """Cliques with some attributes joined; or apart, where they are joined already.
+
+    >>> join("abc", [("a", "b", "c")], "ab")
+    (('a', 'c'), ('b', 'c'))
+    >>> join("abc", [("a", "b")], "bc")
+    (('a', 'b'), ('b', 'c'))
+    """
+    order, wanted = list(attributes), frozenset(chosen)
+    sets = [frozenset(clique) for clique in cliques]
+    if len(wanted) == 2 and any(wanted <= clique for clique in sets):
+        apart = [part for c in sets for part in ([c - {name} for name in wanted] if wanted <= c else [c])]
+        return tidy(order, apart)
+    if wanted in sets:
+        return tidy(order, [c for c in sets if c != wanted])
+    return tidy(order, [*sets, wanted])
+
+
+def _rule(item: Mapping[str, Any], kind: str) -> dict[str, Any]:
+    """A line of the form of a schema as the schema's file has it."""
+    found: dict[str, Any] = {"name": item["name"] or item["column"], "kind": item["kind"]}
+    if found["name"] != item["column"]:
+        found["column"] = item["column"]
+    numbers = kind in NUMBERS
+    if item["kind"] == "labels":
+        found["labels"] = _labels(item["labels"], numbers)
+        if not found["labels"]:
+            raise Error(f"attribute {found['name']!r}: list its values, one a line, or do not use the column.")
+    elif item["kind"] == "cuts":
+        found["cuts"] = [_number(text, found["name"]) for text in re.split(r"[\s,;]+", item["cuts"].strip()) if text]
+        if not found["cuts"]:
+            raise Error(f"attribute {found['name']!r}: write its cut points, such as 18, 40, 65, or do not use it.")
+        bounds = {name: item.get(name, "") for name in ("least", "most")}
+        found |= {name: _number(text, found["name"]) for name, text in bounds.items() if text}
+    else:
+        found |= {name: item[name] for name in ("period", "start", "end")}
+    if kind in TYPES[item["kind"]]:  # for synthetic records; counting does not look at it
+        found["type"] = kind
+    whole = bool(found.get("labels")) and all(isinstance(label, int) for label in found["labels"])
+    for policy in ("null", "unknown"):
+        text = item[policy].strip() or DROP
+        found[policy] = int(text) if whole and re.fullmatch(r"-?\d+", text) else text
+    return found
+
+
+def _labels(text: str, numbers: bool) -> list[str | int]:
+    """Labels as they are pasted: one a line, or separated by commas, semicolons or tabs on one line."""
+    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
+    if len(lines) == 1:
+        lines = [part.strip() for part in re.split("[,;\t]", lines[0]) if part.strip()]
+    if numbers and all(re.fullmatch(r"-?\d{1,18}", line) for line in lines):
+        return [int(line) for line in lines]
+    return list(lines)
+
+
+def _number(text: str, name: str) -> int | float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not isfinite(value):
+        raise Error(f"attribute {name!r}: a cut point is a number such as 18 or 2.5, not {text[:40]!r}.")
+    return int(value) if value.is_integer() and abs(value) < 2**53 else value
+
+
+def _whole(text: object, what: str) -> int:
+    if not re.fullmatch(r"[1-9]\d{0,8}", str(text)):
+        raise Error(f"{what} is a whole number from 1 to 999,999,999, not {str(text)[:40]!r}.")
+    return int(str(text))

@@ -1,0 +1,209 @@
+"""The analyst's questions: what a model says of some attributes, in one group or in two, as numbers and a picture."""
+
+import csv
+import io
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import numpy as np
+
+from quietfield.domain import Domain, Label
+from quietfield.drawing.distributions import Distribution, bars_svg, heat_svg, line_svg
+from quietfield.errors import Error
+from quietfield.models.basis import COUNTED, describe_basis
+from quietfield.models.intervals import QUICK_ANSWER, QUICK_MODEL
+from quietfield.models.model import Model
+from quietfield.studio.jobs import command_text
+from quietfield.text import defuse_formulas
+
+PICTURES = ("bars", "line", "heat")
+LEVELS = ("0.5", "0.8", "0.9", "0.95", "0.99")
+#: The most cells of an answer that a page shows; a file of the table holds them all.
+MOST_CELLS = 2000
+
+
+def load_model(path: str) -> Model:
+    """A model from its file, kept until the file changes."""
+    try:
+        seen = Path(path).stat()
+    except OSError as error:
+        raise Error(f"{path} cannot be read: {error.strerror}; learn the model again.") from None
+    return _load(path, seen.st_mtime_ns, seen.st_size, seen.st_ino)
+
+
+@lru_cache(maxsize=4)
+def _load(path: str, *seen: int) -> Model:
+    return Model.load(path)
+
+
+def prepare(path: str) -> None:
+    """Load a model and answer a first question of it, aside, so that whoever explores it does not wait."""
+
+    def work() -> None:
+        with suppress(Error):  # whoever asks is told
+            model = load_model(path)
+            answer(model, Question.read(path, model.domain, {}))
+
+    Thread(target=work, daemon=True).start()
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked: one attribute or two, among whom, and how it is to be shown."""
+
+    path: str
+    domain: Domain
+    shown: tuple[str, ...]
+    given: dict[str, Label]
+    other: dict[str, Label] | None
+    level: str
+    picture: str
+
+    @classmethod
+    def read(cls, path: str, domain: Domain, asked: Mapping[str, str]) -> "Question":
+        """A question from the fields of its form: ``g.ATTRIBUTE`` holds the place of a label, ``h.`` the other group's.
+
+        Args:
+            path: The model's file.
+            domain: Its domain.
+            asked: The fields.
+
+        Returns:
+            The question.
+
+        Raises:
+            Error: A field names what is not there.
+        """
+        first = asked.get("a") or domain.attributes[0]
+        shown = tuple(dict.fromkeys(name for name in (first, asked.get("b", "")) if name))
+        domain.clique(shown)
+        given, other = (_filters(domain, shown, asked, sign) for sign in ("g.", "h."))
+        level = asked.get("level", "0.9")
+        picture = asked.get("picture", "")
+        if level not in LEVELS or (picture and picture not in PICTURES):
+            raise Error("this question is not one of the form's; begin again with the form.")
+        if len(shown) == 1 and picture in ("", "heat"):
+            picture = "bars"
+        compared = bool(asked.get("compare"))
+        if len(shown) == 2:
+            picture = "heat"
+        return cls(path, domain, shown, given, other if compared else None, level, picture)
+
+    @property
+    def groups(self) -> list[dict[str, Label]]:
+        """What is known of each group."""
+        return [self.given] if self.other is None else [self.given, self.other]
+
+    def python(self) -> str:
+        """The lines of Python that give the same answer."""
+        asked = [f"{list(self.shown)!r}", f"level={self.level}"]
+        lines = ["import quietfield as qf", "", f"model = qf.load({self.path!r})"]
+        for given in self.groups:
+            known = [asked[0], *([f"given={given!r}"] if given else []), asked[1]]
+            lines.append(f"print(model.query({', '.join(known)}))")
+        return "\n".join(lines)
+
+    def commands(self) -> list[str]:
+        """The commands that give the same answer."""
+        found = []
+        for given in self.groups:
+            known = [word for name, label in given.items() for word in ("--given", f"{name}={label}")]
+            found.append(command_text(["query", self.path, *self.shown, *known, "--level", self.level]))
+        return found
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the model says of one group: a share for each cell, error bars or why there are none, what it rests on."""
+
+    group: str
+    shares: np.ndarray
+    low: np.ndarray | None
+    high: np.ndarray | None
+    why: str
+    basis: str
+
+    @property
+    def counted(self) -> bool:
+        """Whether a published table holds the attributes together; otherwise it is the model's inference."""
+        return self.basis == COUNTED
+
+
+def answer(model: Model, question: Question) -> list[Answer]:
+    """Answer a question, once for each group."""
+    return [_answer(model, question.shown, given, float(question.level)) for given in question.groups]
+
+
+def _answer(model: Model, shown: tuple[str, ...], given: dict[str, Label], level: float) -> Answer:
+    shares = model.conditional(shown, given) if given else model.marginal(shown)
+    low = high = None
+    why = ""
+    if model.uncertainty is None:
+        why = "this model does not know its errors; models learned by the default method do"
+    elif model.parameters > QUICK_MODEL or model.domain.cells(shown) > QUICK_ANSWER:
+        why = "for a model or a table of this size they take long; `quietfield query --error-bars` works them out"
+    else:
+        try:
+            low, high = model.interval(shown, level, given=given or None)
+        except Error as error:
+            why = str(error).rstrip(".")
+    group = ", ".join(f"{name} = {label}" for name, label in given.items())
+    return Answer(group, shares, low, high, why, describe_basis(model, (*shown, *given)))
+
+
+def rows(question: Question, answers: list[Answer]) -> list[list[Any]]:
+    """The answer as a table: labels, then share, low and high of each group (None where there are no error bars)."""
+    flat = [[a.shares.ravel(), *(None if e is None else e.ravel() for e in (a.low, a.high))] for a in answers]
+    cells = product(*(question.domain.labels(name) for name in question.shown))
+    return [
+        [*cell, *(None if column is None else float(column[i]) for group in flat for column in group)]
+        for i, cell in enumerate(cells)
+    ]
+
+
+def table_csv(question: Question, answers: list[Answer]) -> str:
+    """The answer as a CSV file, with texts that a spreadsheet would take for formulas made harmless."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    ends = [""] if len(answers) == 1 else [f" ({a.group or 'everybody'})" for a in answers]
+    heads = [f"{name}{end}" for end in ends for name in ("probability", "low", "high")]
+    writer.writerow(map(defuse_formulas, [*question.shown, *heads]))
+    writer.writerows(
+        [["" if cell is None else defuse_formulas(cell) for cell in row] for row in rows(question, answers)]
+    )
+    return file.getvalue()
+
+
+def pictures(question: Question, answers: list[Answer], everybody: str) -> list[str]:
+    """The answer as SVG: one picture, or a heat map for each group."""
+    labels = [question.domain.labels(name) for name in question.shown]
+    title = " and ".join(question.shown)
+    if len(labels) == 2:
+        return [heat_svg(labels[0], labels[1], a.shares.tolist(), f"{title}: {a.group or everybody}") for a in answers]
+    groups = [
+        Distribution(
+            a.group or everybody, a.shares.tolist(), *(() if e is None else e.tolist() for e in (a.low, a.high))
+        )
+        for a in answers
+    ]
+    named = title if len(groups) > 1 or not answers[0].group else f"{title}, where {answers[0].group}"
+    return [(line_svg if question.picture == "line" else bars_svg)(labels[0], groups, named)]
+
+
+def _filters(domain: Domain, shown: tuple[str, ...], asked: Mapping[str, str], sign: str) -> dict[str, Label]:
+    found = {}
+    for field, text in asked.items():
+        name = field.removeprefix(sign)
+        if not field.startswith(sign) or not text or name in shown:
+            continue
+        labels = domain.labels(name)
+        if not text.isdecimal() or int(text) >= len(labels):
+            raise Error(f"{name!r} has no value number {text[:20]!r}; choose one of the form's.")
+        found[name] = labels[int(text)]
+    return found

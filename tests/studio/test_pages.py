@@ -1,0 +1,419 @@
+"""The studio without a browser: what is refused, what is kept, and that each page does what the command line does."""
+
+import csv
+import json
+import shlex
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import quietfield as qf
+from quietfield.cli import main
+from quietfield.releases import keys
+
+pytest.importorskip("starlette")
+pytest.importorskip("duckdb")
+pytest.importorskip("opendp")
+from quietfield.studio import analyst, curator, explorer
+from quietfield.studio.drafts import Draft, join, tidy
+from quietfield.studio.guard import HEADER
+from quietfield.studio.server import Studio, create_app
+
+STEPS = ("file", "schema", "unit", "structure", "epsilon", "ledger", "publish")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    draw = np.random.default_rng(0)
+    with open("people.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["age", "sex", "visits", "who"])
+        writer.writerows(
+            [int(draw.integers(90)), "fm"[draw.integers(2)], int(draw.integers(3)), i % 300] for i in range(600)
+        )
+    return tmp_path
+
+
+@pytest.fixture
+def studio(folder: Path) -> Studio:
+    return Studio()
+
+
+def do(studio: Studio, handler: Any, **asked: Any) -> Any:
+    return handler(studio, asked)
+
+
+def show(studio: Studio, step: str, name: str = "visits") -> str:
+    return curator.show(studio, {"name": name, "step": step})
+
+
+def revision(name: str = "visits") -> int:
+    return int(Draft.load(name).data["revision"])
+
+
+def walk(studio: Studio, name: str = "visits") -> Draft:
+    """All steps but the last, as the forms send them."""
+    do(studio, curator.create, name=name, path="people.csv")
+    do(studio, curator.save_file, name=name, path="people.csv", header="yes", revision=0)
+    fields = {
+        "use.0": "yes",
+        "kind.0": "cuts",
+        "cuts.0": "18, 40 65",
+        "use.1": "yes",
+        "kind.1": "labels",
+        "labels.1": "f, m",
+    }
+    fields |= {"use.2": "yes", "kind.2": "labels", "labels.2": "0\n1\n2", "null.2": "none"}
+    do(studio, curator.save_schema, name=name, revision=1, **fields)
+    do(studio, curator.save_unit, name=name, revision=2, twice="no")
+    do(studio, curator.save_structure, name=name, revision=3, chosen=["sex", "age"])
+    do(studio, curator.save_epsilon, name=name, revision=4, epsilon="0.5", noise="laplace", delta="1e-6", records="600")
+    if not Path("budget.db").exists():
+        do(studio, curator.create_ledger, name=name, revision=5, path="budget", total="2", title="people")
+        do(studio, curator.create_key, name=name, revision=6, path="curator", passphrase="abc", again="abc")
+    do(studio, curator.save_ledger, name=name, revision=revision(name), ledger="budget.db", key="curator.pem")
+    return Draft.load(name)
+
+
+def test_each_page_of_a_draft_is_shown_from_the_first_to_the_last(studio: Studio) -> None:
+    do(studio, curator.create, name="visits", path="people.csv")
+    for step in STEPS:
+        assert "<h1>" in show(studio, step)
+    Path("visits/draft.json").unlink()
+    Path("visits").rmdir()
+    draft = walk(studio)
+    for step in STEPS:
+        assert 'class="alert"' not in show(studio, step), step
+    assert draft.schema.domain.labels("visits") == ("0", "1", "2", "none")
+    assert draft.cliques == (("age", "sex"), ("visits",))
+    assert "visits" in do(studio, analyst.home)
+    assert json.loads(Path("visits/structure.json").read_text()) == {"cliques": [["age", "sex"], ["visits"]]}
+
+
+def test_the_commands_that_are_shown_do_the_same(studio: Studio, capsys: pytest.CaptureFixture[str]) -> None:
+    draft = walk(studio)
+    for verb in ("inspect", "plan"):
+        assert main(draft.command(verb)) == 0
+    dry = [*draft.command("release"), "--dry-run"]
+    dry.remove("--passphrase-env")
+    dry.remove("QUIETFIELD_STUDIO_PASSPHRASE")
+    keys.create_keys("plain.pem")
+    dry[dry.index("curator.pem")] = "plain.pem"
+    capsys.readouterr()
+    assert main(dry) == 0
+    said = json.loads(capsys.readouterr().out)
+    planned = draft.plan
+    assert said["epsilon"] == str(planned.noise.epsilon) == "1/2"
+    assert [table["noise"]["scale"] for table in said["tables"]] == [float(n.scale) for n in planned.noise.noises]
+    assert said["ledger"]["afterwards"]["remaining"] == "3/2"
+    model = qf.Model(qf.Domain({"my sex": ["f", "m"], "age": 2}), {("my sex", "age"): np.eye(2)})
+    model.save("a model.qfm")
+    question = explorer.Question.read("a model.qfm", model.domain, {"a": "my sex", "g.age": "1"})
+    (command,) = question.commands()
+    assert main([*shlex.split(command)[1:], "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    (answer,) = explorer.answer(model, question)
+    assert [cell["probability"] for cell in told["cells"]] == pytest.approx(answer.shares.tolist())
+    scope: dict[str, Any] = {}
+    exec(question.python().replace("print(", "found = (").replace("level=0.9", "level=None"), scope)
+    assert scope["found"]["probability"].tolist() == pytest.approx(answer.shares.tolist())
+
+
+def test_persons_and_other_units(studio: Studio) -> None:
+    walk(studio)
+    for asked, unit, text in (
+        ({"twice": "yes", "rows": "3"}, qf.Rows(3), "rows:3"),
+        ({"twice": "yes", "column": "who", "rows": "2", "one_line": "yes"}, qf.Person("who", rows=2), "person:who:2"),
+        (
+            {"twice": "yes", "column": "who", "rows": "2", "weigh": "normalise", "one_line": "yes"},
+            qf.Person("who", normalise=True),
+            "person:who:normalise",
+        ),
+    ):
+        do(studio, curator.save_unit, name="visits", revision=revision(), **asked)
+        draft = Draft.load("visits")
+        assert draft.unit == unit
+        assert draft.unit_text == text
+        for step in STEPS:
+            show(studio, step)
+    with pytest.raises(qf.Error, match="every record of it is one line"):
+        do(studio, curator.save_unit, name="visits", revision=revision(), twice="yes", column="who", rows="2")
+    with pytest.raises(qf.Error, match="say first"):
+        do(studio, curator.save_unit, name="visits", revision=revision())
+
+
+def test_a_schema_that_is_not_one_is_kept_and_mended(studio: Studio) -> None:
+    do(studio, curator.create, name="visits", path="people.csv")
+    do(studio, curator.save_file, name="visits", path="people.csv", header="yes", revision=0)
+    fields = {"use.0": "yes", "kind.0": "cuts", "cuts.0": "18, forty"}
+    assert do(studio, curator.save_schema, name="visits", revision=1, **fields) == {"reload": True}
+    assert "forty" in show(studio, "schema")
+    assert "a cut point is a number" in show(studio, "schema")
+    assert not Path("visits/schema.json").exists()
+
+
+def test_tables_that_are_chosen_privately(studio: Studio) -> None:
+    walk(studio)
+    drawn = do(studio, curator.save_structure, name="visits", revision=revision(), preset="auto")
+    assert "chosen privately" in drawn["html"]
+    for step in STEPS:
+        assert 'class="alert"' not in show(studio, step), step
+    draft = Draft.load("visits")
+    assert draft.command("plan")[3] == "auto"
+    assert "Rehearse" not in show(studio, "epsilon")
+    publish(studio)
+    wait(studio, draft.target)
+    assert len(qf.Release.load(draft.target).selections) > 0
+    again = do(studio, curator.copy, name="visits", to="drawn")
+    assert again == {"go": "#/draft/drawn/publish"}
+    do(studio, curator.save_structure, name="drawn", revision=0, chosen=["age", "visits"])
+    assert Draft.load("drawn").command("plan")[3] == "drawn/structure.json"
+
+
+def test_synthetic_records_have_the_types_and_bounds_that_were_said(studio: Studio) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"age": pa.array([5, 70] * 50, pa.int32()), "sex": ["f", "m"] * 50}), "people.parquet")
+    do(studio, curator.create, name="visits", path="people.parquet")
+    do(studio, curator.save_file, name="visits", path="people.parquet", revision=0)
+    fields = {"use.0": "yes", "kind.0": "cuts", "cuts.0": "18, 65", "least.0": "0", "most.0": "110"}
+    fields |= {"use.1": "yes", "kind.1": "labels", "labels.1": "f, m"}
+    do(studio, curator.save_schema, name="visits", revision=1, **fields)
+    rule = Draft.load("visits").schema["age"]
+    assert (rule.type, rule.least, rule.most) == ("integer", 0, 110)  # type: ignore[attr-defined]
+
+
+def publish(studio: Studio, name: str = "visits") -> Any:
+    return do(studio, curator.publish, name=name, revision=revision(name), agree="yes", passphrase="abc")
+
+
+def wait(studio: Studio, target: str) -> None:
+    for child in list(studio.jobs.children.values()):
+        child.wait(60)
+    assert studio.jobs.find(target).state == "done", studio.jobs.find(target).errors
+
+
+def test_asked_many_times_at_once_it_is_charged_once(studio: Studio) -> None:
+    walk(studio)
+    together = threading.Barrier(8)
+
+    def ask(_: int) -> None:
+        together.wait()
+        publish(studio)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(ask, range(8)))
+    assert len(studio.jobs.children) == 1
+    wait(studio, "visits/visits.qfr")
+    publish(studio)  # and once more afterwards
+    assert len(studio.jobs.children) == 1
+    (charge,) = qf.Ledger("budget.db").charges
+    release = qf.Release.load("visits/visits.qfr", trust="curator.pub.pem")
+    assert charge.release == release.id == Draft.load("visits").data["id"]
+    assert "Published." in show(studio, "publish")
+    with pytest.raises(qf.Error, match="changes no more"):
+        do(studio, curator.save_unit, name="visits", revision=revision(), twice="no")
+    assert "abc" not in "".join(path.read_text() for path in Path(".quietfield-studio").rglob("*") if path.is_file())
+    page = do(studio, analyst.release, path="visits/visits.qfr", trust="curator.pub.pem")
+    assert "which is trusted" in page
+
+
+def test_a_second_server_that_lost_its_memory_is_refused_by_the_ledger(studio: Studio) -> None:
+    """A planted bug: nothing remembers the job, and the draft is published again; the ledger pays once for one id."""
+    draft = walk(studio)
+    publish(studio)
+    wait(studio, draft.target)
+    Path(draft.target).unlink()
+    forgetful = Studio()
+    forgetful.jobs.start(draft.target, draft.command("release"), "abc")
+    for child in forgetful.jobs.children.values():
+        child.wait(60)
+    assert "already charged" in forgetful.jobs.find(draft.target).errors
+    assert len(qf.Ledger("budget.db").charges) == 1
+    assert draft.state(forgetful.jobs) == "charged"
+    assert "the charge stands" in show(forgetful, "publish")
+    with pytest.raises(qf.Error, match="charged already"):
+        publish(forgetful)
+
+
+def test_nothing_is_charged_for_what_was_not_agreed_to(studio: Studio) -> None:
+    walk(studio)
+    for asked, said in (
+        ({"revision": revision(), "passphrase": "abc"}, "have read"),
+        ({"revision": revision() - 1, "passphrase": "abc", "agree": "yes"}, "another tab"),
+        ({"revision": revision(), "passphrase": "wrong", "agree": "yes"}, "passphrase"),
+    ):
+        with pytest.raises(qf.Error, match=said):
+            do(studio, curator.publish, name="visits", **asked)
+    assert studio.jobs.children == {}
+    assert qf.Ledger("budget.db").charges == ()
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", ".hidden", "a b", "x" * 61, "nul\0"])
+def test_a_name_that_is_no_name_is_refused(studio: Studio, name: str) -> None:
+    with pytest.raises(qf.Error, match="a name has letters"):
+        do(studio, curator.create, name=name, path="people.csv")
+    with pytest.raises(qf.Error, match="a name has letters"):
+        Draft.load(name)
+
+
+def test_joining_and_taking_apart() -> None:
+    names = ("a", "b", "c", "d")
+    assert tidy(names, []) == (("a",), ("b",), ("c",), ("d",))
+    assert join(names, tidy(names, []), ["b", "a"]) == (("a", "b"), ("c",), ("d",))
+    assert join(names, [("a", "b"), ("b", "c")], ["a", "b", "c"]) == (("a", "b", "c"), ("d",))
+    assert join(names, [("a", "b", "c")], ["a", "b", "c"]) == (("a",), ("b",), ("c",), ("d",))
+
+
+# Who may ask.
+
+
+@pytest.fixture
+def client(studio: Studio) -> Any:
+    from starlette.testclient import TestClient
+
+    return TestClient(create_app(studio, 8000), base_url="http://127.0.0.1:8000", raise_server_exceptions=False)
+
+
+GOOD = {"origin": "http://127.0.0.1:8000"}
+
+
+def test_the_token_of_the_address_works_once(client: Any, studio: Studio) -> None:
+    once = studio.session.once
+    assert client.post("/session", json={"once": "guessed"}, headers=GOOD).status_code == 400
+    token = client.post("/session", json={"once": once}, headers=GOOD).json()["token"]
+    assert client.post("/session", json={"once": once}, headers=GOOD).status_code == 400
+    assert client.get("/page/home", headers={HEADER: token}).status_code == 200
+    assert "set-cookie" not in client.get("/page/home", headers={HEADER: token}).headers
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({HEADER: ""}, 401),
+        ({HEADER: "guessed"}, 401),
+        ({HEADER: None}, 401),
+        ({"host": "evil.example"}, 421),
+        ({"host": "evil.example:8000"}, 421),
+        ({"host": "127.0.0.1:9000"}, 421),
+        ({"host": "127.0.0.1.evil.example:8000"}, 421),
+        ({"origin": "http://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": "http://127.0.0.1:9000"}, 403),
+        ({"origin": "https://127.0.0.1:8000"}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
+        ({"host": "localhost:8000", "origin": "http://localhost:8000"}, 200),
+    ],
+)
+@pytest.mark.parametrize("path", ["/page/home", "/do/draft", "/do/stop", "/do/ticket", "/session", "/"])
+def test_requests_from_elsewhere_are_refused(
+    client: Any, studio: Studio, path: str, headers: dict[str, str | None], status: int
+) -> None:
+    stopped: list[bool] = []
+    studio.stop = lambda: stopped.append(True)
+    sent = {**GOOD, HEADER: studio.session.token, **headers}
+    sent = {name: value for name, value in sent.items() if value is not None}
+    asks = client.get if path.startswith("/page") or path == "/" else lambda *a, **k: client.post(*a, json={}, **k)
+    found = asks(path, headers=sent)
+    if status == 200:
+        assert found.status_code in (200, 400)  # 400: there was nothing in the form
+    elif not (status == 401 and path in ("/", "/session")):  # those need no token
+        assert found.status_code == status
+        assert stopped == []
+    assert found.headers["content-security-policy"].startswith("default-src 'self'")
+    assert found.headers["cache-control"] == "no-store"
+    assert "access-control-allow-origin" not in found.headers
+
+
+def test_a_form_of_another_page_has_no_origin_to_show(client: Any, studio: Studio) -> None:
+    assert client.post("/do/stop", json={}, headers={HEADER: studio.session.token}).status_code == 403
+    assert client.put("/do/stop", json={}, headers={**GOOD, HEADER: studio.session.token}).status_code == 403
+    assert client.options("/do/stop", headers={**GOOD, HEADER: studio.session.token}).status_code == 403
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"a": NaN}', b"\xff", b'"' + b"x" * 5_000_000 + b'"'])
+def test_what_no_page_sends_is_refused_calmly(client: Any, studio: Studio, body: bytes) -> None:
+    for path in ("/do/draft", "/session"):
+        found = client.post(path, content=body, headers={**GOOD, HEADER: studio.session.token})
+        assert found.status_code == 400
+        assert found.json()["error"]
+
+
+def test_an_error_that_is_not_ours_tells_its_kind_alone(
+    client: Any, studio: Studio, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("could not convert 'HIV+'")
+
+    monkeypatch.setattr(Draft, "names", fail)
+    found = client.get("/page/home", headers={HEADER: studio.session.token})
+    assert found.status_code == 500
+    assert "ValueError" in found.text
+    out, err = capfd.readouterr()
+    assert "HIV" not in found.text + out + err
+
+
+def test_names_are_escaped(client: Any, studio: Studio) -> None:
+    hostile = "<img src=x onerror=alert(1)>"
+    domain = qf.Domain({hostile: [hostile, "=1+1"], "b": 2})
+    qf.Model(domain, {(hostile, "b"): np.eye(2)}).save("model.qfm")
+    headers = {**GOOD, HEADER: studio.session.token}
+    for page in ("explore", "associations"):
+        text = client.get(f"/page/{page}", params={"model": "model.qfm"}, headers=headers).json()["html"]
+        assert "<img" not in text
+    two = client.get("/page/explore", params={"model": "model.qfm", "b": "b"}, headers=headers).json()["html"]
+    assert "<img" not in two
+    table = client.post("/do/table", params={"model": "model.qfm"}, json={}, headers=headers).json()["text"]
+    assert "\n=1+1" not in table
+
+
+def test_every_text_is_used_and_every_use_has_a_text(root: Path, studio: Studio) -> None:
+    import re
+
+    folder = root / "src" / "quietfield" / "studio"
+    used = "".join(path.read_text() for path in [*folder.glob("templates/*.html"), *folder.glob("*.py")])
+    for page, texts in studio.texts.items():
+        dynamic = {"states": True, "steps": True, "lists": True}.get(page, False)
+        for name in texts:
+            direct = re.search(rf'{page}(\.{name}\b|\["{name}"\]|"\]\["{name}"\])', used)
+            listed = re.search(rf"t\.{page}\[", used) and f'"{name}"' in used
+            assert dynamic or direct or listed or name in ("title",), f"{page}.{name}"
+
+
+def test_a_schema_that_is_discovered_is_charged_once(studio: Studio) -> None:
+    do(studio, curator.create, name="visits", path="people.csv")
+    do(studio, curator.save_file, name="visits", path="people.csv", header="yes", revision=0)
+    assert "First say whom to protect" in show(studio, "schema")
+    do(studio, curator.save_unit, name="visits", revision=1, twice="no")
+    do(studio, curator.create_ledger, name="visits", revision=2, path="budget", total="20", delta="1e-6")
+    fields = {"use.0": "yes", "kind.0": "cuts", "cuts.0": "18, 65", "use.1": "yes", "kind.1": "labels", "use.2": "yes"}
+    do(studio, curator.save_schema, name="visits", revision=3, **fields, **{"kind.2": "labels"})
+    asked = {"name": "visits", "revision": 4, "epsilon": "8", "delta": "1e-7"}
+    with pytest.raises(qf.Error, match="may be charged"):
+        do(studio, curator.discover, **asked)
+    for _ in range(3):
+        do(studio, curator.discover, **asked, agree="yes")
+    draft = Draft.load("visits")
+    wait(studio, draft.found)
+    (charge,) = qf.Ledger("budget.db").charges
+    assert charge.release == draft.data["discovery_id"] != draft.data["id"]
+    do(studio, curator.take_over, name="visits", revision=4)
+    schema = Draft.load("visits").schema
+    assert schema.domain.labels("age") == ("<18", "18-65", "65+")  # which was known
+    assert {"f", "m"} <= set(schema.domain.labels("sex"))
+    assert "who" not in schema.domain.attributes
+    assert schema.discovered is not None
+    for step in STEPS:
+        show(studio, step)
+    Path(draft.found).unlink()
+    assert "Charged, and nothing was found" in show(studio, "schema")
+    with pytest.raises(qf.Error, match="charged already"):
+        do(studio, curator.discover, name="visits", revision=5, epsilon="8", delta="1e-7", agree="yes")
