@@ -342,13 +342,9 @@ OneLinePerRecordOption = Annotated[
 ]
 DeltaOption = Annotated[
     str | None,
-    typer.Option("--delta", help="The delta of Gaussian noise, such as 1e-6.", rich_help_panel=PRIVACY),
-]
-LabelsDeltaOption = Annotated[
-    str | None,
     typer.Option(
         "--delta",
-        help="Promised beside epsilon, such as 1e-9: for labels of texts, and for Gaussian noise.",
+        help="Promised beside epsilon, such as 1e-6: for Gaussian noise, and to discover labels.",
         rich_help_panel=PRIVACY,
     ),
 ]

@@ -13,8 +13,8 @@ from quietfield.cli.arguments import (
     UNIT,
     DataArgument,
     DelimiterOption,
+    DeltaOption,
     EncodingOption,
-    LabelsDeltaOption,
     LedgerOption,
     NeighboursOption,
     NoLedgerOption,
@@ -49,7 +49,7 @@ def synthesize(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="The records to write, .csv or .parquet; the other files go beside it.")
     ],
-    delta: LabelsDeltaOption = None,
+    delta: DeltaOption = None,
     ledger: LedgerOption = None,
     no_ledger: NoLedgerOption = False,
     neighbours: NeighboursOption = "add_remove",
