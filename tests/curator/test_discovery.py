@@ -659,7 +659,7 @@ def test_a_schema_that_cannot_be_written_is_shown_and_not_lost(tmp_path, capsys,
     def fail(*_, **__):
         raise qf.FileError("cannot write it.")
 
-    monkeypatch.setattr("quietfield.files.write_atomically", fail)
+    monkeypatch.setattr("quietfield.cli.schema.write_atomically", fail)
     asked = ["schema", str(tmp_path / "rows.parquet"), "--discover", "--epsilon", "3", "--delta", "1e-6"]
     asked += ["--unit", "rows:1", "--no-ledger"]
     assert main([*asked, "--out", str(tmp_path / "schema.json")]) == 1
