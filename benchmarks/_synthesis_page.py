@@ -6,6 +6,8 @@ from pathlib import Path
 
 from _synthesis_methods import METHODS
 
+from benchmarks.allocation import summarize
+
 ORDER = ("titanic", "nltcs", "adult", "msnbc")
 COLOURS = ("#2b6cb0", "#c05621", "#0b6e4f", "#6b7280", "#d69e2e", "#90cdf4", "#b83280")
 
@@ -26,6 +28,7 @@ def page(rows: Path) -> None:
         "auc": _table(kept, ("auc",), 3),
         "loglik": _table(kept, ("loglik",), 2),
         "costs": _costs(found),
+        "allocation": summarize(),
         "failed": "\n".join(
             f"- {row['method']}, {row['data']}, epsilon {float(row['epsilon']):g}, seed {row['seed']}: {row['status']}"
             for row in failed
