@@ -73,8 +73,8 @@ def summarize() -> str:
     mean = math.exp(sum(map(math.log, ratios.values())) / len(ratios))
     worst, best = max(ratios, key=ratios.__getitem__), min(ratios, key=ratios.__getitem__)
     return (
-        f"In {len(ratios)} cells the error with weights by size was {mean:.3f} times that with equal weights (geometric mean)"
-        f", more than 1.01 times in {sum(ratio > 1.01 for ratio in ratios.values())} of them and less than 0.99 "
+        f"In {len(ratios)} cells the error with weights by size was {mean:.3f} times that with equal ones (geometric "
+        f"mean), more than 1.01 times in {sum(ratio > 1.01 for ratio in ratios.values())} of them and less than 0.99 "
         f"times in {sum(ratio < 0.99 for ratio in ratios.values())}; at worst {ratios[worst]:.2f} "
         f"({', '.join(worst)}), at best {ratios[best]:.2f} ({', '.join(best)})."
     )
