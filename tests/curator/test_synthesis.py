@@ -128,3 +128,23 @@ def test_the_command_writes_all_files_or_tells_why(raw, tmp_path, capsys):
     ):
         assert main([*words, "--out", str(tmp_path / "other.csv"), *extra]) == 1
         assert why in capsys.readouterr().err
+
+
+def test_a_table_in_a_database_is_named_by_its_address(tmp_path, capsys, monkeypatch):
+    duckdb = pytest.importorskip("duckdb")
+    pytest.importorskip("ibis")
+    monkeypatch.chdir(tmp_path)
+    with duckdb.connect("clinic.duckdb") as connection:
+        connection.sql("CREATE TABLE visits AS SELECT i % 2 AS a, i % 3 AS b FROM range(300) t(i)")
+    address = f"duckdb://{tmp_path}/clinic.duckdb"
+    qf.Schema({"a": [0, 1], "b": [0, 1, 2]}).save("schema.json")
+    words = ["release", "--schema", "schema.json", "--structure", "auto", "--epsilon", "50", "--unit", "rows:1"]
+    words += ["--no-ledger", "--out", "visits.qfr"]
+    assert main([*words, f"{address}#visits"]) == 0
+    assert abs(qf.Release.load("visits.qfr").tables["a"].sum() - 300) < 30  # beyond 1e-6 of Laplace noise
+    capsys.readouterr()
+    for wrong, said in ((f"{address}#nobody", "has no table 'nobody'"), (address, "ends in # and its name")):
+        assert main([*words, "--force", wrong]) == 1
+        assert said in capsys.readouterr().err
+    assert main([*words, "--force", "--delimiter", ";", f"{address}#visits"]) == 1
+    assert "not for databases" in capsys.readouterr().err

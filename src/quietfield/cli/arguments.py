@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -91,6 +92,14 @@ def records(
     from quietfield.curator.counting.statfiles import StatFile, is_statfile
 
     check_named(path)
+    if is_address(path):
+        try:
+            from quietfield.curator.counting.databases import open_address
+        except ModuleNotFoundError:
+            raise Error("databases need Ibis; install it with: pip install 'quietfield[curator,ibis]'.") from None
+        if values != "codes" or delimiter is not None or encoding is not None or one_line_per_record:
+            raise Error("--values, --delimiter, --encoding and --one-line-per-record are for files, not for databases.")
+        return open_address(str(path))
     if is_statfile(path):
         if delimiter is not None or one_line_per_record:
             said = "--delimiter" if delimiter is not None else "--one-line-per-record"
@@ -106,6 +115,16 @@ def records(
         )
     sign = None if delimiter is None else parse_delimiter(delimiter)
     return CsvFile(path, sign, encoding or "utf-8", one_line_per_record)
+
+
+def is_address(data: Path | str) -> bool:
+    """Whether records are named by the address of a database."""
+    return "://" in str(data)
+
+
+def read_paths(data: Path | str) -> list[Path]:
+    """The files that a path or a pattern names, which nothing may overwrite."""
+    return [] if is_address(data) else [Path(data), *map(Path, glob(str(data), recursive=True))]
 
 
 def optional_records(
@@ -309,7 +328,11 @@ UNIT = typer.Option(
 SCHEMA = typer.Option("--schema", help="The schema, a JSON file.")
 
 DataArgument = Annotated[
-    Path, typer.Argument(help="The records: a CSV, Parquet, SPSS, Stata or SAS file, or a pattern 'visits-*.csv'.")
+    str,
+    typer.Argument(
+        help="The records: a CSV, Parquet, SPSS, Stata or SAS file, a pattern 'visits-*.csv', or a table in a "
+        "database, postgresql://host/clinic#visits."
+    ),
 ]
 SchemaOption = Annotated[Path, SCHEMA]
 StructureOption = Annotated[

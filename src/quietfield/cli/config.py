@@ -105,6 +105,8 @@ def _value(file: Path, name: str, value: Any, flag: bool, paths: Set[str], struc
 
 def _path(folder: Path, value: str) -> str:
     """A path from the folder of the file; a pattern stays one, and the folder's own name is none."""
+    if "://" in value:  # the address of a database
+        return value
     path = folder / value
     if path.exists() or not glob.has_magic(value):
         return str(path)

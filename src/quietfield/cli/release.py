@@ -2,7 +2,6 @@
 
 import json
 import sys
-from glob import glob
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -149,7 +148,7 @@ def release(
                 *(ledger.with_name(ledger.name + end) for end in ("-journal", "-wal", "-shm")),
             ]  # SQLite's
         _check_disk(out, prepared)
-        outputs.check(out, "release", force, [data, *map(Path, glob(str(data), recursive=True)), *reads])
+        outputs.check(out, "release", force, [*arguments.read_paths(data), *reads])
     if dry_run:
         planned = _planned(prepared, book, neighbours, protects)
         _show(summaries.of_plan(prepared, book, protects) if as_json else planned, as_json)

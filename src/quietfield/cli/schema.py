@@ -1,7 +1,6 @@
 """``quietfield schema``: a schema to fill in, from names and types alone, or one that is discovered and paid for."""
 
 import json
-from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -101,7 +100,7 @@ def schema(
     elif header:
         raise Error(f"--header is for CSV files, which {str(data)!r} is not.")
     if out is not None:
-        reads = [data, *map(Path, glob(str(data), recursive=True)), *(path for path in (ledger,) if path is not None)]
+        reads = [*arguments.read_paths(data), *(path for path in (ledger,) if path is not None)]
         if any(same_file(out, path) for path in reads):
             raise FileError(f"--out {out} is read or charged by this command, and not overwritten; choose another.")
         if out.exists() and not force:

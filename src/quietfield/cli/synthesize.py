@@ -1,6 +1,5 @@
 """``quietfield synthesize``: from a raw table to a private model and its synthetic records, in one step."""
 
-from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -124,7 +123,7 @@ def synthesize(
         "data card": card_file(out),
         **({"report": out.with_suffix(".html")} if report else {}),
     }
-    reads = [data, *map(Path, glob(str(data), recursive=True))]
+    reads = arguments.read_paths(data)
     reads += [path for path in (schema, known, ledger, key, passphrase_file) if path is not None]
     for path in record_files(out, copies):
         outputs.check(path, "file of records", force, reads)
