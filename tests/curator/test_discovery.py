@@ -295,7 +295,7 @@ def test_common_numbers_have_cells_of_their_own_and_whole_numbers_stay_whole():
 
 
 def test_what_noise_hides_at_the_ends_does_not_crowd_there():
-    """In a tail of less than five standard deviations no end is found, and the last cell must be a cell all the same."""
+    """In a tail of less than five standard deviations no end is found; the last cell must have a width all the same."""
     years = [partitions.Leaf(Fraction(i), Fraction(i + 1), 60.0) for i in range(20, 80)]
     tail = [partitions.Leaf(Fraction(80), Fraction(90), 250.0), partitions.Leaf(Fraction(90), Fraction(100), 100.0)]
     low, high = partitions.find_range([*years, *tail], 100.0, True, [30, 35, 70, 79])
