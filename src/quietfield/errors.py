@@ -32,6 +32,10 @@ class RolledBack(Error):
     exit_code = 6
 
 
+#: Ends every message about work that failed after it was charged.
+STANDS = "It was charged before the data were read, and the charge stands."
+
+
 class Unreadable(Error):
     """An engine failed while it read records; what it said is withheld, since it may quote them."""
 

@@ -16,7 +16,7 @@ import typer
 
 from quietfield import Error, __version__, cli
 from quietfield.cli import main
-from quietfield.errors import Unreadable
+from quietfield.errors import STANDS, Unreadable
 
 
 def every_command() -> Iterator[tuple[str, Any]]:
@@ -216,16 +216,17 @@ def test_an_interrupted_command_leaves_at_once(
     assert capfd.readouterr().err == "Interrupted.\n"
 
 
+@pytest.mark.parametrize("paid", [False, True])
 def test_an_interrupt_that_an_engine_made_an_error_of(
-    plant: Plant, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    paid: bool, plant: Plant, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Ctrl-C in a callback of DuckDB comes back as an error of DuckDB."""
+    """Ctrl-C in a callback of DuckDB comes back as an error of DuckDB; that it was paid for is told all the same."""
 
     def body() -> None:
         try:
             signal.raise_signal(signal.SIGINT)
         except KeyboardInterrupt:
-            raise Unreadable("the data could not be read.") from None
+            raise Unreadable(f"the data could not be read.{f' {STANDS}' if paid else ''}") from None
 
     left: list[int] = []
     plant(body)
@@ -233,7 +234,7 @@ def test_an_interrupt_that_an_engine_made_an_error_of(
     monkeypatch.setattr(os, "_exit", left.append)
     assert main() == 130
     assert left == [130]
-    assert capfd.readouterr().err == "Interrupted.\n"
+    assert capfd.readouterr().err == (f"{STANDS}\n" if paid else "") + "Interrupted.\n"
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full here")

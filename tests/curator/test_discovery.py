@@ -294,6 +294,17 @@ def test_common_numbers_have_cells_of_their_own_and_whole_numbers_stay_whole():
         assert light.max() < 2.5 * light.mean()
 
 
+def test_what_noise_hides_at_the_ends_does_not_crowd_there():
+    """In a tail of less than five standard deviations no end is found; the last cell must have a width all the same."""
+    years = [partitions.Leaf(Fraction(i), Fraction(i + 1), 60.0) for i in range(20, 80)]
+    tail = [partitions.Leaf(Fraction(80), Fraction(90), 250.0), partitions.Leaf(Fraction(90), Fraction(100), 100.0)]
+    low, high = partitions.find_range([*years, *tail], 100.0, True, [30, 35, 70, 79])
+    assert (low, high) == (20, 96)  # 77 by the counts alone, below the last cut point: 79 plus twice 9, without 97
+    assert partitions.find_range([*years, *tail], 100.0, True, [30, 35, 70, 90]) == (20, 99)  # no leaf goes further
+    top = partitions.Leaf(Fraction(99), Fraction(100), 600.0)  # a common number by itself is an end
+    assert partitions.find_range([*years, top], 100.0, True, [30, 70, 99])[1] == 99
+
+
 @pytest.mark.parametrize("name", ["normal", "heavy"])
 def test_cut_points_are_quantiles(name):
     """With hardly any noise, cells have the same share, up to the digits at which points are set."""

@@ -120,8 +120,11 @@ def test_the_command_writes_all_files_or_tells_why(raw, tmp_path, capsys):
     assert "discovers 3 columns" in capsys.readouterr().out
     assert not out.exists()
     assert main([*words, "--out", str(out), "--rows", "50", "--seed", "1", "--no-report"]) == 0
+    told = "left out    note: no value is common enough"
+    assert told in capsys.readouterr().out
     for ending in (".csv", ".card.md", ".qfr", ".qfm"):
         assert out.with_suffix(ending).exists()
+    assert "too rare to be discovered: 'note'" in out.with_suffix(".card.md").read_text()
     assert len(out.read_text().splitlines()) == 51
     assert main(["verify", str(out.with_suffix(".qfr"))]) == 0
     said = capsys.readouterr().out
@@ -135,6 +138,54 @@ def test_the_command_writes_all_files_or_tells_why(raw, tmp_path, capsys):
     ):
         assert main([*words, "--out", str(tmp_path / "other.csv"), *extra]) == 1
         assert why in capsys.readouterr().err
+
+
+def test_a_separator_that_was_forgotten_costs_nothing(tmp_path, capsys):
+    path, book = tmp_path / "rows.csv", tmp_path / "budget.db"
+    path.write_text("a;b\n" + "1;yes\n2;no\n" * 500)
+    ledger = qf.Ledger.create(book, epsilon=8, delta="1e-6", unit=qf.Rows(1), accounting_by="zcdp")
+    paid = ["--header", "--epsilon", "1", "--delta", "1e-7", "--unit", "rows:1", "--ledger", str(book)]
+    for words in (["synthesize", "--out", str(tmp_path / "made.csv")], ["schema", "--discover"]):
+        assert main([*words, str(path), *paid]) == 1
+        assert "--delimiter ';'" in capsys.readouterr().err
+    assert not ledger.charges
+    assert main(["schema", "--discover", str(path), *paid, "--delimiter", ","]) == 0  # one name, by the curator's word
+    assert len(ledger.charges) == 1
+
+
+def test_texts_that_a_spreadsheet_would_run_are_told_of_in_a_line(tmp_path, capsys):
+    path = tmp_path / "rows.csv"
+    path.write_text("a,b\n" + "-,yes\nx,no\n" * 1000)
+    words = ["synthesize", str(path), "--header", "--epsilon", "8", "--delta", "1e-6", "--unit", "rows:1"]
+    assert main([*words, "--no-ledger", "--no-report", "--out", str(tmp_path / "made.csv")]) == 0
+    said = capsys.readouterr()
+    assert "note        in CSV files an apostrophe" in said.out
+    assert said.err == ""
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_an_interrupt_while_a_model_is_learned_ends_the_command(last, raw, tmp_path, monkeypatch, capsys):
+    """A fit that is interrupted returns the best so far; the work that it is a part of must not go on with that."""
+    from quietfield.curator import synthesis
+    from quietfield.study import choice
+
+    fits = []
+
+    def interrupt(report):
+        raise KeyboardInterrupt
+
+    def fit(release):
+        fits.append(release)
+        return qf.fit(release, callback=interrupt)
+
+    monkeypatch.setattr(synthesis if last else choice, "fit", fit)
+    book = tmp_path / "budget.db"
+    qf.Ledger.create(book, epsilon=8, delta="1e-6", unit=qf.Rows(1), accounting_by="zcdp")
+    words = ["synthesize", str(raw), "--header", "--epsilon", "4", "--delta", "1e-7", "--unit", "rows:1"]
+    assert main([*words, "--ledger", str(book), "--out", str(tmp_path / "made.csv")]) == 130
+    assert len(fits) == 1
+    assert ("made.qfr is whole: go on with" if last else "the charge stands") in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.glob("made*")) == (["made.qfr"] if last else [])
 
 
 def test_a_table_in_a_database_is_named_by_its_address(tmp_path, capsys, monkeypatch):

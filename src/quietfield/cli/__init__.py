@@ -30,7 +30,7 @@ from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command as built
 
 from quietfield import __version__
-from quietfield.errors import Error, Unreadable
+from quietfield.errors import STANDS, Error, Unreadable
 from quietfield.files import remove_temporary
 
 #: command: (module in this folder, what it does in 60 characters). A module whose app has a command of that name gives
@@ -242,6 +242,8 @@ def _run(
         return FAILED
     except Exception as error:  # noqa: BLE001  # the last line of defence: whatever it is, it is told in one sentence
         if isinstance(error, Unreadable) and interrupted():  # in a callback of an engine, which made an error of it
+            if STANDS in str(error):
+                print(STANDS, file=sys.stderr)
             return INTERRUPTED
         if settings.debug:
             print(debug_text(error), file=sys.stderr)

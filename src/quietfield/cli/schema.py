@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 
-DISCOVERY = "With --discover"
+DISCOVERY = "Discovery"
 HeaderOption = Annotated[
     bool, typer.Option("--header", help="Affirm that the first line of a CSV file holds names, and is no record.")
 ]
@@ -107,6 +107,8 @@ def schema(
             raise FileError(f"{out} is there already; choose another name, or say --force to overwrite it.")
         check_writable(out)
     if is_lines:
+        if discover and delimiter is None:
+            lines.check_separator(records)
         arguments.warn(lines.single_name_hint(records))
     told, time = "", ""
     if discover:

@@ -1,5 +1,6 @@
 """``quietfield synthesize``: from a raw table to a private model and its synthetic records, in one step."""
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,11 +29,12 @@ from quietfield.output.report import write_report
 from quietfield.privacy.accounting import format_number
 from quietfield.schema import Schema
 from quietfield.status import is_terminal
-from quietfield.text import join_names, plural
+from quietfield.text import join_names, plural, printable
 
 if TYPE_CHECKING:
     from quietfield.curator.ledger import Ledger
     from quietfield.curator.synthesis import SynthesisPlan
+    from quietfield.releases.release import Release
 
 app = typer.Typer()
 
@@ -112,6 +114,8 @@ def synthesize(
         records, told, epsilon=epsilon, delta=delta, unit=arguments.unit(unit), cliques=cliques,
         neighbours=neighbours, header=header,
     )  # fmt: skip
+    if plan.discovery is not None and delimiter is None and lines.is_lines(records):
+        lines.check_separator(records)
     policy = read_policy()
     if policy is not None:
         policy.check_signer(signer)
@@ -137,24 +141,43 @@ def synthesize(
         found = charge_and_release(records, plan, book, progress=busy)
     release = outputs.keep_release(found, files["release"], signer, force, paid=book is not None)
     typer.echo(f"release     {files['release']}")
+    for name, why in _left_out(found).items():
+        typer.echo(f"left out    {printable(name)}: {why}")
     made = learn(release, progress=busy)
+    if made.model.report is not None and made.model.report.interrupted:
+        typer.echo(
+            f"{files['release']} is whole: go on with quietfield fit {files['release']} --out "
+            f"{files['model']}, and quietfield sample.",
+            err=True,
+        )
+        raise KeyboardInterrupt
     made.model.save(files["model"], signer)
     set_time(files["model"], release.created)  # else it would tell how long the count took
     typer.echo(f"model       {files['model']}")
-    written = write_records(
-        out, made.model, rows, seed=seed, copies=copies, release=release, for_programs=for_programs,
-        delimiter=arguments.parse_delimiter(delimiter) if delimiter else ",",
-    )  # fmt: skip
+    with warnings.catch_warnings(record=True) as told_of:
+        warnings.simplefilter("always")
+        written = write_records(
+            out, made.model, rows, seed=seed, copies=copies, release=release, for_programs=for_programs,
+            delimiter=arguments.parse_delimiter(delimiter) if delimiter else ",",
+        )  # fmt: skip
     for path in written:
         typer.echo(f"{'data card' if path == files['data card'] else 'records':<11} {path}")
     if report:
         names = (files["release"].name, files["model"].name)
         write_report(files["report"], release, made.model, names=names, progress=busy)
         typer.echo(f"report      {files['report']}")
+    for text in dict.fromkeys(str(warning.message) for warning in told_of):
+        typer.echo(f"note        {text}")
     if not release.complete:
         arguments.warn(
             f"{files['release']} waits for its second signature: quietfield sign {files['release']} --key ..."
         )
+
+
+def _left_out(release: "Release") -> dict[str, str]:
+    """Columns of the source that are not in the release, and why."""
+    discovered = None if release.schema is None else release.schema.discovered
+    return {} if discovered is None else dict(discovered["left_out"])
 
 
 def _show_plan(plan: "SynthesisPlan", book: "Ledger | None") -> None:

@@ -15,14 +15,13 @@ from typing import Any, TypeVar
 from quietfield.curator.ledger import Ledger
 from quietfield.curator.ledger_file import now
 from quietfield.curator.policy import read_policy
-from quietfield.errors import Error, TooLarge, Unreadable
+from quietfield.errors import STANDS, Error, TooLarge, Unreadable
 from quietfield.privacy.units import Unit
 from quietfield.releases.parts import Payment, PolicyInForce
 from quietfield.text import type_name
 
 Result = TypeVar("Result")
 TERMS = ("epsilon", "delta", "rho", "threshold", "unit", "neighbours")
-STANDS = "It was charged before the data were read, and the charge stands."
 
 
 @dataclass(frozen=True)

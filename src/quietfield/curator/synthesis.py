@@ -29,6 +29,7 @@ from quietfield.releases.release import Release
 from quietfield.schema import Schema
 from quietfield.status import show_status
 from quietfield.study.choice import Choice
+from quietfield.text import join_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -247,7 +248,10 @@ def charge_and_release(source: Any, plan: SynthesisPlan, ledger: Ledger | None, 
             noise=found.noise,
             discovery=Discovery(cost, found.threshold),
         )
-        return run_steps(open_records(source, steps), steps, receipt, protects, notes, progress=progress)
+        assert schema.discovered is not None
+        rare = [name for name in schema.discovered["left_out"] if name not in found.left_out]
+        told = (f"columns left out, since values were too rare to be discovered: {join_names(rare)}",) if rare else ()
+        return run_steps(open_records(source, steps), steps, receipt, protects, (*notes, *told), progress=progress)
 
     what = f"synthetic records: a schema of {len(found.order)} columns and tables chosen privately, {found.noise} noise"
     return charge_ledger(ledger, price, what, work)

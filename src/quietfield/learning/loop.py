@@ -15,12 +15,10 @@ from quietfield.learning import compiled
 from quietfield.learning.learner import Learner
 from quietfield.learning.observation import warn_of_noise
 from quietfield.learning.problem import Data, FitState, Shape, problem_of
-from quietfield.models.fit_report import FitReport
+from quietfield.models.fit_report import INTERRUPTED, FitReport
 from quietfield.models.model import Model
 from quietfield.releases.release import Release
 from quietfield.status import show_status
-
-_INTERRUPTED = "the fit was interrupted; this is the best so far. Run it again to let it end."
 
 Callback = Callable[[list[FitReport]], None]
 Look = Callable[[Sequence[int], list[FitReport]], None]  # which of the releases at hand, and their reports
@@ -48,7 +46,7 @@ def drive(
             found = _fit_side_by_side(learner, shape, [problems[i][1] for i in chunk], inference, look)
             for i, (state, report) in zip(chunk, found, strict=True):
                 models[i] = _model(releases[i], learner, shape, problems[i][1], state, report)
-            if any(report.advice == _INTERRUPTED for _, report in found) and len(models) < len(releases):
+            if any(report.interrupted for _, report in found) and len(models) < len(releases):
                 raise KeyboardInterrupt  # of those that were not begun there is nothing to return
 
         for shape, members in batches.items():
@@ -96,7 +94,7 @@ def _fit_side_by_side(
     except KeyboardInterrupt:
         if not rounds.max() > 1 and not all(np.isfinite(state.value) for state in states):
             raise  # there is nothing to return yet
-        advice = _INTERRUPTED
+        advice = INTERRUPTED
     found = list(zip(states, reports(), strict=True))
     # Parameters so large that fast inference may have erred, or broke down: once more, in log space.
     again = learner.compiled and not advice

@@ -6,6 +6,9 @@ from typing import Any
 
 from quietfield.errors import Error
 
+#: The advice after an interrupt.
+INTERRUPTED = "the fit was interrupted; this is the best so far. Run it again to let it end."
+
 
 @dataclass(frozen=True)
 class FitReport:
@@ -25,6 +28,11 @@ class FitReport:
     advice: str = ""
     release: str = ""
     release_digest: str = ""
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether the fit was interrupted from the keyboard, and this is the best so far."""
+        return INTERRUPTED in self.advice
 
     def to_json(self) -> dict[str, Any]:
         """The report as JSON can hold it: numbers that are not finite become null, a digest is there if it is known."""

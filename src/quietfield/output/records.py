@@ -185,6 +185,7 @@ def _origin(model: "Model", release: "Release | None") -> list[tuple[str, str]]:
         return [("Release", f"{known}.")]
     found = [("Release", f"SHA-256 {digest}."), ("Privacy", f"{_cell(summarize_promise(release))}.")]
     found += [("Warning", _cell(text)) for text in list_warnings(release)]
+    found += [("Note", f"{_cell(text)}.") for text in release.notes]
     if release.promise is not None:
         found.append(("In words", f"{_cell(explain_promise(release))} Drawing records from it costs nothing more."))
     return found

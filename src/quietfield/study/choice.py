@@ -223,6 +223,8 @@ def learn(steps: Measured) -> tuple[Model, float]:
     total = None if steps.public_total is None else Total(steps.public_total, None)
     release = Release(steps.domain, Structure(tuple(part.cliques[0] for part in parts)), parts, total)
     model = fit(release)
+    if model.report is not None and model.report.interrupted:
+        raise KeyboardInterrupt  # a part of longer work, which ends too
     sums = [(float(part.values.sum()), part.values.size * part.noise.variance) for part in parts]
     precision = [1 / max(variance, 1e-12) for _, variance in sums]
     mean = sum(p * s for p, (s, _) in zip(precision, sums, strict=True)) / sum(precision)

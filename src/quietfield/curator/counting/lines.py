@@ -248,6 +248,17 @@ def single_name_hint(source: str | Path | CsvFile) -> str | None:
     return f"the first line of {mask_path(path)} is one name.{hint}" if hint else None
 
 
+def check_separator(source: str | Path | CsvFile) -> None:
+    """Refuse to pay for a single column that would be several with another sign between their names.
+
+    Raises:
+        Error: The first line is a single name with such a sign in it. Whoever names the separator is not asked.
+    """
+    hint = single_name_hint(source)
+    if hint is not None:
+        raise Error(f"{hint} If it is one name, say --delimiter ','.")
+
+
 def open_columns(
     paths: Sequence[str], wanted: Sequence[str], how: CsvFile
 ) -> tuple["pa.Schema", Callable[[], Iterator[Any]]]:

@@ -169,15 +169,27 @@ def plain_number(end: End) -> int | float:
     return int(end) if end == int(end) else float(end)
 
 
-def find_range(leaves: Sequence[Leaf], std: float, whole: bool) -> Interval:
-    """The least and the most of all numbers, but for as few as noise hides; infinite where an end was not found."""
+def find_range(leaves: Sequence[Leaf], std: float, whole: bool, points: Sequence[float] = ()) -> Interval:
+    """The least and the most of all numbers, but for as few as noise hides; infinite where an end was not found.
+
+    Unless a single leaf stands out at an end, numbers go on beyond it. Lest these crowd at the last of the cut points,
+    the cell there is taken to be at least twice as wide as its neighbour, as far as there are leaves: both hold about
+    as much, and numbers are sparse at the ends.
+    """
 
     def reach(ordered: Sequence[Leaf]) -> Leaf:
         sums = accumulate(leaf.count for leaf in ordered)
         found = (leaf for leaf, total in zip(ordered, sums, strict=True) if total >= SIGNIFICANT * std)
         return next(found, ordered[-1])
 
-    return reach(leaves).low, reach(leaves[::-1]).high - (1 if whole else 0)
+    first, last = reach(leaves), reach(leaves[::-1])
+    low, high = first.low, last.high
+    cuts = [Fraction(str(point)) for point in points]
+    if len(cuts) > 1 and first.count < SIGNIFICANT * std:
+        low = min(low, max(leaves[0].low, cuts[0] - 2 * (cuts[1] - cuts[0])))
+    if len(cuts) > 1 and last.count < SIGNIFICANT * std:
+        high = max(high, min(leaves[-1].high, cuts[-1] + 2 * (cuts[-1] - cuts[-2])))
+    return low, high - (1 if whole else 0)
 
 
 def bound_rule(rule: Attribute, low: End, high: End) -> Attribute:

@@ -265,7 +265,10 @@ def _read_known(
         raise Error(f"known is a Schema or a mapping of columns to what is known of them, not {type_name(known)}.")
     ruled = {name: rules.column(name) for name in rules} if rules is not None else {}
     if missing := [name for name in (*ruled.values(), *said) if name not in kinds]:
-        raise Error(f"the data has no column {join_names(missing)}, of which something is said to be known.")
+        raise Error(
+            f"the data has no column {join_names(missing)}, which is to be left out or of which something is known; "
+            "check its spelling (capital letters and spaces count)."
+        )
     if taken := [name for name, column in ruled.items() if name != column and name in kinds]:
         raise Error(
             f"{join_names(taken)} is known as an attribute of another column, and there is a column of that name; "

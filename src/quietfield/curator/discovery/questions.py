@@ -16,7 +16,7 @@ from quietfield.curator.discovery import partitions
 from quietfield.curator.discovery.plan import FIRST, REST, ColumnPlan, DiscoveryPlan
 from quietfield.errors import Error
 from quietfield.privacy.noise import Gaussian, Laplace
-from quietfield.schema import DROP, FILL_IN, Attribute, Labels
+from quietfield.schema import DROP, FILL_IN, Attribute, Cuts, Labels
 
 #: The first question's answers, in order.
 CLASSES = ("missing", "plain", "spelled", "fraction", "date", "text")
@@ -162,7 +162,8 @@ class Questions:
         rule = partitions.number_rule(leaves, std, plain=whole and plain)
         if rule is None:
             return Finding(None, "it has too few numbers for this epsilon; write cut points if it is wanted")
-        low, high = column.within or partitions.find_range(leaves, std, whole)
+        points = rule.points if isinstance(rule, Cuts) else ()
+        low, high = column.within or partitions.find_range(leaves, std, whole, points)
         facts |= {"range": [None if isinf(end) else partitions.plain_number(end) for end in (low, high)]}
         rule = partitions.bound_rule(replace(rule, type="integer" if whole else "number"), low, high)
         return Finding(_with_others(rule, missing), facts=self._told(self._levels, facts))
