@@ -121,9 +121,28 @@ def test_a_procedure_cannot_raise_the_sensitivity():
         choose(steps, expected=[table.astype(float) for table in expected_of(PAIRS)])
     with pytest.raises(Error, match="not one that was planned"):
         choose(steps, candidates=[("a", "z"), *PAIRS[1:]])
+    unsigned = np.array([0, 2, 1], np.uint8)  # whose differences are all positive
+    with pytest.raises(Error, match="whole numbers"):
+        choose(steps, groups={"b": unsigned})
+    with pytest.raises(Error, match="wrap around"):  # a count of 10 would be as far from it as can be, one of 9 not
+        choose(steps, expected=[table - (2**63 - 10) for table in expected_of(PAIRS)])
     heavy = choose(steps, weights=np.array([1, 5, 2], np.int64))
     assert heavy
     assert steps.selections[-1].sensitivity == 5
+
+
+@pytest.mark.parametrize(("weight", "most"), [(2**52, 2047), (-(2**52), 2048), (2**62, 1), (-(2**63), 100)])
+def test_no_score_wraps_around(weight, most, monkeypatch):
+    """With numbers of 64 bits one record could turn the lowest score into the highest; the last weight would tell
+    whether a count is even, for what a weight of 1 costs."""
+    found = []
+    monkeypatch.setattr(mechanism, "select", lambda noise, scale, scores: found.append(scores) or 0)
+    monkeypatch.setattr(mechanism, "plan_selection", lambda noise, budget, sensitivity: float(100 * sensitivity))
+    for many in (most, most + 1):
+        steps = steps_of([[0, 0, 0]] * many, plan("laplace", epsilon=10))
+        choose(steps, weights=np.array([weight, 1, 1], np.int64), handicaps=np.array([0, -(2**63), 0], np.int64))
+    moves = [abs(int(a) - int(b)) for a, b in zip(*found, strict=True)]
+    assert max(moves) <= steps.selections[-1].sensitivity == abs(weight)
 
 
 def exponential_mechanism(scores, scale):

@@ -36,6 +36,9 @@ from quietfield.structures import Structure
 if TYPE_CHECKING:
     import numpy as np
 
+#: No score is farther from 0, nor is what is expected of a table, so that no sum of 64 bits wraps around.
+_FARTHEST = 2**60
+
 
 class Procedure(Protocol):
     """What decides on the steps: it sees only what is published."""
@@ -218,8 +221,8 @@ class Steps:
             Error: It would cost more than is left, or a table may not be asked for.
         """
 
-        factors = np.ones(len(candidates), np.int64) if weights is None else _whole(weights)
-        move = self.sensitivity * int(np.abs(factors).max(initial=1))
+        factors = [1] * len(candidates) if weights is None else _whole(weights).tolist()
+        move = self.sensitivity * max([1, *map(abs, factors)])
         scale = mechanism.plan_selection(self.kind, self._allowed(amount) / times, move)
         cost = accounting.selection_cost(self.kind, Fraction(move), Fraction(scale))
         runs = groups or {}
@@ -227,7 +230,9 @@ class Steps:
             _distance(self._counts[self._key(clique)], table, [runs.get(name) for name in clique])
             for clique, table in zip(candidates, expected, strict=True)
         ]
-        scores = factors * np.array(distances, dtype=np.int64) - _whole(handicaps)
+        exact = [f * d - h for f, d, h in zip(factors, distances, _whole(handicaps).tolist(), strict=True)]
+        # Numbers of 64 bits would wrap around; those that are cut off move no further than they did before.
+        scores = np.array([min(max(score, -_FARTHEST), _FARTHEST) for score in exact], np.int64)
         chosen: list[Clique] = []
         for _ in range(times):
             places = list(allowed(chosen))
@@ -270,18 +275,21 @@ def _distance(counts: "np.ndarray", expected: "np.ndarray", starts: "Sequence[np
 
     for axis, begin in enumerate(starts):
         if begin is not None:
+            begin = _whole(begin)
             if begin[0] != 0 or (np.diff(begin) < 1).any() or begin[-1] >= counts.shape[axis]:
                 raise Error("runs of values begin at 0, and each after the one before.")
             counts = np.add.reduceat(counts, begin, axis=axis)
     if expected.shape != counts.shape:
         raise Error("what is expected of a table must have its shape.")
-    return int(np.abs(counts - _whole(expected)).sum())
+    if np.abs(_whole(expected).astype(float)).sum() > _FARTHEST:
+        raise Error(f"what is expected of a table must be {_FARTHEST:.0e} at most: beyond it, sums wrap around.")
+    return int(np.abs(counts - expected).sum())
 
 
 def _whole(values: "np.ndarray") -> "np.ndarray":
-
+    """Numbers of which each step is exact; differences of unsigned ones, for instance, are not."""
     if values.dtype != np.int64:
-        raise Error("what is expected of a table must be whole numbers: only those have a sensitivity that is proven.")
+        raise Error("a procedure gives signed whole numbers of 64 bits: only those have a sensitivity that is proven.")
     return values
 
 
