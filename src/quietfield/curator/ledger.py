@@ -362,9 +362,9 @@ class Ledger:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 charges, last = self._read(connection)
-                self._afford(cost, taken, charges)
-                if any(charge.release == release for charge in charges):
+                if any(charge.release == release for charge in charges):  # first: "ask for less" would mislead
                     raise Error("this release was already charged; a new release needs a new name.")
+                self._afford(cost, taken, charges)
                 row["number"] = len(charges) + 1
                 row["digest"] = digest(last, row)
                 marks = ", ".join(f":{key}" for key in row)
