@@ -16,6 +16,7 @@ from quietfield.curator.counting import lines
 from quietfield.curator.discovery import DiscoveryPlan, check_source, column_kinds, plan_discovery, run_discovery
 from quietfield.curator.ledger import Ledger
 from quietfield.curator.mechanism import NoiseKind
+from quietfield.curator.policy import read_policy
 from quietfield.curator.release import charge_and_publish, open_records, plan_any
 from quietfield.curator.steps import StepPlan, plan_steps, run_steps
 from quietfield.errors import Error
@@ -135,6 +136,12 @@ def synthesize(
         neighbours=neighbours,
         header=header,
     )
+    policy = read_policy()
+    if policy is not None and policy.signers:  # before the charge: a model cannot be learned, and the release were lost
+        raise Error(
+            "the policy in force has two persons sign a release before anything is made of it; make one with "
+            "`quietfield synthesize --key FIRST.pem`, or with quietfield.release. Nothing was charged."
+        )
     for text in plan.warnings:
         warnings.warn(text, stacklevel=2)
     release = charge_and_release(source, plan, open_ledger(ledger), progress=progress)
