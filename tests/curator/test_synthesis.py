@@ -112,6 +112,20 @@ def test_what_cannot_be_planned_is_refused_before_the_charge(raw, tmp_path):
         plan_synthesis(raw, header=True, **{**ASKED, "unit": qf.Person("note", rows=1)})
 
 
+def test_what_replace_neighbours_forbid_is_refused_before_the_charge(raw, tmp_path):
+    """The number of records is public there, so that none may be dropped: neither by a reader nor by a known rule."""
+    asked = {"epsilon": 5, "delta": "1e-6", "unit": qf.Rows(1), "neighbours": "replace"}
+    budget = {"accounting_by": "zcdp", "unit": qf.Rows(1), "neighbours": "replace"}
+    book = qf.Ledger.create(tmp_path / "r.db", epsilon=50, delta="1e-5", **budget)
+    with pytest.raises(Error, match="lines that are not well formed"):
+        qf.synthesize(raw, header=True, ledger=book, **asked)
+    people = {"smokes": ["yes", "no"] * 500, "coughs": ["yes", "no"] * 500}
+    with pytest.raises(Error, match="'coughs' would drop some"):
+        qf.synthesize(people, {"coughs": qf.Labels(["yes", "no"])}, ledger=book, **asked)
+    assert book.spent == 0
+    qf.synthesize(people, {"coughs": qf.Labels(["yes", "no"], null="no", unknown="no")}, ledger=book, **asked)
+
+
 def test_the_command_writes_all_files_or_tells_why(raw, tmp_path, capsys):
     out = tmp_path / "made.csv"
     words = ["synthesize", str(raw), "--header", "--epsilon", "8", "--delta", "1e-6", "--unit", "rows:1", "--no-ledger"]
