@@ -126,6 +126,15 @@ def test_what_replace_neighbours_forbid_is_refused_before_the_charge(raw, tmp_pa
     qf.synthesize(people, {"coughs": qf.Labels(["yes", "no"], null="no", unknown="no")}, ledger=book, **asked)
 
 
+def test_a_budget_that_rounds_to_none_is_refused():
+    asked = {"epsilon": "1e-12", "delta": "1e-30", "unit": qf.Rows(1), "ledger": None}
+    people = {"a": [0, 1] * 50, "b": [0, 1] * 50}
+    with pytest.raises(Error, match="ask for a larger epsilon"):
+        qf.synthesize(people, **asked)
+    with pytest.raises(Error, match="ask for a larger epsilon"):
+        qf.release(people, qf.Schema({"a": 2, "b": 2}), "auto", noise="gaussian", **asked)
+
+
 def test_the_command_writes_all_files_or_tells_why(raw, tmp_path, capsys):
     out = tmp_path / "made.csv"
     words = ["synthesize", str(raw), "--header", "--epsilon", "8", "--delta", "1e-6", "--unit", "rows:1", "--no-ledger"]
