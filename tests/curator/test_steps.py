@@ -105,6 +105,11 @@ def test_a_procedure_cannot_overspend(noise):
         steps.measure([("b",)], Fraction(1, 100))
     steps.measure([("c",)], steps.left)
     assert 0 <= steps.left < 1e-12
+    for name, value in {"budget": Fraction(10**6), "tables": [], "selections": []}.items():
+        with pytest.raises(AttributeError):
+            setattr(steps, name, value)
+    with pytest.raises(ValueError, match="read-only"):  # nor change what was measured
+        steps.tables[0].values[0] = 0
 
 
 def test_a_procedure_cannot_raise_the_sensitivity():

@@ -36,12 +36,16 @@ _MOST_TABLES = 5_000  # that may be chosen
 class Measured(Protocol):
     """The steps that a choice takes: see :class:`quietfield.curator.steps.Steps`."""
 
-    domain: Domain
-    kind: Any
-    budget: Fraction
-    tables: list[Table]
     public_total: int | None
 
+    @property
+    def domain(self) -> Domain: ...
+    @property
+    def kind(self) -> Any: ...
+    @property
+    def budget(self) -> Fraction: ...
+    @property
+    def tables(self) -> Sequence[Table]: ...
     @property
     def left(self) -> Fraction: ...
     @property
