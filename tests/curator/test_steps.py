@@ -316,3 +316,23 @@ def test_replace_neighbours_have_a_public_total():
     assert found.total == 50
     assert found.selections[0].sensitivity == 2
     found.check_promise()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "choice"),
+    [
+        ([2, 2], Choice()),  # after one choice there is nothing left to choose
+        ([2, 2, 2], Choice()),
+        ([9] * 6, Choice(most_work=300)),  # the first rounds have no room for any pair
+        ([9] * 6, Choice(most_work=60)),  # nor has any round
+    ],
+    ids=["pair", "triple", "late", "never"],
+)
+def test_what_is_charged_is_spent(sizes, choice):
+    schema = qf.Schema({f"a{i}": size for i, size in enumerate(sizes)})
+    codes = np.random.default_rng(5).integers(0, sizes, (3000, len(sizes)))
+    released = qf.release(
+        codes, schema, choice, epsilon=1, delta="1e-6", noise="gaussian", unit=qf.Rows(1), ledger=None
+    )
+    whole = accounting.zcdp_rho(Fraction(1), Fraction(1, 10**6))
+    assert 0.999 * whole < released.promise.rho <= whole
