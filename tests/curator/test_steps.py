@@ -336,3 +336,12 @@ def test_what_is_charged_is_spent(sizes, choice):
     )
     whole = accounting.zcdp_rho(Fraction(1), Fraction(1, 10**6))
     assert 0.999 * whole < released.promise.rho <= whole
+
+
+def test_a_release_whose_noise_outweighs_the_records_is_not_lost():
+    """It was paid for. About half have a negative number of records; that 25 are all alike is one case in 10^7."""
+    data, schema = {"a": [0, 1], "b": [0, 1]}, qf.Schema({"a": 2, "b": 2})
+    asked = {"epsilon": Fraction(1, 50), "unit": qf.Rows(1), "ledger": None}
+    found = [qf.release(data, schema, "auto", **asked) for _ in range(25)]
+    assert {len(one.parts) for one in found} == {2, 3}
+    assert all(one.check_promise() for one in found)

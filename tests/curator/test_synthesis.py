@@ -126,6 +126,14 @@ def test_what_replace_neighbours_forbid_is_refused_before_the_charge(raw, tmp_pa
     qf.synthesize(people, {"coughs": qf.Labels(["yes", "no"], null="no", unknown="no")}, ledger=book, **asked)
 
 
+def test_a_choice_that_names_no_column_is_refused_before_the_charge(raw, tmp_path):
+    book = qf.Ledger.create(tmp_path / "c.db", epsilon=9, delta="1e-5", accounting_by="zcdp", unit=qf.Rows(1))
+    for choice in (qf.Choice(include=[("nothing", "else")]), qf.Choice(workload=[("nothing", "else")])):
+        with pytest.raises(Error, match="the choice names 'else', 'nothing'"):
+            qf.synthesize(raw, header=True, epsilon=5, delta="1e-6", unit=qf.Rows(1), ledger=book, cliques=choice)
+    assert book.spent == 0
+
+
 def test_a_budget_that_rounds_to_none_is_refused():
     asked = {"epsilon": "1e-12", "delta": "1e-30", "unit": qf.Rows(1), "ledger": None}
     people = {"a": [0, 1] * 50, "b": [0, 1] * 50}

@@ -196,7 +196,7 @@ def plan_synthesis(
     kinds = column_kinds(source)
     if chance is None:
         discovery = plan_discovery(kinds, epsilon=budget * _DISCOVERY, unit=unit, neighbours=neighbours, known=schema)
-        _check(source, discovery)
+        _check(source, discovery, cliques)
         return SynthesisPlan(cliques, discovery, None, _price(budget, None, None, discovery))
     taken = chance * _THRESHOLDS
     rho = accounting.payable_rho(budget, chance - taken)
@@ -209,15 +209,21 @@ def plan_synthesis(
         neighbours=neighbours,
         known=schema,
     )
-    _check(source, discovery)
+    _check(source, discovery, cliques)
     if discovery.threshold is None:
         rho = accounting.payable_rho(budget, chance)
     return SynthesisPlan(cliques, discovery, None, _price(budget, chance, rho, discovery))
 
 
-def _check(source: Any, plan: DiscoveryPlan) -> None:
-    """Refuse before the charge what would fail after it: the source, and rules that are known."""
+def _check(source: Any, plan: DiscoveryPlan, choice: Any) -> None:
+    """Refuse before the charge what would fail after it: the source, rules that are known, names that nothing has."""
     check_source(source, plan)
+    if isinstance(choice, Choice):
+        possible = {*plan.known, *(column.name for column in plan.columns)}
+        if missing := {name for clique in (*choice.include, *choice.weights) for name in clique} - possible:
+            raise Error(
+                f"the choice names {join_names(sorted(missing))}, which is no column that is discovered or known."
+            )
     if plan.known:
         known = Schema(dict(plan.known))
         check_request(

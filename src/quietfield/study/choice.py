@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from quietfield.domain import Clique, Domain
-from quietfield.errors import Error
+from quietfield.errors import CannotLearn, Error
 from quietfield.inference.plan import elimination_order, schedule
 from quietfield.learning import fit
 from quietfield.models.model import Model
@@ -181,7 +181,10 @@ class Choice:
                 amount = steps.left / (rounds - number)
                 kept = steps.left - amount  # for later rounds
                 limit = self.most_work * (number + 1) // rounds
-                chosen = self._choose(steps, pool, amount, limit, forest=number == 0)
+                try:
+                    chosen = self._choose(steps, pool, amount, limit, forest=number == 0)
+                except CannotLearn:  # noise outweighs the records; what was measured is paid for, and is published
+                    break
                 if not chosen:  # nothing is within this round's limit
                     continue
                 pool = [clique for clique in pool if clique not in chosen]
