@@ -226,7 +226,10 @@ def test_no_file_tells_how_long_a_count_took(tmp_path: Path, monkeypatch: pytest
     assert main(["report", "r.qfr", "--model", "m.qfm", "--out", "report.html"]) == 0
     written = [Path(name) for name in ("again.qfr", "r.qfr", "m.qfm", "people.xlsx", "report.html")]
     written += [file for folder in ("noisy", "people") for file in Path(folder).iterdir()]
-    assert len(written) == 11
+    asked = ["--schema", "schema.json", "--epsilon", "1", "--unit", "rows:1", "--no-ledger", "--copies", "2"]
+    assert main(["synthesize", "people.csv", *asked, "--out", "drawn.csv"]) == 0
+    written += [path for path in Path.cwd().iterdir() if path.name.startswith("drawn")]
+    assert len(written) == 17
     assert {file.name: file.stat().st_mtime for file in written} == {file.name: seconds(begun) for file in written}
     # Reading a file moves the time of its last access, if the system keeps one; these were not read since.
     assert {Path(name).stat().st_atime for name in ("again.qfr", "report.html", "people.xlsx")} == {seconds(begun)}

@@ -1,6 +1,7 @@
 """What is said about a promise is true: exact probabilities of tiny releases, held against the numbers in sentences."""
 
 import re
+from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations_with_replacement, product
 from math import exp
@@ -15,6 +16,7 @@ from quietfield.output.tables import people_tables
 from quietfield.privacy import accounting, promises
 from quietfield.privacy import calibration as planning
 from quietfield.releases.description import explain_promise, list_facts, list_warnings
+from quietfield.releases.parts import Discovery
 
 SCHEMA = qf.Schema({name: qf.Labels([0, 1], null=0, unknown=0) for name in ("a", "b")})
 ROWS = list(product(range(2), repeat=2))
@@ -210,6 +212,24 @@ def test_a_ledger_says_what_its_total_means(tmp_path):
     paper = qf.Ledger.create(tmp_path / "paper.db", epsilon=1, unit=qf.Rows(1), neighbours="paper").describe()
     assert promises.NO_PROMISE in paper
     assert "up to epsilon" not in paper
+
+
+def test_thresholds_promise_less_to_two_units(tmp_path):
+    """What fails with a probability of delta for one unit fails with delta + e^epsilon delta for two, at 2 epsilon."""
+    plain = released([("a", "b")], 1, qf.Rows(1), "add_remove", noise="gaussian", delta=DELTA)
+    found = Discovery(plain.promise.rho / 100, DELTA / 2)
+    claim = replace(plain.promise, epsilon=Fraction(3, 2), rho=plain.promise.rho * Fraction(101, 100))
+    release = replace(plain, promise=claim, discovery=found)
+    release.check_promise()
+    twice = accounting.format_above(DELTA * (1 + accounting.exp_above(claim.epsilon)))
+    said = f"at most 20.1 times that with another plus {twice}."  # e^3, rounded up
+    assert said in explain_promise(release)
+    assert said not in explain_promise(replace(release, discovery=replace(found, threshold=None)))
+    book = qf.Ledger.create(tmp_path / "z.db", epsilon=10, delta="1e-6", unit=qf.Rows(1), accounting_by="zcdp")
+    assert "Should it pay for thresholds" in book.describe()
+    book.charge("r", epsilon=1, delta="1e-7", rho="0.01", threshold="1e-8", unit=qf.Rows(1), neighbours="add_remove")
+    assert "Should it pay" not in book.describe()
+    assert "with 21 rows, up to epsilon 210 at delta 1 in place of 10." in book.describe()
 
 
 def test_the_page_on_epsilon_has_the_numbers():

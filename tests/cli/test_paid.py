@@ -124,6 +124,10 @@ def test_one_id_is_charged_once(folder: Path, capsys: pytest.CaptureFixture[str]
         assert "already charged" in capsys.readouterr().err
     assert [charge.release for charge in qf.Ledger("l.db").charges] == [name]
     assert not (folder / "again.qfr").exists()
+    left = str(qf.Ledger("l.db").remaining)
+    qf.Ledger("l.db").charge("all that is left", epsilon=left, unit=qf.Rows(1), neighbours="add_remove")
+    assert main([*SAID[:-1], "again.qfr", "--id", name]) == 1
+    assert "already charged" in capsys.readouterr().err  # and not that the budget has run out: the release was made
 
 
 @pytest.mark.parametrize("name", ["", "visits", "0123456789ABCDEF" * 2, "0" * 31, "0" * 33, "0" * 32 + "\n"])

@@ -482,6 +482,20 @@ def test_a_pure_ledger_pays_for_numbers_and_refuses_thresholds(tmp_path):
     assert schema.discovered["threshold_delta"] is None
 
 
+@pytest.mark.parametrize("data", [{"a": ["x", "y"] * 2000}, {"n": np.arange(2000)}], ids=["labels", "numbers"])
+def test_a_ledger_pays_for_a_discovery_of_all_that_it_has(data, tmp_path):
+    terms = {"epsilon": 1, "delta": "1e-6", "unit": qf.Rows(1)}
+    book = qf.Ledger.create(tmp_path / "z.db", accounting_by="zcdp", **terms)
+    qf.discover(data, noise="gaussian", ledger=book, **terms)
+    assert 0 <= book.remaining < 1e-24
+
+
+@pytest.mark.parametrize("ends", [(0, 10**400), (-(10**400), 0), (0, "1e-400"), (1, 1), (2, 1), ("x", 1)])
+def test_a_range_that_floats_cannot_tell_is_refused(ends):
+    with pytest.raises(Error, match="from a lower number to a higher one"):
+        qf.Range(*ends)
+
+
 def test_a_policy_limits_what_is_promised_and_the_schema_names_it(tmp_path, monkeypatch):
     policy = tmp_path / "policy.toml"
     monkeypatch.setenv("QUIETFIELD_POLICY", str(policy))

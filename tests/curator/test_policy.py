@@ -15,7 +15,7 @@ from quietfield.cli import main
 from quietfield.curator.charging import Price
 from quietfield.curator.policy import read_policy
 from quietfield.curator.score import dp_score
-from quietfield.errors import FileError, Incomplete, PolicyRefused
+from quietfield.errors import Error, FileError, Incomplete, PolicyRefused
 from quietfield.releases import keys
 
 SCHEMA = qf.Schema({"a": [0, 1]})
@@ -235,6 +235,19 @@ def test_python_cannot_save_without_a_listed_key(office):
         with pytest.raises(FileError, match="signed by two of"):
             made.save("r.qfr", key=key)
     assert not Path("r.qfr").exists()
+
+
+def test_synthesis_stops_at_a_release_that_waits_for_a_signature(office, capsys):
+    asked = {"epsilon": 1, "unit": qf.Rows(1), "ledger": "b.db"}
+    with pytest.raises(Error, match="two persons sign"):  # the release would be paid for, and lost
+        qf.synthesize({"a": [0, 1] * 500}, SCHEMA, **asked)
+    assert qf.Ledger("b.db").spent == 0
+    words = ["synthesize", "d.csv", "--schema", "s.json", "--unit", "rows:1", "--epsilon", "1", "--ledger", "b.db"]
+    assert main([*words, "--out", "drawn.csv", "--key", "first.pem"]) == 0
+    assert "waits for its second signature" in capsys.readouterr().err
+    assert [path.name for path in Path().glob("drawn*")] == ["drawn.qfr"]
+    assert main(["sign", "drawn.qfr", "--key", "second.pem"]) == 0
+    qf.Release.load("drawn.qfr")
 
 
 def test_a_release_without_a_policy_can_be_signed_afterwards(office, monkeypatch, capsys):

@@ -105,6 +105,11 @@ def test_a_procedure_cannot_overspend(noise):
         steps.measure([("b",)], Fraction(1, 100))
     steps.measure([("c",)], steps.left)
     assert 0 <= steps.left < 1e-12
+    for name, value in {"budget": Fraction(10**6), "tables": [], "selections": []}.items():
+        with pytest.raises(AttributeError):
+            setattr(steps, name, value)
+    with pytest.raises(ValueError, match="read-only"):  # nor change what was measured
+        steps.tables[0].values[0] = 0
 
 
 def test_a_procedure_cannot_raise_the_sensitivity():
@@ -121,9 +126,28 @@ def test_a_procedure_cannot_raise_the_sensitivity():
         choose(steps, expected=[table.astype(float) for table in expected_of(PAIRS)])
     with pytest.raises(Error, match="not one that was planned"):
         choose(steps, candidates=[("a", "z"), *PAIRS[1:]])
+    unsigned = np.array([0, 2, 1], np.uint8)  # whose differences are all positive
+    with pytest.raises(Error, match="whole numbers"):
+        choose(steps, groups={"b": unsigned})
+    with pytest.raises(Error, match="wrap around"):  # a count of 10 would be as far from it as can be, one of 9 not
+        choose(steps, expected=[table - (2**63 - 10) for table in expected_of(PAIRS)])
     heavy = choose(steps, weights=np.array([1, 5, 2], np.int64))
     assert heavy
     assert steps.selections[-1].sensitivity == 5
+
+
+@pytest.mark.parametrize(("weight", "most"), [(2**52, 2047), (-(2**52), 2048), (2**62, 1), (-(2**63), 100)])
+def test_no_score_wraps_around(weight, most, monkeypatch):
+    """With numbers of 64 bits one record could turn the lowest score into the highest; the last weight would tell
+    whether a count is even, for what a weight of 1 costs."""
+    found = []
+    monkeypatch.setattr(mechanism, "select", lambda noise, scale, scores: found.append(scores) or 0)
+    monkeypatch.setattr(mechanism, "plan_selection", lambda noise, budget, sensitivity: float(100 * sensitivity))
+    for many in (most, most + 1):
+        steps = steps_of([[0, 0, 0]] * many, plan("laplace", epsilon=10))
+        choose(steps, weights=np.array([weight, 1, 1], np.int64), handicaps=np.array([0, -(2**63), 0], np.int64))
+    moves = [abs(int(a) - int(b)) for a, b in zip(*found, strict=True)]
+    assert max(moves) <= steps.selections[-1].sensitivity == abs(weight)
 
 
 def exponential_mechanism(scores, scale):
@@ -292,3 +316,32 @@ def test_replace_neighbours_have_a_public_total():
     assert found.total == 50
     assert found.selections[0].sensitivity == 2
     found.check_promise()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "choice"),
+    [
+        ([2, 2], Choice()),  # after one choice there is nothing left to choose
+        ([2, 2, 2], Choice()),
+        ([9] * 6, Choice(most_work=300)),  # the first rounds have no room for any pair
+        ([9] * 6, Choice(most_work=60)),  # nor has any round
+    ],
+    ids=["pair", "triple", "late", "never"],
+)
+def test_what_is_charged_is_spent(sizes, choice):
+    schema = qf.Schema({f"a{i}": size for i, size in enumerate(sizes)})
+    codes = np.random.default_rng(5).integers(0, sizes, (3000, len(sizes)))
+    released = qf.release(
+        codes, schema, choice, epsilon=1, delta="1e-6", noise="gaussian", unit=qf.Rows(1), ledger=None
+    )
+    whole = accounting.zcdp_rho(Fraction(1), Fraction(1, 10**6))
+    assert 0.999 * whole < released.promise.rho <= whole
+
+
+def test_a_release_whose_noise_outweighs_the_records_is_not_lost():
+    """It was paid for. About half have a negative number of records; that 25 are all alike is one case in 10^7."""
+    data, schema = {"a": [0, 1], "b": [0, 1]}, qf.Schema({"a": 2, "b": 2})
+    asked = {"epsilon": Fraction(1, 50), "unit": qf.Rows(1), "ledger": None}
+    found = [qf.release(data, schema, "auto", **asked) for _ in range(25)]
+    assert {len(one.parts) for one in found} == {2, 3}
+    assert all(one.check_promise() for one in found)

@@ -112,6 +112,37 @@ def test_what_cannot_be_planned_is_refused_before_the_charge(raw, tmp_path):
         plan_synthesis(raw, header=True, **{**ASKED, "unit": qf.Person("note", rows=1)})
 
 
+def test_what_replace_neighbours_forbid_is_refused_before_the_charge(raw, tmp_path):
+    """The number of records is public there, so that none may be dropped: neither by a reader nor by a known rule."""
+    asked = {"epsilon": 5, "delta": "1e-6", "unit": qf.Rows(1), "neighbours": "replace"}
+    budget = {"accounting_by": "zcdp", "unit": qf.Rows(1), "neighbours": "replace"}
+    book = qf.Ledger.create(tmp_path / "r.db", epsilon=50, delta="1e-5", **budget)
+    with pytest.raises(Error, match="lines that are not well formed"):
+        qf.synthesize(raw, header=True, ledger=book, **asked)
+    people = {"smokes": ["yes", "no"] * 500, "coughs": ["yes", "no"] * 500}
+    with pytest.raises(Error, match="'coughs' would drop some"):
+        qf.synthesize(people, {"coughs": qf.Labels(["yes", "no"])}, ledger=book, **asked)
+    assert book.spent == 0
+    qf.synthesize(people, {"coughs": qf.Labels(["yes", "no"], null="no", unknown="no")}, ledger=book, **asked)
+
+
+def test_a_choice_that_names_no_column_is_refused_before_the_charge(raw, tmp_path):
+    book = qf.Ledger.create(tmp_path / "c.db", epsilon=9, delta="1e-5", accounting_by="zcdp", unit=qf.Rows(1))
+    for choice in (qf.Choice(include=[("nothing", "else")]), qf.Choice(workload=[("nothing", "else")])):
+        with pytest.raises(Error, match="the choice names 'else', 'nothing'"):
+            qf.synthesize(raw, header=True, epsilon=5, delta="1e-6", unit=qf.Rows(1), ledger=book, cliques=choice)
+    assert book.spent == 0
+
+
+def test_a_budget_that_rounds_to_none_is_refused():
+    asked = {"epsilon": "1e-12", "delta": "1e-30", "unit": qf.Rows(1), "ledger": None}
+    people = {"a": [0, 1] * 50, "b": [0, 1] * 50}
+    with pytest.raises(Error, match="ask for a larger epsilon"):
+        qf.synthesize(people, **asked)
+    with pytest.raises(Error, match="ask for a larger epsilon"):
+        qf.release(people, qf.Schema({"a": 2, "b": 2}), "auto", noise="gaussian", **asked)
+
+
 def test_the_command_writes_all_files_or_tells_why(raw, tmp_path, capsys):
     out = tmp_path / "made.csv"
     words = ["synthesize", str(raw), "--header", "--epsilon", "8", "--delta", "1e-6", "--unit", "rows:1", "--no-ledger"]

@@ -124,7 +124,7 @@ def release(
     cliques = arguments.structure(structure, known.domain)
     signer = passphrases.load_key(key, passphrase_file, passphrase_env)
     prepared = plan_any(known, cliques, **asked)
-    lines.check_neighbours(records, prepared.statistics)
+    lines.check_neighbours(records, prepared.unit, prepared.statistics.neighbours)
     lines.check_unit(records, prepared.unit)
     protects = lines.describe_unit(records, prepared.unit)
     policy = read_policy()

@@ -143,6 +143,12 @@ def synthesize(
     typer.echo(f"release     {files['release']}")
     for name, why in _left_out(found).items():
         typer.echo(f"left out    {printable(name)}: {why}")
+    if not release.complete:
+        arguments.warn(
+            f"{files['release']} waits for its second signature, and nothing is made of it before: quietfield sign "
+            f"{files['release']} --key ...; then quietfield fit, and quietfield sample."
+        )
+        return
     made = learn(release, progress=busy)
     if made.model.report is not None and made.model.report.interrupted:
         typer.echo(
@@ -168,10 +174,6 @@ def synthesize(
         typer.echo(f"report      {files['report']}")
     for text in dict.fromkeys(str(warning.message) for warning in told_of):
         typer.echo(f"note        {text}")
-    if not release.complete:
-        arguments.warn(
-            f"{files['release']} waits for its second signature: quietfield sign {files['release']} --key ..."
-        )
 
 
 def _left_out(release: "Release") -> dict[str, str]:

@@ -362,9 +362,9 @@ class Ledger:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 charges, last = self._read(connection)
-                self._afford(cost, taken, charges)
-                if any(charge.release == release for charge in charges):
+                if any(charge.release == release for charge in charges):  # first: "ask for less" would mislead
                     raise Error("this release was already charged; a new release needs a new name.")
+                self._afford(cost, taken, charges)
                 row["number"] = len(charges) + 1
                 row["digest"] = digest(last, row)
                 marks = ", ".join(f":{key}" for key in row)
@@ -445,7 +445,7 @@ class Ledger:
         limit = self._limit(taken)
         what = "epsilon" if self.accounting == "pure" else "rho"
         figures = f"{what} {show(spent)} of {show(limit)} is spent, {show(limit - spent)} remains"
-        most, rho = self.total, None
+        most, rho, later = self.total, None, []
         if self.delta is not None:
             epsilon = accounting.zcdp_epsilon(spent, self.delta - taken) if spent else Fraction(0)
             most = self._promised_epsilon
@@ -457,12 +457,17 @@ class Ledger:
                 )
             else:  # what is zCDP but for a threshold is so for one unit, and for more of them it is (epsilon, delta)
                 rho = self.total
+                later = [
+                    "Should it pay for thresholds, below which discovered labels are not published, less is promised "
+                    "to two of them or more than is said here."
+                ] * (self._version > 1)
         return "\n".join(
             [
                 f"{figures}.",
                 f"It protects: {self.protects}",
                 promises.describe_promise(most, self.delta, rho, self.neighbours, ALL),
                 promises.describe_groups(self.unit, most, self.delta, rho, self.neighbours),
+                *later,
                 "It cannot know of a second ledger for the same data, of a copy of this one that was put back, "
                 "of lines taken off its end (--against finds releases and anchors whose line is gone), "
                 "or of releases made without it.",

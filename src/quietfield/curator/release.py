@@ -208,7 +208,7 @@ def _check_source(source: Any, plan: ReleasePlan | StepPlan) -> None:
     if isinstance(source, np.ndarray):
         ArrayEngine(source).check(plan.schema, plan.unit)
         return
-    lines.check_neighbours(source, plan.statistics)
+    lines.check_neighbours(source, plan.unit, plan.statistics.neighbours)
     lines.check_unit(source, plan.unit)
     if isinstance(source, Log):
         read = {name: source.sequences.schema.domain.labels(name) for name in source.sequences.schema}

@@ -1,10 +1,11 @@
 """A release in several steps, each of which may depend on what the steps before have published.
 
 A *procedure* decides what is measured and chosen next. It is given a :class:`Steps`, sees nothing but results that the
-release will publish, and so needs no trust: whatever it asks for, :class:`Steps` adds up what each step costs, exactly,
-and refuses the step that would go beyond the budget. That budget was charged before a record was read. Each step, given
-the results before it, is epsilon_i-DP (or rho_i-zCDP), and these add up, also where a step's cost is chosen as one goes
-along, since their sum is bounded beforehand (Rogers et al. 2016; for zCDP Feldman and Zrnic 2021).
+release will publish, and so need not be right (though it is Python, and trusted not to reach into private parts):
+whatever it asks for, :class:`Steps` adds up what each step costs, exactly, and refuses the step that would go beyond
+the budget. That budget was charged before a record was read. Each step, given the results before it, is epsilon_i-DP
+(or rho_i-zCDP), and these add up, also where a step's cost is chosen as one goes along, since their sum is bounded
+beforehand (Rogers et al. 2016; for zCDP Feldman and Zrnic 2021).
 
 All tables that a procedure may ask for are counted in one pass.
 """
@@ -35,6 +36,9 @@ from quietfield.structures import Structure
 
 if TYPE_CHECKING:
     import numpy as np
+
+#: No score is farther from 0, nor is what is expected of a table, so that no sum of 64 bits wraps around.
+_FARTHEST = 2**60
 
 
 class Procedure(Protocol):
@@ -129,15 +133,38 @@ class Steps:
     """
 
     def __init__(self, plan: StepPlan, counts: Counts) -> None:
-        self.domain, self.kind = plan.schema.domain, plan.kind
-        self.budget = plan.budget
         self._statistics = {frozenset(table.clique): table for table in plan.statistics.tables}
         self._counts = {frozenset(t.clique): c for t, c in zip(plan.statistics.tables, counts.tables, strict=True)}
         self._plan = plan
         self._spent = Fraction(0)
         self.public_total = counts.total if plan.statistics.known_total else None
-        self.tables: list[Table] = []
-        self.selections: list[Selection] = []
+        self._tables: list[Table] = []
+        self._selections: list[Selection] = []
+
+    @property
+    def domain(self) -> Domain:
+        """The attributes and their values."""
+        return self._plan.schema.domain
+
+    @property
+    def kind(self) -> mechanism.NoiseKind:
+        """The kind of noise."""
+        return self._plan.kind
+
+    @property
+    def budget(self) -> Fraction:
+        """What all steps may cost together: epsilon with Laplace noise, rho with Gaussian."""
+        return self._plan.budget
+
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """The noisy tables so far; what was measured cannot be taken back or changed."""
+        return tuple(self._tables)
+
+    @property
+    def selections(self) -> tuple[Selection, ...]:
+        """The choices so far, likewise."""
+        return tuple(self._selections)
 
     @property
     def left(self) -> Fraction:
@@ -181,7 +208,9 @@ class Steps:
             Table(table.cliques, values, one, table.l1, table.l2_squared)
             for table, values, one in zip(wanted, noisy, noise.noises, strict=True)
         ]
-        self.tables += measured
+        for table in measured:
+            table.values.flags.writeable = False
+        self._tables += measured
         return measured
 
     def choose(
@@ -218,8 +247,8 @@ class Steps:
             Error: It would cost more than is left, or a table may not be asked for.
         """
 
-        factors = np.ones(len(candidates), np.int64) if weights is None else _whole(weights)
-        move = self.sensitivity * int(np.abs(factors).max(initial=1))
+        factors = [1] * len(candidates) if weights is None else _whole(weights).tolist()
+        move = self.sensitivity * max([1, *map(abs, factors)])
         scale = mechanism.plan_selection(self.kind, self._allowed(amount) / times, move)
         cost = accounting.selection_cost(self.kind, Fraction(move), Fraction(scale))
         runs = groups or {}
@@ -227,7 +256,9 @@ class Steps:
             _distance(self._counts[self._key(clique)], table, [runs.get(name) for name in clique])
             for clique, table in zip(candidates, expected, strict=True)
         ]
-        scores = factors * np.array(distances, dtype=np.int64) - _whole(handicaps)
+        exact = [f * d - h for f, d, h in zip(factors, distances, _whole(handicaps).tolist(), strict=True)]
+        # Numbers of 64 bits would wrap around; those that are cut off move no further than they did before.
+        scores = np.array([min(max(score, -_FARTHEST), _FARTHEST) for score in exact], np.int64)
         chosen: list[Clique] = []
         for _ in range(times):
             places = list(allowed(chosen))
@@ -236,7 +267,7 @@ class Steps:
             self._spend(cost)
             best = candidates[places[mechanism.select(self.kind, scale, scores[places])]]
             chosen.append(best)
-            self.selections.append(Selection(best, len(places), len(self.tables), Fraction(move), Fraction(scale)))
+            self._selections.append(Selection(best, len(places), len(self.tables), Fraction(move), Fraction(scale)))
         return chosen
 
     def _key(self, clique: Clique) -> frozenset[str]:
@@ -270,18 +301,21 @@ def _distance(counts: "np.ndarray", expected: "np.ndarray", starts: "Sequence[np
 
     for axis, begin in enumerate(starts):
         if begin is not None:
+            begin = _whole(begin)
             if begin[0] != 0 or (np.diff(begin) < 1).any() or begin[-1] >= counts.shape[axis]:
                 raise Error("runs of values begin at 0, and each after the one before.")
             counts = np.add.reduceat(counts, begin, axis=axis)
     if expected.shape != counts.shape:
         raise Error("what is expected of a table must have its shape.")
-    return int(np.abs(counts - _whole(expected)).sum())
+    if np.abs(_whole(expected).astype(float)).sum() > _FARTHEST:
+        raise Error(f"what is expected of a table must be {_FARTHEST:.0e} at most: beyond it, sums wrap around.")
+    return int(np.abs(counts - expected).sum())
 
 
 def _whole(values: "np.ndarray") -> "np.ndarray":
-
+    """Numbers of which each step is exact; differences of unsigned ones, for instance, are not."""
     if values.dtype != np.int64:
-        raise Error("what is expected of a table must be whole numbers: only those have a sensitivity that is proven.")
+        raise Error("a procedure gives signed whole numbers of 64 bits: only those have a sensitivity that is proven.")
     return values
 
 
@@ -341,11 +375,11 @@ def _release(plan: StepPlan, steps: Steps, receipt: Receipt, protects: str, note
     return Release(
         domain=steps.domain,
         structure=structure,
-        parts=tuple(steps.tables),
+        parts=steps.tables,
         total_part=None if known is None else Total(known, None),
         denominator=counted.denominator,
         promise=promise,
-        selections=tuple(steps.selections),
+        selections=steps.selections,
         discovery=plan.discovery,
         schema=plan.schema,
         **describe_origin(receipt, [f"the total is {total}", *notes]),

@@ -16,18 +16,21 @@ from quietfield.curator.counting import lines
 from quietfield.curator.discovery import DiscoveryPlan, check_source, column_kinds, plan_discovery, run_discovery
 from quietfield.curator.ledger import Ledger
 from quietfield.curator.mechanism import NoiseKind
+from quietfield.curator.policy import read_policy
 from quietfield.curator.release import charge_and_publish, open_records, plan_any
+from quietfield.curator.request import check_request
 from quietfield.curator.steps import StepPlan, plan_steps, run_steps
 from quietfield.errors import Error
 from quietfield.learning import fit
 from quietfield.models.model import Model
 from quietfield.privacy import accounting
 from quietfield.privacy.calibration import check_budget, warn_of_budget
-from quietfield.privacy.units import Neighbours, Unit
+from quietfield.privacy.units import Neighbours, Unit, statistics
 from quietfield.releases.parts import Discovery
 from quietfield.releases.release import Release
 from quietfield.schema import Schema
 from quietfield.status import show_status
+from quietfield.structures import Structure
 from quietfield.study.choice import Choice
 from quietfield.text import join_names
 
@@ -135,6 +138,12 @@ def synthesize(
         neighbours=neighbours,
         header=header,
     )
+    policy = read_policy()
+    if policy is not None and policy.signers:  # before the charge: a model cannot be learned, and the release were lost
+        raise Error(
+            "the policy in force has two persons sign a release before anything is made of it; make one with "
+            "`quietfield synthesize --key FIRST.pem`, or with quietfield.release. Nothing was charged."
+        )
     for text in plan.warnings:
         warnings.warn(text, stacklevel=2)
     release = charge_and_release(source, plan, open_ledger(ledger), progress=progress)
@@ -182,11 +191,12 @@ def plan_synthesis(
         )
     if lines.is_lines(source):
         lines.check_header(source, header)
+    lines.check_neighbours(source, unit, neighbours)
     budget, chance = check_budget(epsilon, delta, noise)
     kinds = column_kinds(source)
     if chance is None:
         discovery = plan_discovery(kinds, epsilon=budget * _DISCOVERY, unit=unit, neighbours=neighbours, known=schema)
-        check_source(source, discovery)
+        _check(source, discovery, cliques)
         return SynthesisPlan(cliques, discovery, None, _price(budget, None, None, discovery))
     taken = chance * _THRESHOLDS
     rho = accounting.payable_rho(budget, chance - taken)
@@ -199,10 +209,28 @@ def plan_synthesis(
         neighbours=neighbours,
         known=schema,
     )
-    check_source(source, discovery)
+    _check(source, discovery, cliques)
     if discovery.threshold is None:
         rho = accounting.payable_rho(budget, chance)
     return SynthesisPlan(cliques, discovery, None, _price(budget, chance, rho, discovery))
+
+
+def _check(source: Any, plan: DiscoveryPlan, choice: Any) -> None:
+    """Refuse before the charge what would fail after it: the source, rules that are known, names that nothing has."""
+    check_source(source, plan)
+    if isinstance(choice, Choice):
+        possible = {*plan.known, *(column.name for column in plan.columns)}
+        if missing := {name for clique in (*choice.include, *choice.weights) for name in clique} - possible:
+            raise Error(
+                f"the choice names {join_names(sorted(missing))}, which is no column that is discovered or known."
+            )
+    if plan.known:
+        known = Schema(dict(plan.known))
+        check_request(
+            known,
+            statistics(Structure(tuple((n,) for n in known)), known.domain, plan.unit, plan.neighbours, False),
+            plan.unit,
+        )
 
 
 def _price(epsilon: Fraction, delta: Fraction | None, rho: Fraction | None, plan: DiscoveryPlan) -> Price:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from numpy.random import SeedSequence
 
 from quietfield.errors import Error
-from quietfield.files import write_atomically
+from quietfield.files import set_time, write_atomically
 from quietfield.models.frames import write_table
 from quietfield.models.sampling import check_whole
 from quietfield.models.values import check_schema, describe_rule, record_columns
@@ -62,7 +62,8 @@ def write_records(
         copies: How many data sets. Several are numbered (``people-1.csv``), and each is of other parameters
             (:meth:`quietfield.Model.draws`): analyse each, and combine with :func:`quietfield.combine_estimates`.
         schema: How columns became attributes; by default the schema of the release.
-        release: The release that the model was learned from: the card then says what was promised.
+        release: The release that the model was learned from: the card then says what was promised, and all files bear
+            the time of the release.
         delimiter: What separates the fields of a CSV file.
         for_programs: Whether programs alone read a CSV file; else no text in it is a formula.
 
@@ -96,7 +97,10 @@ def write_records(
         write_table(file, table, delimiter=delimiter, for_programs=for_programs, stacklevel=3)
     card = card_file(path)
     text = describe_records(model, files, rows, schema=schema, release=release, how=how)
-    write_atomically(card, text.encode())
+    created = "" if release is None else release.created  # else the files would tell how long the count took
+    write_atomically(card, text.encode(), time=created)
+    for file in files:
+        set_time(file, created)
     return [*files, card]
 
 

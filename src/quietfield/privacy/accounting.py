@@ -221,10 +221,7 @@ def zcdp_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     # A hair less, so that converting back, which rounds up, never exceeds epsilon.
     result = _outward(best, ROUND_FLOOR) * (1 - Fraction(1, 10 ** (DIGITS - 10)))
     if result <= 0:
-        raise Error(
-            f"no zCDP budget gives epsilon {format_number(epsilon)} at delta {format_number(delta)}; ask for a larger "
-            "epsilon."
-        )
+        raise _no_rho(epsilon, delta)
     return result
 
 
@@ -234,7 +231,17 @@ def payable_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     >>> payable_rho(Fraction(1), Fraction(1, 10**6)) <= zcdp_rho(Fraction(1), Fraction(1, 10**6))
     True
     """
-    return Fraction(int(zcdp_rho(epsilon, delta) * 10**25), 10**25)
+    result = Fraction(int(zcdp_rho(epsilon, delta) * 10**25), 10**25)
+    if not result:
+        raise _no_rho(epsilon, delta)
+    return result
+
+
+def _no_rho(epsilon: Fraction, delta: Fraction) -> Error:
+    return Error(
+        f"no zCDP budget gives epsilon {format_number(epsilon)} at delta {format_number(delta)}; ask for a larger "
+        "epsilon."
+    )
 
 
 def _slack(alpha: Decimal, log: Decimal) -> Decimal:

@@ -268,7 +268,7 @@ def statistics(
         )
     rows = 1 if normalise else int(unit.rows or 1)
     replace = 2 if neighbours == "replace" else 1  # one person leaves and another comes
-    known = neighbours == "paper" or (neighbours == "replace" and unit == Rows(1))
+    known = is_total_public(unit, neighbours)
     tables = tuple(_counted(group, domain, unit, rows, replace) for group in structure.groups)
     counts_total = total and not known
     # The change of a total lies between -rows and rows, also when one person replaces another.
@@ -282,6 +282,15 @@ def statistics(
     return Statistics(
         tables, counts_total, known, denominator, neighbours, Fraction(l1), Fraction(l2_squared), total_l1
     )
+
+
+def is_total_public(unit: Unit, neighbours: str) -> bool:
+    """Whether the number of records is the same in neighbouring data sets, or is published all the same.
+
+    >>> is_total_public(Rows(1), "replace"), is_total_public(Rows(2), "replace"), is_total_public(Rows(1), "add_remove")
+    (True, False, False)
+    """
+    return neighbours == "paper" or (neighbours == "replace" and unit == Rows(1))
 
 
 def sensitivities(statistics: Statistics) -> tuple[list[Fraction], list[Fraction]]:

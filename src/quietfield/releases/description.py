@@ -140,7 +140,10 @@ def explain_promise(release: "Release") -> str:
         release.check_promise()
     except Error:
         return "That is what the release states, and it does not keep it: nothing is promised."
-    return promises.describe_promise(promise.epsilon, promise.delta, promise.rho, promise.neighbours)
+    found = release.discovery
+    # What is zCDP but for a threshold is so for one unit; for two of them it is twice (epsilon, delta).
+    rho = promise.rho if found is None or found.threshold is None else None
+    return promises.describe_promise(promise.epsilon, promise.delta, rho, promise.neighbours)
 
 
 def describe_noise(release: "Release") -> str:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from quietfield.domain import Clique, Domain
-from quietfield.errors import Error
+from quietfield.errors import CannotLearn, Error
 from quietfield.inference.plan import elimination_order, schedule
 from quietfield.learning import fit
 from quietfield.models.model import Model
@@ -36,12 +36,16 @@ _MOST_TABLES = 5_000  # that may be chosen
 class Measured(Protocol):
     """The steps that a choice takes: see :class:`quietfield.curator.steps.Steps`."""
 
-    domain: Domain
-    kind: Any
-    budget: Fraction
-    tables: list[Table]
     public_total: int | None
 
+    @property
+    def domain(self) -> Domain: ...
+    @property
+    def kind(self) -> Any: ...
+    @property
+    def budget(self) -> Fraction: ...
+    @property
+    def tables(self) -> Sequence[Table]: ...
     @property
     def left(self) -> Fraction: ...
     @property
@@ -163,7 +167,12 @@ class Choice:
         forced = {frozenset(clique) for clique in self.include}
         tables = self.tables(domain)
         first = [clique for clique in tables if len(clique) == 1 or frozenset(clique) in forced]
-        pool = [clique for clique in tables[len(first) :] if len(clique) <= self.most_attributes]
+        growth = _Growth(domain, first, self.most_work)
+        pool = [
+            clique
+            for clique in tables[len(first) :]
+            if len(clique) <= self.most_attributes and growth.fits(clique, forest=False)
+        ]
         steps.measure(first, _SINGLES * (1 + bool(forced)) if pool else steps.left, "by_size")
         rounds = self.rounds_for(domain)
         with show_status("choosing tables", progress) as say:
@@ -172,11 +181,16 @@ class Choice:
                 amount = steps.left / (rounds - number)
                 kept = steps.left - amount  # for later rounds
                 limit = self.most_work * (number + 1) // rounds
-                chosen = self._choose(steps, pool, amount, limit, forest=number == 0)
-                if not chosen:
+                try:
+                    chosen = self._choose(steps, pool, amount, limit, forest=number == 0)
+                except CannotLearn:  # noise outweighs the records; what was measured is paid for, and is published
                     break
-                steps.measure(chosen, steps.left - kept, "by_size")
+                if not chosen:  # nothing is within this round's limit
+                    continue
                 pool = [clique for clique in pool if clique not in chosen]
+                steps.measure(chosen, steps.left - kept if pool else steps.left, "by_size")
+                if not pool:  # the last tables had all that was left
+                    break
 
     def _choose(
         self, steps: Measured, pool: Sequence[Clique], amount: Fraction, limit: int, *, forest: bool
@@ -185,6 +199,15 @@ class Choice:
         domain, measured = steps.domain, [table.cliques[0] for table in steps.tables]
         times = max(1, len(domain) - 1 if forest else len(domain) // 2)
         candidates = [clique for clique in pool if not forest or len(clique) == 2]
+        growth = _Growth(domain, measured, limit)
+
+        def allowed(chosen: Sequence[Clique]) -> list[int]:
+            for clique in chosen[len(growth.added) :]:
+                growth.add(clique)
+            return [i for i, clique in enumerate(candidates) if growth.fits(clique, forest=forest)]
+
+        if not allowed([]):
+            return []
         model, total = learn(steps)
         groups = {name: starts for name in domain if (starts := _runs(model.marginal(name))) is not None}
         counts = _expected(model, candidates, groups, total)
@@ -194,13 +217,6 @@ class Choice:
         chance = (2 / np.pi * (1 + total / _DRAWN)) ** 0.5
         weights = np.array([self._weight(clique) for clique in candidates], np.int64)
         handicaps = weights * np.array([chance * np.sqrt(e).sum() + noise * e.size for e in counts])
-        growth = _Growth(domain, measured, limit)
-
-        def allowed(chosen: Sequence[Clique]) -> list[int]:
-            for clique in chosen[len(growth.added) :]:
-                growth.add(clique)
-            return [i for i, clique in enumerate(candidates) if growth.fits(clique, forest=forest)]
-
         return steps.choose(
             candidates,
             [np.rint(e).astype(np.int64) for e in counts],

@@ -74,7 +74,7 @@ def count(source: Any, schema: Schema, statistics: Statistics, unit: Unit, *, pr
     ([[1, 1], [0, 1]], 3)
     """
     check_request(schema, statistics, unit)
-    lines.check_neighbours(source, statistics)
+    lines.check_neighbours(source, unit, statistics.neighbours)
     return open_engine(source).count(schema, statistics, unit, progress=progress)
 
 

@@ -37,7 +37,7 @@ from quietfield.curator.counting.csvfiles import (
 from quietfield.curator.counting.reading import attempt, check_names, mask_path
 from quietfield.curator.sequences import log_data
 from quietfield.errors import Error, FileError
-from quietfield.privacy.units import Person, Statistics, Unit
+from quietfield.privacy.units import Person, Unit, is_total_public
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,9 +71,9 @@ def is_lines(source: Any) -> bool:
     return any(separator_by_name(path) for path in find_files(data))
 
 
-def check_neighbours(source: Any, statistics: Statistics) -> None:
+def check_neighbours(source: Any, unit: Unit, neighbours: str) -> None:
     """Refuse to take a public number of records from a file of lines: whether a line is a record is private."""
-    if statistics.neighbours == "replace" and statistics.known_total and is_lines(source):
+    if neighbours == "replace" and is_total_public(unit, neighbours) and is_lines(source):
         raise Error(
             "with replace neighbours the number of records is public, so none may be dropped, but lines that are not "
             "well formed would be; give the records as Parquet, or use add_remove neighbours."

@@ -25,6 +25,8 @@ HELD_BY = {
 }
 #: What a kind of column holds by itself; texts may hold anything, and numbers may all be whole.
 HELD: dict[str, Holds] = {"integer": "integers", "number": "numbers", "date": "dates", "time": "dates"}
+#: Ends of a range, and one over its width, are no larger: floats compare them with values.
+REACH = 10**300
 #: The share of a column's loss that the first question takes, and that of all others together.
 FIRST, REST = Fraction(1, 8), Fraction(7, 8)
 
@@ -45,8 +47,11 @@ class Range:
             low, high = self.ends
         except (TypeError, ValueError, OverflowError, ZeroDivisionError):
             low = high = Fraction(0)
-        if not low < high:
-            raise Error(f"a Range goes from a lower number to a higher one, not from {self.low!r} to {self.high!r}.")
+        if not low < high or max(-low, high, 1 / (high - low)) > REACH:
+            raise Error(
+                f"a Range goes from a lower number to a higher one, within what floats can tell, not from "
+                f"{self.low!r:.60} to {self.high!r:.60}."
+            )
 
     @property
     def ends(self) -> tuple[Fraction, Fraction]:
@@ -246,7 +251,7 @@ def _promise(
     budget, chance = calibration.check_budget(epsilon, delta, plan.noise)
     assert chance is not None
     threshold = chance / 2 if thresholds else None
-    rho = accounting.zcdp_rho(budget, chance - (threshold or 0))
+    rho = accounting.payable_rho(budget, chance - (threshold or 0))
     return replace(plan, rho=rho, threshold=threshold, promised=(budget, chance))
 
 
