@@ -237,3 +237,14 @@ def test_a_table_in_a_database_is_named_by_its_address(tmp_path, capsys, monkeyp
         assert said in capsys.readouterr().err
     assert main([*words, "--force", "--delimiter", ";", f"{address}#visits"]) == 1
     assert "not for databases" in capsys.readouterr().err
+
+
+def test_a_release_that_cannot_be_learned_from_is_not_lost(monkeypatch):
+    def fails(*_, **__):
+        raise qf.CannotLearn("the noise is larger than the data.")
+
+    monkeypatch.setattr("quietfield.curator.synthesis.fit", fails)
+    schema = qf.Schema({"a": [0, 1]})
+    with pytest.raises(qf.CannotLearn) as caught:
+        qf.synthesize({"a": [0, 1] * 50}, schema, epsilon=1, unit=qf.Rows(1), ledger=None)
+    assert caught.value.release.tables["a"].shape == (2,)

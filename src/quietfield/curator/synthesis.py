@@ -120,7 +120,7 @@ def synthesize(
         BudgetExceeded: It costs more than remains in the ledger.
         PolicyRefused: The policy in force does not allow it.
         Error: A request or a source that cannot be used. Unless the message says that the charge stands, nothing was
-            charged.
+            charged. If no model can be learned from the release, the error has it as its attribute ``release``.
 
     >>> import quietfield as qf
     >>> people = {"smokes": ["yes", "no", "no"] * 900, "coughs": ["yes", "no", "no"] * 900}
@@ -147,7 +147,12 @@ def synthesize(
     for text in plan.warnings:
         warnings.warn(text, stacklevel=2)
     release = charge_and_release(source, plan, open_ledger(ledger), progress=progress)
-    return learn(release, progress=progress)
+    try:
+        return learn(release, progress=progress)
+    except Exception as error:
+        error.release = release  # type: ignore[attr-defined]  # paid for: it must not be lost
+        error.add_note("The release is paid for, and not lost: it is this error's attribute `release`.")
+        raise
 
 
 def plan_synthesis(
