@@ -113,7 +113,8 @@ def _named(command: Any) -> None:
     run = command.callback
     if run is None:
         return
-    files = [name for name, hint in get_type_hints(run).items() if _holds(hint, Path)]
+    # Records are a text, since they may be in a database that has an address.
+    files = [name for name, hint in get_type_hints(run).items() if name == "data" or _holds(hint, Path)]
 
     @wraps(run)
     def checked(**values: Any) -> Any:
