@@ -537,7 +537,7 @@ def _quietfield(codes: np.ndarray, sizes: Sequence[int], seed: int, **promised: 
     schema = qf.Schema({f"c{i:02d}": int(size) for i, size in enumerate(sizes)})
     found = qf.synthesize(codes, schema, unit=qf.Rows(1), ledger=None, **promised)
     names, model = list(schema), found.model
-    drawn = model.sample(model.total or len(codes), seed=seed).codes
+    drawn = model.sample(model.total or len(codes), seed=seed, even=True).codes
     return Synthesis(
         np.asarray(drawn),
         lambda columns: model.marginal(tuple(names[i] for i in columns)),

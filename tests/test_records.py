@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from scipy.stats import chi2
 
 import quietfield as qf
 from quietfield.cli import main
@@ -505,3 +506,32 @@ def test_the_command_numbers_several_data_sets(here: Path) -> None:
     assert sorted(path.name for path in here.glob("people*")) == [
         "people-1.csv", "people-2.csv", "people-3.csv", "people.card.md"
     ]  # fmt: skip
+
+
+def test_even_records_follow_the_model_as_closely_as_whole_numbers_can() -> None:
+    random = np.random.default_rng(4)
+    domain = qf.Domain({"a": 3, "b": 4, "c": 4, "free": 5})
+    model = qf.Model(domain, {("a", "b"): random.normal(size=(3, 4)), ("a", "c"): random.normal(size=(3, 4))})
+    codes = np.asarray(model.sample(10_007, seed=2, even=True).codes)
+    assert np.array_equal(codes, np.asarray(model.sample(10_007, seed=2, even=True).codes))
+    # One of a pair is drawn given the other, whose share is a whole number but for 1: so each cell is, but for 2.
+    for pair in (("a", "b"), ("a", "c")):
+        shape = domain.table_shape(pair)
+        found = np.bincount(np.ravel_multi_index([codes[:, domain.position(v)] for v in pair], shape), minlength=12)
+        assert np.abs(found.reshape(shape) - len(codes) * model.marginal(pair)).max() < 2 + 1e-6
+    assert np.abs(np.bincount(codes[:, 3]) - len(codes) / 5).max() <= 1
+    # Given what joins them, two attributes stay independent: chi-squared on 27 degrees of freedom, 1e-6.
+    table = np.zeros((3, 4, 4))
+    np.add.at(table, tuple(codes[:, :3].T), 1)
+    expected = table.sum(2, keepdims=True) * table.sum(1, keepdims=True) / table.sum((1, 2), keepdims=True)
+    assert ((table - expected) ** 2 / expected).sum() < chi2.isf(1e-6, 27)
+    with pytest.raises(qf.Error, match="exact"):
+        qf.Model(domain, {("a", "b"): np.zeros((3, 4))}, inference="loopy").sample(5, even=True)
+
+
+def test_an_even_record_has_the_distribution_of_an_independent_one() -> None:
+    """The first record of 4,000 even samples of 3; false alarms: 1e-6. Numbers in order would always start low."""
+    model = qf.Model(qf.Domain({"a": 3}), {"a": np.log([0.5, 0.3, 0.2])})
+    first = np.bincount([model.sample(3, seed=i, even=True).codes[0, 0] for i in range(4000)], minlength=3)
+    expected = 4000 * np.array([0.5, 0.3, 0.2])
+    assert ((first - expected) ** 2 / expected).sum() < chi2.isf(1e-6, 2)

@@ -53,7 +53,7 @@ class Synthesis:
     schema: Schema
 
     def records(self, n: int | None = None, seed: int | None = None) -> "pa.Table":
-        """Draw synthetic records with the columns and types of the source.
+        """Draw synthetic records with the columns and types of the source, spread evenly (see :meth:`Model.sample`).
 
         Args:
             n: How many; by default as many as the release counted.
@@ -62,7 +62,7 @@ class Synthesis:
         Returns:
             An Arrow table. :func:`quietfield.write_records` writes files, with a data card.
         """
-        return self.model.records(n, seed, self.schema)
+        return self.model.records(n, seed, self.schema, even=self.model.inference == "exact")
 
 
 @dataclass(frozen=True)

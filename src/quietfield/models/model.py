@@ -380,7 +380,13 @@ class Model:
         return None if self.report is None or isnan(self.report.total) else max(round(self.report.total), 0)
 
     def records(
-        self, n: int | None = None, seed: int | None = None, schema: "Schema | None" = None, **options: int
+        self,
+        n: int | None = None,
+        seed: int | None = None,
+        schema: "Schema | None" = None,
+        *,
+        even: bool = False,
+        **options: int,
     ) -> "pyarrow.Table":
         """Synthetic records as the source holds its own: the same columns, types, dates, numbers and missing values.
 
@@ -392,6 +398,7 @@ class Model:
             n: How many; by default as many as the release counted, as far as it tells.
             seed: The same seed gives the same records.
             schema: How columns became attributes; by default the schema of the release.
+            even: As for :meth:`sample`.
             options: As for :meth:`sample`.
 
         Returns:
@@ -417,7 +424,7 @@ class Model:
         n = self.total if n is None else n
         if n is None:
             raise Error("this model was not learned from a release that tells a number of records; say how many: n.")
-        frame = self.sample(n, seed, **options)
+        frame = self.sample(n, seed, even=even, **options)
         table = draw_values(schema, frame.code_columns, seed)
         told = None if frame.diagnostics is None else {"diagnostics": str(frame.diagnostics)}
         return table.replace_schema_metadata(told)
@@ -459,7 +466,7 @@ class Model:
             for theta in found
         ]  # fmt: skip
 
-    def sample(self, n: int, seed: int | None = None, **options: int) -> "Frame":
+    def sample(self, n: int, seed: int | None = None, *, even: bool = False, **options: int) -> "Frame":
         """Draw records: exactly where inference is exact, else by Gibbs sampling from many chains.
 
         :meth:`records` gives them the columns and types of their source.
@@ -467,6 +474,8 @@ class Model:
         Args:
             n: The number of records.
             seed: A whole number; the same one gives the same records. None draws new ones each time.
+            even: Whether records are spread evenly instead of independent: each has the same distribution, but together
+                they follow the model more closely than chance would have it. Where inference is exact.
             options: Of Gibbs sampling: ``chains``, ``burn_in``, ``thin``.
 
         Returns:
@@ -485,7 +494,9 @@ class Model:
                     f"{join_names(options)} apply to Gibbs sampling; this model is sampled exactly and needs none."
                 )
             self.log_partition()  # refuses a model without possible records
-            return Frame(self.domain, sampling.sample_ancestral(self.domain, self._factors, n, seed))
+            return Frame(self.domain, sampling.sample_ancestral(self.domain, self._factors, n, seed, even=even))
+        if even:
+            raise Error("records are spread evenly where inference is exact; Gibbs sampling cannot.")
         strange = [name for name in options if name not in ("chains", "burn_in", "thin")]
         if strange:
             raise Error(f"{join_names(strange)}: Gibbs sampling takes 'chains', 'burn_in' and 'thin'.")

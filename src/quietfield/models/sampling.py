@@ -21,14 +21,24 @@ from quietfield.memory import available_memory, readable_bytes
 CHUNK = 1 << 16  # records drawn at a time: columns of this length stay in a core's cache
 
 
-def sample_ancestral(domain: Domain, factors: Sequence[Factor], count: int, seed: int | None) -> list[np.ndarray]:
-    """Independent exact records, as one column of codes an attribute."""
+def sample_ancestral(
+    domain: Domain, factors: Sequence[Factor], count: int, seed: int | None, *, even: bool = False
+) -> list[np.ndarray]:
+    """Exact records, as one column of codes an attribute: independent, or spread evenly (:func:`_spread_evenly`)."""
     _check_memory(domain, count)
     drawn = [_Draw(domain, *part) for part in conditionals(domain.shape, factors)]
     inside = {draw.attribute for draw in drawn}
     free = [v for v in range(len(domain)) if v not in inside]
     columns: list[np.ndarray] = [np.empty(count, _code_type(size)) for size in domain.shape]
     root = np.random.SeedSequence(seed)
+    if even:
+        random = np.random.Generator(np.random.SFC64(root))
+        known: dict[int, np.ndarray] = {}
+        for draw in drawn:
+            known[draw.attribute] = draw(known, _spread_evenly(draw.rows(known, count), random))
+        for v in free:
+            known[v] = (_spread_evenly(np.zeros(count, np.intp), random) * domain.shape[v]).astype(np.intp)
+        return [known[v].astype(column.dtype) for v, column in enumerate(columns)]
 
     def fill(start: int, sequence: np.random.SeedSequence) -> None:
         stop = min(start + CHUNK, count)
@@ -46,6 +56,21 @@ def sample_ancestral(domain: Domain, factors: Sequence[Factor], count: int, seed
         for done in [pool.submit(fill, *job) for job in zip(starts, root.spawn(len(starts)), strict=True)]:
             done.result()
     return columns
+
+
+def _spread_evenly(groups: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """Numbers between 0 and 1 that lie evenly in each group, in a random order: systematic sampling.
+
+    Each is uniform, so that every record has the distribution that an independent one has; but of a group of g records,
+    the number that draws a value of probability p is g p rounded up or down.
+    """
+    shuffled = random.permutation(len(groups))  # anew for each attribute, else two of them would go together
+    order = shuffled[np.argsort(groups[shuffled], kind="stable")]
+    _, starts, sizes = np.unique(groups[order], return_index=True, return_counts=True)
+    ranks = np.arange(len(groups)) - np.repeat(starts, sizes)
+    found = np.empty(len(groups))
+    found[order] = (ranks + np.repeat(random.random(len(sizes)), sizes)) / np.repeat(sizes, sizes)
+    return found
 
 
 def _check_memory(domain: Domain, count: int) -> None:
@@ -77,10 +102,15 @@ class _Draw:
         padded[:, :size] = cumulative
         self.table = padded.ravel()
 
-    def __call__(self, chunk: dict[int, np.ndarray], uniform: np.ndarray) -> np.ndarray:
-        base = np.zeros(len(uniform), np.intp)
+    def rows(self, chunk: dict[int, np.ndarray], count: int) -> np.ndarray:
+        """Where the row of the table begins that each record draws from."""
+        base = np.zeros(count, np.intp)
         for v, stride in zip(self.given, self.strides, strict=True):
             base += chunk[v] * (stride * self.width)
+        return base
+
+    def __call__(self, chunk: dict[int, np.ndarray], uniform: np.ndarray) -> np.ndarray:
+        base = self.rows(chunk, len(uniform))
         place = base.copy()
         step = self.width >> 1
         while step:

@@ -90,9 +90,12 @@ def write_records(
     seeds: Sequence[int | None] = [seed]
     if copies > 1:
         seeds = [None] * copies if seed is None else [int(s) for s in SeedSequence(seed).generate_state(copies)]
-    rows, how = 0, "exact"
+    # One data set stands for the model, and the closer the better; several stand for what is unknown of it, and rules
+    # that combine their results take records to be independent.
+    even = copies == 1 and model.inference == "exact"
+    rows, how = 0, "exact, spread evenly" if even else "exact"
     for file, one, number in zip(files, drawn, seeds, strict=True):
-        table = one.records(n, number, schema)
+        table = one.records(n, number, schema, even=even)
         rows, how = len(table), (table.schema.metadata or {}).get(b"diagnostics", how.encode()).decode()
         write_table(file, table, delimiter=delimiter, for_programs=for_programs, stacklevel=3)
     card = card_file(path)
