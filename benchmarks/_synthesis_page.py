@@ -9,7 +9,7 @@ from _synthesis_methods import METHODS
 from benchmarks.allocation import summarize
 
 ORDER = ("titanic", "nltcs", "adult", "msnbc")
-COLOURS = ("#2b6cb0", "#c05621", "#0b6e4f", "#6b7280", "#d69e2e", "#90cdf4", "#b83280")
+COLOURS = ("#2b6cb0", "#c05621", "#0b6e4f", "#6b7280", "#d69e2e", "#90cdf4", "#b83280", "#1a202c", "#9ae6b4", "#f6ad55")
 
 
 def page(rows: Path) -> None:
