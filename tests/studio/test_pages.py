@@ -24,6 +24,8 @@ from quietfield.studio.guard import HEADER
 from quietfield.studio.server import Studio, create_app
 
 STEPS = ("file", "schema", "unit", "structure", "epsilon", "ledger", "publish")
+# Long, since the files are searched for it: three letters of hexadecimal turn up in ids by chance.
+PASSPHRASE = "correct horse battery staple"
 
 
 @pytest.fixture
@@ -75,7 +77,7 @@ def walk(studio: Studio, name: str = "visits") -> Draft:
     do(studio, curator.save_epsilon, name=name, revision=4, epsilon="0.5", noise="laplace", delta="1e-6", records="600")
     if not Path("budget.db").exists():
         do(studio, curator.create_ledger, name=name, revision=5, path="budget", total="2", title="people")
-        do(studio, curator.create_key, name=name, revision=6, path="curator", passphrase="abc", again="abc")
+        do(studio, curator.create_key, name=name, revision=6, path="curator", passphrase=PASSPHRASE, again=PASSPHRASE)
     do(studio, curator.save_ledger, name=name, revision=revision(name), ledger="budget.db", key="curator.pem")
     return Draft.load(name)
 
@@ -190,7 +192,7 @@ def test_synthetic_records_have_the_types_and_bounds_that_were_said(studio: Stud
 
 
 def publish(studio: Studio, name: str = "visits") -> Any:
-    return do(studio, curator.publish, name=name, revision=revision(name), agree="yes", passphrase="abc")
+    return do(studio, curator.publish, name=name, revision=revision(name), agree="yes", passphrase=PASSPHRASE)
 
 
 def wait(studio: Studio, target: str) -> None:
@@ -219,7 +221,9 @@ def test_asked_many_times_at_once_it_is_charged_once(studio: Studio) -> None:
     assert "Published." in show(studio, "publish")
     with pytest.raises(qf.Error, match="changes no more"):
         do(studio, curator.save_unit, name="visits", revision=revision(), twice="no")
-    assert "abc" not in "".join(path.read_text() for path in Path(".quietfield-studio").rglob("*") if path.is_file())
+    assert PASSPHRASE not in "".join(
+        path.read_text() for path in Path(".quietfield-studio").rglob("*") if path.is_file()
+    )
     page = do(studio, analyst.release, path="visits/visits.qfr", trust="curator.pub.pem")
     assert "which is trusted" in page
 
@@ -231,7 +235,7 @@ def test_a_second_server_that_lost_its_memory_is_refused_by_the_ledger(studio: S
     wait(studio, draft.target)
     Path(draft.target).unlink()
     forgetful = Studio()
-    forgetful.jobs.start(draft.target, draft.command("release"), "abc")
+    forgetful.jobs.start(draft.target, draft.command("release"), PASSPHRASE)
     for child in forgetful.jobs.children.values():
         child.wait(60)
     assert "already charged" in forgetful.jobs.find(draft.target).errors
@@ -245,8 +249,8 @@ def test_a_second_server_that_lost_its_memory_is_refused_by_the_ledger(studio: S
 def test_nothing_is_charged_for_what_was_not_agreed_to(studio: Studio) -> None:
     walk(studio)
     for asked, said in (
-        ({"revision": revision(), "passphrase": "abc"}, "have read"),
-        ({"revision": revision() - 1, "passphrase": "abc", "agree": "yes"}, "another tab"),
+        ({"revision": revision(), "passphrase": PASSPHRASE}, "have read"),
+        ({"revision": revision() - 1, "passphrase": PASSPHRASE, "agree": "yes"}, "another tab"),
         ({"revision": revision(), "passphrase": "wrong", "agree": "yes"}, "passphrase"),
     ):
         with pytest.raises(qf.Error, match=said):
