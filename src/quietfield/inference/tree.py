@@ -31,6 +31,8 @@ from quietfield.memory import available_memory, readable_bytes
 from quietfield.structures import Structure, hashable
 
 _ROWS = 16  # directions that are followed together, at most
+_PART = 0.6  # of a bag's cells, as an exponent, that a child may have which only collects tables
+_SPARED = 10_000  # cells that such a child spares passes over, at least: calls of numpy for it take as long as some
 _ROOM = 2**24  # bytes that they may take: more would leave the cache
 
 
@@ -369,12 +371,52 @@ def _bags(plan: EliminationPlan) -> tuple[list[tuple[int, ...]], list[list[int]]
         for bag in below:
             if bag != home:
                 parents[bag] = home
+    _collect(plan, scopes, homes, parents)
     # Axes as the largest table of the bag has them: that one is then never turned.
     for bag, scope in enumerate(scopes):
         tables = [plan.cliques[f] for f in homes[bag] if f < len(plan.cliques)]
         first = [plan.domain.position(name) for name in max(tables, key=plan.domain.cells, default=())]
         scopes[bag] = (*first, *(v for v in scope if v not in first))
     return scopes, homes, parents
+
+
+def _collect(
+    plan: EliminationPlan, scopes: list[tuple[int, ...]], homes: list[list[int]], parents: list[int | None]
+) -> None:
+    """Give a large bag with many small tables children that hold several of them and sum nothing out.
+
+    Each table alone would take a pass over all cells of the bag; their sum takes one.
+    """
+
+    def cells(scope: Iterable[int]) -> int:
+        return prod(plan.domain.shape[v] for v in scope)
+
+    def table(f: int) -> frozenset[int]:
+        names = plan.cliques[f] if f < len(plan.cliques) else plan.domain.masks[f - len(plan.cliques)][0]
+        return frozenset(map(plan.domain.position, names))
+
+    for bag in range(len(scopes)):
+        whole = cells(scopes[bag])
+        if whole * (len(homes[bag]) - 1) < _SPARED:
+            continue
+        most = whole**_PART
+        groups: list[tuple[frozenset[int], list[int]]] = []
+        for f in sorted(homes[bag], key=lambda f: cells(table(f)), reverse=True):
+            unions = [(cells(scope | table(f)) / cells(scope), i) for i, (scope, _) in enumerate(groups)]
+            fits = [(growth, i) for growth, i in unions if growth * cells(groups[i][0]) <= most]
+            if fits:
+                _, i = min(fits)
+                groups[i] = (groups[i][0] | table(f), [*groups[i][1], f])
+            else:
+                groups.append((table(f), [f]))
+        homes[bag] = []
+        for scope, tables in groups:
+            if whole * (len(tables) - 1) < _SPARED:
+                homes[bag] += tables
+            else:
+                scopes.append(tuple(v for v in scopes[bag] if v in scope))
+                homes.append(tables)
+                parents.append(bag)
 
 
 def _contract(
