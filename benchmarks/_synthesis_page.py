@@ -6,6 +6,7 @@ from pathlib import Path
 
 from _synthesis_methods import METHODS
 
+from benchmarks import interactions
 from benchmarks.allocation import summarize
 
 ORDER = ("titanic", "nltcs", "adult", "msnbc")
@@ -29,6 +30,7 @@ def page(rows: Path) -> None:
         "loglik": _table(kept, ("loglik",), 2),
         "costs": _costs(found),
         "allocation": summarize(),
+        "interactions": interactions.summarize(),
         "failed": "\n".join(
             f"- {row['method']}, {row['data']}, epsilon {float(row['epsilon']):g}, seed {row['seed']}: {row['status']}"
             for row in failed

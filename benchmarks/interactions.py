@@ -1,0 +1,109 @@
+"""Interactions measured apart, each once, on the sixteen yes-or-no columns of nltcs: a study, not part of the package::
+
+    python -m benchmarks.interactions  # rows of docs/results/interactions.csv, in a minute or two
+
+A table of pairs or triples measures the effects of its single columns again each time. Of binary columns, an
+interaction is one number: the records with an even count of ones among its columns, less those with an odd count. One
+record moves it by exactly 1, so that k interactions with Gaussian noise of standard deviations s_1 ... s_k cost
+sum 1 / (2 s_i^2) of zCDP (the residual basis of ResidualPlanner: Xiao, He, Zhang and Kifer 2023). Here all
+interactions of one, two and three columns are measured and nothing is chosen; an interaction gets 1 / s^2 in
+proportion to the square root of how many triples hold it. A log-linear model of all of them is learned by Newton steps
+with a normal prior whose scale, one for each order, comes from its posterior. ``tv`` is the mean total variation of
+all 3-way marginals. The noise is not exact, and comes from a seed: this protects nobody.
+"""
+
+import csv
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import combinations
+from math import comb
+
+import numpy as np
+
+from benchmarks.real_tables import EPSILONS, ROOT, problem
+from quietfield.privacy import accounting
+
+RESULTS = ROOT / "docs" / "results" / "interactions.csv"
+DELTA = Fraction(1, 10**9)
+
+
+def transform(joint: np.ndarray) -> np.ndarray:
+    """All interactions of a joint distribution of binary columns, by the number whose bits are the columns."""
+    columns = joint.size.bit_length() - 1
+    for axis in range(columns):
+        even, odd = np.moveaxis(joint.reshape((2,) * columns), axis, 0)
+        joint = np.stack([even + odd, even - odd], axis)
+    return joint.ravel()
+
+
+def learn(
+    places: np.ndarray, orders: np.ndarray, noisy: np.ndarray, variances: np.ndarray, records: int, columns: int
+) -> np.ndarray:
+    """The interactions of the model that is learned from noisy ones."""
+    theta, scales = np.zeros(len(places)), np.array([np.nan, 4.0, 0.3, 0.05])
+    for _ in range(12):
+        for _ in range(6):
+            log_joint = np.zeros(2**columns)
+            log_joint[places] = theta
+            joint = np.exp((log_joint := transform(log_joint)) - log_joint.max())
+            moments = transform(joint / joint.sum())
+            mean = moments[places]
+            count = records * (moments[places[:, None] ^ places] - np.outer(mean, mean))  # the covariance of counts
+            gain = np.linalg.solve(np.diag(variances) + count, count).T
+            curvature = gain @ count + np.diag(1 / scales[orders] ** 2)
+            gradient = gain @ (noisy - records * mean) - theta / scales[orders] ** 2
+            step = np.linalg.solve(curvature, gradient)
+            theta = theta + step * min(1.0, 0.5 / np.abs(step).max())
+            if np.abs(step).max() < 1e-3:
+                break
+        spread = np.diag(np.linalg.inv(curvature))
+        for order in set(orders.tolist()):
+            scales[order] = np.sqrt((theta**2 + spread)[orders == order].mean())
+    return moments
+
+
+def mean_distance(true: np.ndarray, learned: np.ndarray, triples: Sequence[tuple[int, ...]]) -> float:
+    """The mean total variation of 3-way marginals, from interactions as shares."""
+    signs = np.array([[(-1) ** (i & j).bit_count() for i in range(8)] for j in range(8)])
+    found = []
+    for bits in triples:
+        subsets = [sum(bit for i, bit in enumerate(bits) if j >> i & 1) for j in range(8)]
+        found.append(np.abs((true - learned)[subsets] @ signs).sum() / 16)
+    return float(np.mean(found))
+
+
+def summarize() -> str:
+    """What the rows say, as a sentence's part."""
+    with RESULTS.open() as file:
+        rows = list(csv.DictReader(file))
+    means = {e: np.mean([float(row["tv"]) for row in rows if float(row["epsilon"]) == e]) for e in EPSILONS}
+    return "mean total variation " + ", ".join(f"{mean:.2g} at epsilon {e:g}" for e, mean in means.items())
+
+
+def main() -> None:
+    """Write the rows."""
+    codes = problem("nltcs").codes
+    records, columns = codes.shape
+    bits = [1 << i for i in range(columns)]
+    counts = np.bincount(codes @ np.array(bits), minlength=2**columns).astype(float)
+    true = transform(counts)
+    chosen = [subset for order in (1, 2, 3) for subset in combinations(bits, order)]
+    places = np.array([sum(subset) for subset in chosen])
+    orders = np.array([len(subset) for subset in chosen])
+    weights = np.sqrt([comb(columns - order, 3 - order) for order in orders])
+    with RESULTS.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["data", "epsilon", "seed", "tv"])
+        for epsilon in EPSILONS:
+            rho = float(accounting.zcdp_rho(Fraction(str(epsilon)), DELTA))
+            variances = weights.sum() / (2 * rho * weights)
+            for seed in range(3):
+                noise = np.random.default_rng(seed).normal(0, np.sqrt(variances))
+                learned = learn(places, orders, true[places] + noise, variances, records, columns)
+                distance = mean_distance(true / records, learned, [s for s in chosen if len(s) == 3])
+                writer.writerow(["nltcs", epsilon, seed, f"{distance:.5f}"])
+                file.flush()
+
+
+if __name__ == "__main__":
+    main()
