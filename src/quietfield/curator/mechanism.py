@@ -172,9 +172,9 @@ def select(noise: NoiseKind, scale: float, scores: "np.ndarray") -> int:
 
 def _noisy_maximum(noise: NoiseKind, scale: float) -> Any:
     dp = _opendp()
-    measure = dp.max_divergence() if noise == "laplace" else dp.zero_concentrated_divergence()
-    scores = dp.vector_domain(dp.atom_domain(T="i64"))
-    return dp.m.make_noisy_max(scores, dp.linf_distance(T="i64"), measure, scale=scale)
+    measure = dp.measures.max_divergence() if noise == "laplace" else dp.measures.zero_concentrated_divergence()
+    scores = dp.domains.vector_domain(dp.domains.atom_domain(T="i64"))
+    return dp.measurements.make_noisy_max(scores, dp.metrics.linf_distance(T="i64"), measure, scale=scale)
 
 
 def _scales(base: float, relative: Sequence[Fraction]) -> tuple[float, ...]:
@@ -207,8 +207,7 @@ def _gaussian_holds(
     promise: tuple[Fraction, Fraction] | None,
 ) -> bool:
     """Whether the exact rho fits, and OpenDP's conversion of it too where one measurement makes up the whole."""
-    import opendp.prelude as dp
-
+    convert = _opendp().combinators
     exact = [Fraction(s) / grid for s in scales]
     if accounting.gaussian_rho(l2s, l2_squared, exact) > rho:
         return False
@@ -219,8 +218,8 @@ def _gaussian_holds(
         spent += Fraction(_measurement("gaussian", scale).map(distance))
         if promise is not None and len(set(scales)) == 1:
             epsilon, delta = promise
-            fixed: Any = dp.c.make_fix_delta(
-                dp.c.make_zCDP_to_approxDP(_measurement("gaussian", scale)), _float_down(delta)
+            fixed: Any = convert.make_fix_delta(
+                convert.make_zCDP_to_approxDP(_measurement("gaussian", scale)), _float_down(delta)
             )
             if Fraction(fixed.map(distance)[0]) > epsilon:
                 return False
@@ -236,23 +235,29 @@ def _moved_by_scale(scales: Sequence[float], moves: Sequence[Fraction]) -> dict[
 
 
 def _opendp() -> Any:
+    """OpenDP, as far as noise needs it: its prelude would load scikit-learn, too, which takes seconds."""
     try:
-        import opendp.prelude as dp
+        import opendp.combinators
+        import opendp.domains
+        import opendp.measurements
+        import opendp.measures
+        import opendp.metrics
+        import opendp.mod
     except ImportError:
         raise Error(
             "releasing needs OpenDP for its exact noise; install it with: pip install 'quietfield[curator]'."
         ) from None
-    dp.enable_features("contrib")
-    return dp
+    opendp.mod.enable_features("contrib")
+    return opendp
 
 
 def _measurement(kind: str, scale: float) -> Any:
     dp = _opendp()
     check_scale(scale)
-    cells = dp.vector_domain(dp.atom_domain(T="i64"))
+    cells = dp.domains.vector_domain(dp.domains.atom_domain(T="i64"))
     if kind == "laplace":
-        return dp.m.make_laplace(cells, dp.l1_distance(T="i64"), scale=scale)
-    return dp.m.make_gaussian(cells, dp.l2_distance(T="f64"), scale=scale)
+        return dp.measurements.make_laplace(cells, dp.metrics.l1_distance(T="i64"), scale=scale)
+    return dp.measurements.make_gaussian(cells, dp.metrics.l2_distance(T="f64"), scale=scale)
 
 
 def measure(kind: NoiseKind, scale: float, values: "np.ndarray") -> "np.ndarray":
