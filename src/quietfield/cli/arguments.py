@@ -88,15 +88,12 @@ def records(
     A delimiter makes it a CSV file, whatever its name, and so does the word that every record is one line; an encoding
     is for CSV, SPSS, Stata and SAS files.
     """
+    from quietfield.curator.counting import is_address, open_address
     from quietfield.curator.counting.csvfiles import CsvFile
     from quietfield.curator.counting.statfiles import StatFile, is_statfile
 
     check_named(path)
     if is_address(path):
-        try:
-            from quietfield.curator.counting.databases import open_address
-        except ModuleNotFoundError:
-            raise Error("databases need Ibis; install it with: pip install 'quietfield[curator,ibis]'.") from None
         if values != "codes" or delimiter is not None or encoding is not None or one_line_per_record:
             raise Error("--values, --delimiter, --encoding and --one-line-per-record are for files, not for databases.")
         return open_address(str(path))
@@ -117,13 +114,10 @@ def records(
     return CsvFile(path, sign, encoding or "utf-8", one_line_per_record)
 
 
-def is_address(data: Path | str) -> bool:
-    """Whether records are named by the address of a database."""
-    return "://" in str(data)
-
-
 def read_paths(data: Path | str) -> list[Path]:
     """The files that a path or a pattern names, which nothing may overwrite."""
+    from quietfield.curator.counting import is_address
+
     return [] if is_address(data) else [Path(data), *map(Path, glob(str(data), recursive=True))]
 
 

@@ -15,6 +15,7 @@ from quietfield.cli.arguments import (
     DelimiterOption,
     DeltaOption,
     EncodingOption,
+    IdOption,
     LedgerOption,
     NeighboursOption,
     NoLedgerOption,
@@ -78,6 +79,7 @@ def synthesize(
     passphrase_file: PassphraseFile = None,
     passphrase_env: PassphraseEnv = None,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Whether to write a report.")] = True,
+    id: IdOption = None,
     for_programs: Annotated[bool, typer.Option("--for-programs", help=FOR_PROGRAMS)] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; pay nothing.")] = False,
@@ -138,7 +140,7 @@ def synthesize(
         return
     busy = is_terminal()
     with arguments.tell_charge():
-        found = charge_and_release(records, plan, book, progress=busy)
+        found = charge_and_release(records, plan, book, id=id, progress=busy)
     release = outputs.keep_release(found, files["release"], signer, force, paid=book is not None)
     typer.echo(f"release     {files['release']}")
     for name, why in _left_out(found).items():

@@ -244,13 +244,16 @@ def _price(epsilon: Fraction, delta: Fraction | None, rho: Fraction | None, plan
     )  # fmt: skip
 
 
-def charge_and_release(source: Any, plan: SynthesisPlan, ledger: Ledger | None, *, progress: bool = False) -> Release:
+def charge_and_release(
+    source: Any, plan: SynthesisPlan, ledger: Ledger | None, *, id: str | None = None, progress: bool = False
+) -> Release:
     """Charge the ledger once, then discover the schema, choose the tables and measure them.
 
     Args:
         source: The records.
         plan: What is asked of them.
         ledger: Who pays; None pays nothing.
+        id: The name of the release, which a ledger pays for once; None draws one.
         progress: Whether a line on the error stream shows what goes on.
 
     Returns:
@@ -261,7 +264,7 @@ def charge_and_release(source: Any, plan: SynthesisPlan, ledger: Ledger | None, 
         Error: It failed; where a ledger was charged, the charge stands.
     """
     if plan.steps is not None:
-        return charge_and_publish(open_records(source, plan.steps), plan.steps, ledger, progress=progress)
+        return charge_and_publish(open_records(source, plan.steps), plan.steps, ledger, id=id, progress=progress)
     found = plan.discovery
     assert found is not None
     price = plan.price
@@ -287,7 +290,7 @@ def charge_and_release(source: Any, plan: SynthesisPlan, ledger: Ledger | None, 
         return run_steps(open_records(source, steps), steps, receipt, protects, (*notes, *told), progress=progress)
 
     what = f"synthetic records: a schema of {len(found.order)} columns and tables chosen privately, {found.noise} noise"
-    return charge_ledger(ledger, price, what, work)
+    return charge_ledger(ledger, price, what, work, id)
 
 
 def learn(release: Release, *, progress: bool = False) -> Synthesis:

@@ -7,6 +7,7 @@ end to end, and no error, log or progress line depends on what a record says.
 
 import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,7 +20,16 @@ from quietfield.errors import Error
 from quietfield.privacy.units import Statistics, Unit
 from quietfield.schema import Schema
 
-__all__ = ["Engine", "columns", "count", "describe_spilling", "is_in_database", "open_engine"]
+__all__ = [
+    "Engine",
+    "columns",
+    "count",
+    "describe_spilling",
+    "is_address",
+    "is_in_database",
+    "open_address",
+    "open_engine",
+]
 
 
 class Engine(Protocol):
@@ -55,6 +65,20 @@ def open_engine(source: Any) -> Engine:
 def is_in_database(source: Any) -> bool:
     """Whether a database keeps these records."""
     return is_a(log_data(source), "ibis")
+
+
+def is_address(data: Path | str) -> bool:
+    """Whether records are named by the address of a database."""
+    return "://" in str(data)
+
+
+def open_address(address: str) -> Any:
+    """The table that an address names, through Ibis: see :func:`quietfield.curator.counting.databases.open_table`."""
+    try:
+        from quietfield.curator.counting.databases import open_table
+    except ModuleNotFoundError:
+        raise Error("databases need Ibis; install it with: pip install 'quietfield[curator,ibis]'.") from None
+    return open_table(address)
 
 
 def columns(source: Any) -> Mapping[str, str]:

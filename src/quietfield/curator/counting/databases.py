@@ -9,6 +9,7 @@ against 0.03 s, and 0.3 s once to load Ibis).
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import ibis
@@ -41,6 +42,7 @@ from quietfield.errors import Error
 from quietfield.privacy.units import GRID, ROWS_KEY, Person, Statistics, Unit
 from quietfield.schema import SECONDS, Attribute, Cuts, Dates, Labels, Schema
 from quietfield.status import show_status
+from quietfield.text import join_names
 
 #: How Spark and DuckDB write a decimal that is zero and has places alone.
 ZERO = r"0[eE]-[0-9]+|\.0+"
@@ -55,8 +57,10 @@ def _md5(text: str) -> str:  # type: ignore[empty-body]
     """The MD5 of a text, as 32 hexadecimal digits; PostgreSQL, Spark, DuckDB and most others call it so."""
 
 
-def open_address(address: str) -> Any:
+def open_table(address: str) -> Any:
     """The table that an address names: that of a database as Ibis takes it, then ``#`` and the table's name.
+
+    Files of DuckDB are opened to be read alone, so that others may read them meanwhile.
 
     Args:
         address: Such as ``postgresql://curator@localhost/clinic#visits``, or ``...#registry.visits`` for a table in
@@ -68,22 +72,31 @@ def open_address(address: str) -> Any:
     Raises:
         Error: There is no such database or table, or no table is named.
 
-    >>> open_address("duckdb://clinic.duckdb")
+    >>> open_table("sqlite://clinic.sqlite#visits")
     Traceback (most recent call last):
-    quietfield.errors.Error: the address of a table ends in # and its name, such as postgresql://host/clinic#visits.
+    quietfield.errors.Error: there is no file 'clinic.sqlite'; check the address, which begins at the current folder.
     """
     database, _, name = address.partition("#")
-    if not name:
-        raise Error("the address of a table ends in # and its name, such as postgresql://host/clinic#visits.")
+    kind, _, path = database.partition("://")
+    if kind == "sqlite" and not Path(path).is_file():  # SQLite would make it
+        raise Error(f"there is no file {path!r}; check the address, which begins at the current folder.")
+    if kind == "duckdb" and "read_only" not in path:
+        database += f"{'&' if '?' in path else '?'}read_only=true"
     schema, _, table = name.rpartition(".")
-    shown = re.sub("//[^@/]*@", "//", database)  # without user and password
+    shown = re.sub("//[^@/]*@", "//", f"{kind}://{path}")  # without user and password
     connection = attempt(lambda: ibis.connect(database))
     if connection is None:
         raise Error(
             f"{shown} cannot be connected to; check the address, your rights, and that its driver is installed."
         )
+    if not name:
+        tables = attempt(connection.list_tables)
+        connection.disconnect()
+        there = f"; there is {join_names(tables)}" if tables else ""
+        raise Error(f"the address of a table ends in # and its name, such as {shown}#visits{there}.")
     found = attempt(lambda: connection.table(table, database=schema or None))
     if found is None:
+        connection.disconnect()
         raise Error(f"{shown} has no table {name!r} that you may read; check its name and your rights.")
     return found
 
