@@ -1,5 +1,7 @@
 """The analyst's pages: the folder, a release and what it promises, a model and what it says."""
 
+from collections import Counter
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,13 +17,14 @@ from quietfield.output.records import card_file
 from quietfield.output.report.associations import all_strengths, joined_pairs, name_strength
 from quietfield.releases.release import Release
 from quietfield.studio import explorer
-from quietfield.studio.drafts import Draft
+from quietfield.studio.drafts import RECORDS, Draft
 from quietfield.studio.jobs import STATE, command_text
 
 if TYPE_CHECKING:
     from quietfield.studio.server import Handler, Studio
 
-RECORDS = (".csv", ".tsv", ".tab", ".csv.gz", ".parquet", ".pq", ".sav", ".zsav", ".dta", ".sas7bdat", ".xpt")
+#: How the names of databases that are files end, and how their addresses begin.
+DATABASES = {".duckdb": "duckdb", ".sqlite": "sqlite", ".sqlite3": "sqlite"}
 #: The most files of one kind that a page lists.
 MOST_FILES = 200
 
@@ -59,9 +62,13 @@ def home(studio: "Studio", asked: dict[str, Any]) -> str:
 
 
 def _data() -> list[str]:
-    """Files that may hold records: drafts' own files are not among them."""
+    """What may hold records: files, those of a folder together, and databases. Drafts' own files are not among them."""
     drafts = set(Draft.names())
-    return [path for path in list_files(*RECORDS) if Path(path).parts[0] not in drafts]
+    files = [Path(path) for path in list_files(*RECORDS) if Path(path).parts[0] not in drafts]
+    many = Counter((path.parent, path.suffix) for path in files if path.parent != Path())
+    found = {str(path.with_name(f"*{path.suffix}") if many[path.parent, path.suffix] > 1 else path) for path in files}
+    tables = list_files(*DATABASES) if find_spec("ibis") else []
+    return sorted(found) + [f"{DATABASES[Path(path).suffix]}://{path}" for path in tables]
 
 
 def ledger(studio: "Studio", asked: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from markupsafe import Markup
 
-from quietfield.curator.counting import columns, lines
+from quietfield.curator.counting import columns, is_address, lines
 from quietfield.curator.inspection import inspect_lines, inspect_records
 from quietfield.curator.ledger import Ledger
 from quietfield.errors import Error
@@ -23,7 +23,7 @@ from quietfield.releases import keys
 from quietfield.schema import Schema
 from quietfield.structures import Structure, chain, complete, star
 from quietfield.studio.analyst import list_files, list_ledgers
-from quietfield.studio.drafts import IDS, Draft, join, tidy
+from quietfield.studio.drafts import IDS, Draft, check_path, join, tidy
 from quietfield.studio.jobs import command_text
 from quietfield.study.choice import Choice
 
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from quietfield.studio.server import Handler, Studio
 
 STEPS = ("file", "schema", "unit", "structure", "epsilon", "ledger", "publish")
+#: What a draft for synthetic records in one step begins with: tables are chosen privately, and labels take a delta.
+SYNTHESIS = {"synthesis": True, "auto": True, "noise": "gaussian", "delta": "1e-9"}
 #: The rule that a column of a type is given to begin with.
 RULES = {"integer": "cuts", "number": "cuts", "date": "dates", "time": "dates"}
 FIELDS = (
@@ -51,10 +53,8 @@ FIELDS = (
 
 
 def create(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
-    path = _text(asked, "path")
-    if not path:
-        raise Error("no file is named; name the one that holds the records.")
-    made = Draft.create(_text(asked, "name"), path=path)
+    choices = SYNTHESIS if _text(asked, "kind") == "synthesis" else {}
+    made = Draft.create(_text(asked, "name"), path=check_path(_text(asked, "path")), **choices)
     return {"go": f"#/draft/{made.name}/file"}
 
 
@@ -68,25 +68,32 @@ def copy(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
 def show(studio: "Studio", asked: dict[str, Any]) -> str:
     """One step of a draft."""
     step, draft = asked["step"], Draft.load(asked["name"])
-    if step not in STEPS:
+    done = _done(draft)
+    if step not in done:
         raise Error(f"there is no step {step!r}; choose one of the list.")
     state = draft.state(studio.jobs)
     content = _CONTENTS[step](studio, draft)
     return studio.render(
-        f"{step}.html", draft=draft, data=draft.data, step=step, steps=STEPS, state=state,
-        locked=state not in ("open", "failed"), done=_done(draft), **content,
+        f"{step}.html", draft=draft, data=draft.data, step=step, state=state,
+        locked=state not in ("open", "failed"), done=done, **content,
     )  # fmt: skip
 
 
 def _done(draft: Draft) -> dict[str, bool]:
-    """Which steps have all that they need."""
-    found = dict.fromkeys(STEPS, False)
-    found["file"] = bool(draft.data["columns"])
-    found["schema"] = found["structure"] = _problem(draft, "schema") == ""
-    found["unit"] = _problem(draft, "unit") == ""
-    found["epsilon"] = found["schema"] and found["unit"] and _problem(draft, "noises") == ""
-    found["ledger"] = bool(draft.data["ledger"] and draft.data["key"])
+    """The steps of a draft, and which have all that they need."""
+    has = {needed: not _problem(draft, needed) for needed in ("columns", _needed(draft), "unit", "noises")}
+    described = has[_needed(draft)]
+    found = {"file": has["columns"], "schema": described, "unit": has["unit"], "structure": described}
+    found["epsilon"] = described and has["unit"] and has["noises"]
+    found |= {"ledger": bool(draft.data["ledger"] and draft.data["key"]), "publish": False}
+    if draft.data["synthesis"]:
+        del found["structure"]
     return found
+
+
+def _needed(draft: Draft) -> str:
+    """What has to be known of the columns: their schema, or for synthetic records in one step whatever is known."""
+    return "known" if draft.data["synthesis"] else "schema"
 
 
 def _problem(draft: Draft, needed: str) -> str:
@@ -99,19 +106,20 @@ def _problem(draft: Draft, needed: str) -> str:
 
 
 def _file(studio: "Studio", draft: Draft) -> dict[str, Any]:
-    is_csv = bool(draft.data["delimiter"]) or bool(re.search(r"\.(csv|tsv|tab)(\.\w+)?$", draft.data["path"].lower()))
-    return {"is_csv": is_csv, "command": command_text(draft.command("schema"))}
+    return {"command": command_text(draft.command("schema"))}
 
 
 def save_file(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
     draft = Draft.load(asked["name"])
     said = {name: _text(asked, name) for name in ("path", "delimiter", "encoding")}
+    said["path"] = check_path(said["path"])
     changed = Draft(draft.name, {**draft.data, **said, "values": _text(asked, "values") or "codes"})
-    if lines.is_lines(changed.records):
-        lines.check_header(changed.records, bool(asked.get("header")))
-        if (hint := lines.single_name_hint(changed.records)) and not said["delimiter"]:
-            raise Error(hint)
-    found = [[name, kind] for name, kind in columns(changed.records).items()]
+    with changed.open_records() as records:
+        if lines.is_lines(records):
+            lines.check_header(records, bool(asked.get("header")))
+            if (hint := lines.single_name_hint(records)) and not said["delimiter"]:
+                raise Error(hint)
+        found = [[name, kind] for name, kind in columns(records).items()]
     attributes = draft.data["attributes"]
     if found != [list(column) for column in draft.data["columns"]]:
         known = {item["column"]: item for item in attributes}
@@ -119,7 +127,7 @@ def save_file(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
     draft.save(
         studio.jobs, asked.get("revision"), **said, values=changed.data["values"], columns=found, attributes=attributes
     )
-    return {"go": f"#/draft/{draft.name}/schema"}
+    return {"go": f"#/draft/{draft.name}/{'unit' if draft.data['synthesis'] else 'schema'}"}
 
 
 def _start(name: str, kind: str) -> dict[str, Any]:
@@ -128,11 +136,10 @@ def _start(name: str, kind: str) -> dict[str, Any]:
 
 
 def _schema(studio: "Studio", draft: Draft) -> dict[str, Any]:
-    begun = any(item[field] for item in draft.data["attributes"] for field in ("labels", "cuts", "start"))
-    problem = _problem(draft, "schema") if begun else ""
-    written = begun and not problem
+    problem = _problem(draft, _needed(draft)) if draft.filled else ""
+    written = bool(draft.filled) and not _problem(draft, "schema")
     return {
-        "types": dict(draft.data["columns"]), "written": written, "lists": studio.texts["lists"], "problem": problem,
+        "types": dict(draft.data["columns"]), "looks": written and not is_address(draft.data["path"]), "lists": studio.texts["lists"], "problem": problem,
         "sizes": dict(zip(draft.schema, draft.schema.domain.shape, strict=True)) if written else {},
         "command": command_text(draft.command("inspect")), "job": studio.jobs.find(draft.found),
         "unpaid": _problem(draft, "unit") or _problem(draft, "ledger"), "charge": draft.charge("discovery_id"),
@@ -147,7 +154,7 @@ def save_schema(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
         for i, item in enumerate(draft.data["attributes"])
     ]
     saved = draft.save(studio.jobs, asked.get("revision"), attributes=items)
-    if _problem(saved, "schema"):
+    if _problem(saved, _needed(saved)):
         return {"reload": True}
     saved.write_inputs()
     return {"go": f"#/draft/{draft.name}/unit"}
@@ -156,8 +163,9 @@ def save_schema(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
 def look(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
     """NOT PRIVATE: which values of each column the schema does not know. Nothing of it is kept."""
     draft = Draft.load(asked["name"])
-    found = inspect_records(draft.records, draft.schema, 10)
-    broken, foreign, odd, every = inspect_lines(draft.records, found[0].records if found else 0)
+    with draft.open_records() as records:
+        found = inspect_records(records, draft.schema, 10)
+        broken, foreign, odd, every = inspect_lines(records, found[0].records if found else 0)
     return {
         "html": studio.render("values.html", found=found, broken=broken, foreign=foreign, odd=odd, every=every),
         "target": "#values",
@@ -193,11 +201,7 @@ def take_over(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _unit(studio: "Studio", draft: Draft) -> dict[str, Any]:
-    problem = _problem(draft, "unit")
-    return {
-        "is_csv": bool(draft.data["path"]) and _file(studio, draft)["is_csv"],
-        "who": "" if problem else draft.unit.who,
-    }
+    return {"who": "" if _problem(draft, "unit") else draft.unit.who}
 
 
 def save_unit(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
@@ -211,10 +215,10 @@ def save_unit(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
         if column and _text(asked, "weigh") == "normalise":
             said = {"kind": "normalise", "column": column}
     changed = Draft(draft.name, {**draft.data, "unit": said, "one_line": bool(asked.get("one_line"))})
-    if isinstance(changed.unit, Person) and lines.is_lines(changed.records) and not changed.data["one_line"]:
+    if isinstance(changed.unit, Person) and changed.is_lines and not changed.data["one_line"]:
         raise Error(studio.texts["unit"]["need_line"])
     draft.save(studio.jobs, asked.get("revision"), unit=said, one_line=changed.data["one_line"])
-    return {"go": f"#/draft/{draft.name}/structure"}
+    return {"go": f"#/draft/{draft.name}/{'epsilon' if draft.data['synthesis'] else 'structure'}"}
 
 
 def _structure(studio: "Studio", draft: Draft) -> dict[str, Any]:
@@ -277,7 +281,7 @@ def save_structure(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _epsilon(studio: "Studio", draft: Draft) -> dict[str, Any]:
-    problem = _problem(draft, "schema") or _problem(draft, "unit")
+    problem = _problem(draft, _needed(draft)) or _problem(draft, "unit")
     if problem:
         return {"problem": problem}
     if draft.data["auto"]:  # made-up people have no structure to be found
@@ -424,12 +428,14 @@ def _publish(studio: "Studio", draft: Draft) -> dict[str, Any]:
     """In words, what will be published and what it costs; or what became of it."""
     job = studio.jobs.find(draft.target)
     if draft.state(studio.jobs) in ("running", "published", "charged"):
-        return {"job": job, "charge": draft.charge() if draft.data["ledger"] else None, "missing": []}
+        there = [what for what, file in draft.files.items() if Path(file).is_file()]
+        return {"job": job, "charge": draft.charge() if draft.data["ledger"] else None, "missing": [], "there": there}
     missing = []
     for step, needed in (
-        ("schema", "schema"),
+        ("file", "columns"),
+        ("schema", _needed(draft)),
         ("unit", "unit"),
-        ("epsilon", "plan"),
+        ("" if draft.data["synthesis"] else "epsilon", "plan"),
         ("ledger", "ledger"),
         ("ledger", "key"),
     ):
@@ -440,10 +446,11 @@ def _publish(studio: "Studio", draft: Draft) -> dict[str, Any]:
     plan, book = draft.plan, draft.ledger
     price = plan.price
     cost: Fraction | None = None
-    protects, refused = plan.unit.describe(), ""
+    protects, refused = price.unit.describe(), ""
     try:
-        lines.check_unit(draft.records, plan.unit)
-        protects = lines.describe_unit(draft.records, plan.unit)
+        with draft.open_records() as records:
+            lines.check_unit(records, price.unit)
+            protects = lines.describe_unit(records, price.unit)
         cost = price.check(book)
     except Error as error:
         refused = str(error)
@@ -451,8 +458,8 @@ def _publish(studio: "Studio", draft: Draft) -> dict[str, Any]:
         "job": job, "missing": [], "charge": None, "plan": plan, "ledger": book, "cost": cost, "refused": refused,
         "encrypted": keys.is_encrypted(draft.key), "protects": protects,
         "words": promises.describe_promise(price.epsilon, price.delta, price.rho, "add_remove"), "price": price,
-        "noises": draft.noises, "command": command_text(draft.command("release")),
-        "after": "" if cost is None else book.describe_after(cost),
+        "noises": draft.noises, "command": command_text(draft.command("publish")),
+        "after": "" if cost is None else book.describe_after(cost, price.threshold),
     }  # fmt: skip
 
 

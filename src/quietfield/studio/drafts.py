@@ -1,26 +1,31 @@
 """Drafts: what a curator has chosen for a release so far, in a file, and what became of it.
 
 A draft is a folder ``NAME/`` with ``draft.json``, and with ``schema.json`` and ``structure.json`` as the commands read
-them. It has the id of its release from the beginning. The ledger pays once for one id, so however often a draft is
+them. One for synthetic records in one step needs no schema: what is known of the columns is in ``known.json``, the rest
+is discovered. A draft has the id of its release from the beginning. The ledger pays once for one id, so however often a draft is
 published, from however many tabs, it is charged once; and the ledger, not the page, says whether it was.
 """
 
 import json
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from glob import escape
 from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
 
+from quietfield.curator.counting import is_address, open_address
 from quietfield.curator.counting.csvfiles import CsvFile, separator_by_name
 from quietfield.curator.counting.statfiles import StatFile, is_statfile
 from quietfield.curator.ledger import Charge, Ledger
 from quietfield.curator.publish import ReleasePlan
 from quietfield.curator.release import plan_any
 from quietfield.curator.steps import StepPlan
+from quietfield.curator.synthesis import SynthesisPlan, plan_synthesis
 from quietfield.errors import Error, FileError
 from quietfield.files import hold_lock, read_json, write_atomically
 from quietfield.privacy import calibration
@@ -37,13 +42,16 @@ TYPES = {rule.kind: set(rule.types) - {"text"} for rule in (Labels, Cuts, Dates)
 NUMBERS = ("integer", "number")
 START: dict[str, Any] = {
     "revision": 0, "path": "", "delimiter": "", "encoding": "", "values": "codes", "one_line": False, "columns": [],
-    "attributes": [], "unit": {}, "cliques": [], "auto": False, "discovered": None,
+    "attributes": [], "unit": {}, "cliques": [], "auto": False, "synthesis": False, "discovered": None,
     "epsilon": "1", "noise": "laplace", "delta": "1e-6",
     "records": "10000", "ledger": "", "key": "",
 }  # fmt: skip
 
 #: What a draft is charged for, once each: its release, and the discovery of its schema.
 IDS = ("id", "discovery_id")
+
+#: How the names of files of records end.
+RECORDS = (".csv", ".tsv", ".tab", ".csv.gz", ".parquet", ".pq", ".sav", ".zsav", ".dta", ".sas7bdat", ".xpt")
 
 State = Literal["open", "running", "published", "charged", "failed"]
 
@@ -53,6 +61,30 @@ def check_name(name: str) -> str:
     if not NAME.fullmatch(name):
         raise Error("a name has letters, digits, - and _, begins with a letter or digit, and has at most 60 of them.")
     return name
+
+
+def check_path(path: str) -> str:
+    """What names the records, as a draft keeps it: without a password, and a folder as the pattern of its files.
+
+    >>> check_path("postgresql://curator:secret@localhost/clinic#visits")
+    Traceback (most recent call last):
+    quietfield.errors.Error: an address with a password is not taken: it would stand in files and on command lines...
+    """
+    if not path:
+        raise Error("no file is named; name the one that holds the records, or a table of a database.")
+    if is_address(path):
+        user = path.partition("://")[2].rpartition("@")[0]
+        if ":" in user or re.search("[?&][^=]*(pass|pwd|secret|token|key)", path, re.IGNORECASE):
+            raise Error(
+                "an address with a password is not taken: it would stand in files and on command lines. PostgreSQL "
+                "finds it in the file that PGPASSFILE names, or in PGPASSWORD, where the studio was started."
+            )
+    elif Path(path).is_dir():
+        endings = {end for file in Path(path).iterdir() for end in RECORDS if file.name.endswith(end)}
+        if len(endings) != 1:
+            raise Error(f"the folder {path!r} holds no files of records, or several kinds; name some: {path}/*.csv.")
+        return f"{escape(path.rstrip('/'))}/*{endings.pop()}"
+    return path
 
 
 @dataclass(frozen=True)
@@ -120,26 +152,72 @@ class Draft:
 
     # What was chosen, as the library reads it. Each raises an error that says what is missing.
 
-    @cached_property
-    def records(self) -> Any:
-        """The records, unopened."""
+    @contextmanager
+    def open_records(self) -> Iterator[Any]:
+        """The records: files unopened, the table of a database while it is connected to."""
         path, encoding = self.data["path"], self.data["encoding"] or None
-        if is_statfile(path):
-            return StatFile(path, self.data["values"], encoding)
         delimiter = "\t" if self.data["delimiter"] == "tab" else self.data["delimiter"] or None
-        if delimiter is None and encoding is None and not self.data["one_line"]:
-            return path
-        return CsvFile(path, delimiter, encoding or "utf-8", bool(self.data["one_line"]))
+        if is_address(path):
+            table = open_address(path)
+            try:
+                yield table
+            finally:
+                table.get_backend().disconnect()
+        elif is_statfile(path):
+            yield StatFile(path, self.data["values"], encoding)
+        elif delimiter is None and encoding is None and not self.data["one_line"]:
+            yield path
+        else:
+            yield CsvFile(path, delimiter, encoding or "utf-8", bool(self.data["one_line"]))
+
+    @property
+    def is_lines(self) -> bool:
+        """Whether the records are lines of text, by their name or by what was said of them."""
+        path = self.data["path"]
+        if is_address(path) or is_statfile(path):
+            return False
+        said = any(self.data[name] for name in ("delimiter", "encoding", "one_line"))
+        return said or separator_by_name(path) is not None
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """The columns and their types."""
+        if not self.data["columns"]:
+            raise Error("the names of the columns are not read yet; read them on the page of the file.")
+        return dict(self.data["columns"])
 
     @cached_property
     def schema(self) -> Schema:
         """The schema."""
-        types = dict(self.data["columns"])
-        used = [_rule(item, types.get(item["column"], "")) for item in self.data["attributes"] if item.get("use")]
-        if not used:
+        used = self._rules([item for item in self.data["attributes"] if item.get("use")])
+        if not used["attributes"]:
             raise Error("no column is used yet; say which become attributes, and which values they have.")
-        content = {"format": FORMAT, "version": 1, "attributes": used, "impossible": []}
-        return Schema.from_json({**content, "discovered": self.data["discovered"]})
+        return Schema.from_json({**used, "discovered": self.data["discovered"]})
+
+    def _rules(self, items: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+        """Lines of the form of a schema, as the schema's file has them."""
+        types = dict(self.data["columns"])
+        rules = [_rule(item, types.get(item["column"], "")) for item in items]
+        return {"format": FORMAT, "version": 1, "attributes": rules, "impossible": []}
+
+    @property
+    def filled(self) -> list[Mapping[str, Any]]:
+        """The lines of the form that are filled in, of columns that are used."""
+        fields = ("labels", "cuts", "start")
+        return [item for item in self.data["attributes"] if item["use"] and any(item[field] for field in fields)]
+
+    @property
+    def left_out(self) -> list[str]:
+        """The columns that are not used."""
+        return [item["column"] for item in self.data["attributes"] if not item["use"]]
+
+    @cached_property
+    def known(self) -> Any:
+        """What is known before a discovery: a schema if that is everything, or rules by name and None to leave out."""
+        if len(self.filled) + len(self.left_out) == len(self.columns):
+            return self.schema
+        rules = Schema.from_json(self._rules(self.filled)).attributes if self.filled else {}
+        return {**rules, **dict.fromkeys(self.left_out)}
 
     @cached_property
     def unit(self) -> Unit:
@@ -181,8 +259,14 @@ class Draft:
         return self.data["delta"] if self.data["noise"] == "gaussian" else None
 
     @cached_property
-    def plan(self) -> ReleasePlan | StepPlan:
+    def plan(self) -> ReleasePlan | StepPlan | SynthesisPlan:
         """The release, planned from what is public alone."""
+        if self.data["synthesis"]:
+            with self.open_records() as records:
+                return plan_synthesis(
+                    records, self.known, epsilon=self.data["epsilon"], delta=self.delta, unit=self.unit,
+                    header=self.is_lines,
+                )  # fmt: skip
         structure = "auto" if self.data["auto"] else Structure(self.cliques)
         return plan_any(
             self.schema, structure, epsilon=self.data["epsilon"], unit=self.unit, noise=self.data["noise"],
@@ -204,7 +288,11 @@ class Draft:
         return str(self.data["key"])
 
     def write_inputs(self) -> None:
-        """Write the schema and the structure as the commands read them."""
+        """Write the schema and the structure as the commands read them; or what is known, where that is enough."""
+        if self.data["synthesis"] and not isinstance(self.known, Schema):
+            content = json.dumps(self._rules(self.filled), indent=1, ensure_ascii=False)
+            write_atomically(f"{self.name}/known.json", content.encode())
+            return
         self.schema.save(f"{self.name}/schema.json")
         content = json.dumps({"cliques": self.cliques}, indent=1, ensure_ascii=False)
         write_atomically(f"{self.name}/structure.json", content.encode())
@@ -214,7 +302,13 @@ class Draft:
     @property
     def target(self) -> str:
         """The file of the release."""
-        return f"{self.name}/{self.name}.qfr"
+        return self.files["release"]
+
+    @property
+    def files(self) -> dict[str, str]:
+        """What a synthesis writes, by what it is; of all that, a release is the release alone."""
+        endings = {"records": "csv", "card": "card.md", "report": "html", "release": "qfr", "model": "qfm"}
+        return {what: f"{self.name}/{self.name}.{ending}" for what, ending in endings.items()}
 
     def charge(self, of: str = "id") -> Charge | None:
         """The line of the ledger that paid for this draft's release (or, ``of="discovery_id"``, schema), if one did."""
@@ -255,7 +349,7 @@ class Draft:
         encrypted = keys.is_encrypted(self.key)
         keys.load_private(self.key, passphrase if encrypted else None)
         self.write_inputs()
-        return jobs.start(self.target, self.command("release"), passphrase if encrypted else None)
+        return jobs.start(self.target, self.command("publish"), passphrase if encrypted else None)
 
     @property
     def found(self) -> str:
@@ -283,19 +377,18 @@ class Draft:
             return job
         if self.charge("discovery_id") is not None:
             raise Error("this discovery was charged already, and the charge stands; make a copy of the draft.")
-        rules = []
-        for item in self.data["attributes"]:
-            if item["use"] and any(item[field] for field in ("labels", "cuts", "start")):
-                rules.append(_rule(item, dict(self.data["columns"]).get(item["column"], "")))
-        known = {"format": FORMAT, "version": 1, "attributes": rules, "impossible": []}
-        write_atomically(f"{self.name}/known.json", json.dumps(known, indent=1, ensure_ascii=False).encode())
+        content = json.dumps(self._rules(self.filled), indent=1, ensure_ascii=False)
+        write_atomically(f"{self.name}/known.json", content.encode())
         terms = ["--epsilon", epsilon, "--delta", delta, "--noise", "gaussian", "--unit", self.unit_text]
-        terms += ["--known", f"{self.name}/known.json"] if rules else []
-        unused = [item["column"] for item in self.data["attributes"] if not item["use"]]
-        terms += [word for column in unused for word in ("--leave-out", column)]
         terms += ["--one-line-per-record"] if self.data["one_line"] else []
-        paid = ["--discover", *terms, "--ledger", str(self.ledger.path), "--id", self.data["discovery_id"]]
-        return jobs.start(self.found, [*self.command("schema")[:-1], self.found, *paid])
+        paid = ["--ledger", str(self.ledger.path), "--id", self.data["discovery_id"]]
+        said = [*self.command("schema")[:-1], self.found, "--discover", *terms, *self._known_options, *paid]
+        return jobs.start(self.found, said)
+
+    @property
+    def _known_options(self) -> list[str]:
+        known = ["--known", f"{self.name}/known.json"] if self.filled else []
+        return known + [word for column in self.left_out for word in ("--leave-out", column)]
 
     # The same on the command line.
 
@@ -307,8 +400,8 @@ class Draft:
             reading += [f"--{option}", data[option]] if data[option] else []
         reading += ["--values", "labels"] if data["values"] == "labels" and is_statfile(data["path"]) else []
         schema = ["--schema", f"{name}/schema.json"]
+        header = ["--header"] if self.is_lines else []
         if verb == "schema":
-            header = ["--header"] if data["delimiter"] or separator_by_name(data["path"]) else []
             return ["schema", data["path"], *header, *reading, "--out", schema[1]]
         if verb == "inspect":
             return ["inspect", data["path"], *schema, *reading]
@@ -327,8 +420,14 @@ class Draft:
         paid = ["--ledger", data["ledger"], "--key", data["key"]]
         if keys.is_encrypted(self.key):
             paid += ["--passphrase-env", PASSPHRASE]
+        paid += ["--id", data["id"]]
+        if data["synthesis"]:
+            known = schema if isinstance(self.known, Schema) else self._known_options
+            delta = [] if quick else ["--delta", data["delta"]]
+            asked = ["--epsilon", data["epsilon"], *delta, "--unit", self.unit_text]
+            return ["synthesize", data["path"], *header, *known, *asked, *reading, *paid, "--out", self.files["records"]]
         said = [*schema, *structure, "--epsilon", data["epsilon"], *unit, *reading, *paid]
-        return ["release", data["path"], *said, "--id", data["id"], "--out", self.target, "--json"]
+        return ["release", data["path"], *said, "--out", self.target, "--json"]
 
     @property
     def unit_text(self) -> str:
