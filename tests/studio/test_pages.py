@@ -119,7 +119,7 @@ def test_the_commands_that_are_shown_do_the_same(studio: Studio, capsys: pytest.
     (command,) = question.commands()
     assert main([*shlex.split(command)[1:], "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    (answer,) = explorer.answer(model, question)
+    (answer,) = explorer.answer(explorer.Loaded(model), question)
     assert [cell["probability"] for cell in told["cells"]] == pytest.approx(answer.shares.tolist())
     scope: dict[str, Any] = {}
     exec(question.python().replace("print(", "found = (").replace("level=0.9", "level=None"), scope)

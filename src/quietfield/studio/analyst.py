@@ -89,7 +89,7 @@ def release(studio: "Studio", asked: dict[str, Any]) -> str:
     model, report, records = _made_of(path)
     jobs = {target: studio.jobs.find(target) for target in (model, report, records)}
     if jobs[model].state == "done":
-        explorer.prepare(model)
+        explorer.load_model(model)  # so that its errors are worked out when it is explored
     return studio.render(
         "release.html", path=path, trust=trust, keys=list_files(".pub.pem"), promise=lines[0], findings=lines[1:],
         release=found, waits=waits, model=model, report=report, records=records, card=str(card_file(records)),
@@ -134,30 +134,31 @@ def _made_of(path: str) -> tuple[str, str, str]:
 
 def explore(studio: "Studio", asked: dict[str, Any]) -> str:
     """What a model says of one attribute or two, in one group or in two."""
-    model = explorer.load_model(str(asked.get("model", "")))
-    question = explorer.Question.read(str(asked["model"]), model.domain, asked)
-    answers = explorer.answer(model, question)
+    loaded = explorer.load_model(str(asked.get("model", "")))
+    domain = loaded.model.domain
+    question = explorer.Question.read(str(asked["model"]), domain, asked)
+    answers = explorer.answer(loaded, question, explorer.PATIENCE)
     everybody = studio.texts["explore"]["everybody"]
     return studio.render(
-        "explore.html", question=question, answers=answers, asked=asked, domain=model.domain,
+        "explore.html", question=question, answers=answers, asked=asked, domain=domain,
         rows=explorer.rows(question, answers)[: explorer.MOST_CELLS], cells=answers[0].shares.size,
         pictures=[Markup(svg) for svg in explorer.pictures(question, answers, everybody)],  # ours: names are escaped
-        levels=explorer.LEVELS,
+        levels=explorer.LEVELS, waits=answers[0].low is None and not answers[0].why,
     )  # fmt: skip
 
 
 def table(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
     """The answer as a file."""
-    model = explorer.load_model(str(asked.get("model", "")))
-    question = explorer.Question.read(str(asked["model"]), model.domain, asked)
+    loaded = explorer.load_model(str(asked.get("model", "")))
+    question = explorer.Question.read(str(asked["model"]), loaded.model.domain, asked)
     name = "-".join(question.shown) + ".csv"
-    return {"save": name, "text": explorer.table_csv(question, explorer.answer(model, question)), "kind": "text/csv"}
+    return {"save": name, "text": explorer.table_csv(question, explorer.answer(loaded, question)), "kind": "text/csv"}
 
 
 def associations(studio: "Studio", asked: dict[str, Any]) -> str:
     """How strongly each pair of attributes hangs together, and which pairs were counted together."""
     path = str(asked.get("model", ""))
-    model = explorer.load_model(path)
+    model = explorer.load_model(path).model
     strengths = all_strengths(model)
     if strengths is None:
         raise Error("for this model the associations of all pairs take too long; ask for the pairs that you need.")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import numpy as np
@@ -26,9 +26,27 @@ PICTURES = ("bars", "line", "heat")
 LEVELS = ("0.5", "0.8", "0.9", "0.95", "0.99")
 #: The most cells of an answer that a page shows; a file of the table holds them all.
 MOST_CELLS = 2000
+#: Seconds that an answer waits for the first error bars of a model; it is shown without them meanwhile.
+PATIENCE = 0.5
 
 
-def load_model(path: str) -> Model:
+class Loaded:
+    """A model, and whether its errors are worked out: that takes seconds for some, once, and goes on aside."""
+
+    def __init__(self, model: Model) -> None:
+        self.model, self.ready = model, Event()
+        Thread(target=self._work_out, daemon=True).start()
+
+    def _work_out(self) -> None:
+        try:
+            with suppress(Error):  # whoever asks is told
+                if self.model.parameters <= QUICK_MODEL:
+                    self.model.interval(self.model.domain.attributes[0])
+        finally:
+            self.ready.set()
+
+
+def load_model(path: str) -> Loaded:
     """A model from its file, kept until the file changes."""
     try:
         seen = Path(path).stat()
@@ -38,19 +56,8 @@ def load_model(path: str) -> Model:
 
 
 @lru_cache(maxsize=4)
-def _load(path: str, *seen: int) -> Model:
-    return Model.load(path)
-
-
-def prepare(path: str) -> None:
-    """Load a model and answer a first question of it, aside, so that whoever explores it does not wait."""
-
-    def work() -> None:
-        with suppress(Error):  # whoever asks is told
-            model = load_model(path)
-            answer(model, Question.read(path, model.domain, {}))
-
-    Thread(target=work, daemon=True).start()
+def _load(path: str, *seen: int) -> Loaded:
+    return Loaded(Model.load(path))
 
 
 @dataclass(frozen=True)
@@ -135,12 +142,13 @@ class Answer:
         return self.basis == COUNTED
 
 
-def answer(model: Model, question: Question) -> list[Answer]:
-    """Answer a question, once for each group."""
-    return [_answer(model, question.shown, given, float(question.level)) for given in question.groups]
+def answer(loaded: Loaded, question: Question, patience: float | None = None) -> list[Answer]:
+    """Answer a question, once for each group; without error bars where they take longer than ``patience`` seconds."""
+    bars, level = loaded.ready.wait(patience), float(question.level)
+    return [_answer(loaded.model, question.shown, given, level, bars) for given in question.groups]
 
 
-def _answer(model: Model, shown: tuple[str, ...], given: dict[str, Label], level: float) -> Answer:
+def _answer(model: Model, shown: tuple[str, ...], given: dict[str, Label], level: float, bars: bool) -> Answer:
     shares = model.conditional(shown, given) if given else model.marginal(shown)
     low = high = None
     why = ""
@@ -148,7 +156,7 @@ def _answer(model: Model, shown: tuple[str, ...], given: dict[str, Label], level
         why = "this model does not know its errors; models learned by the default method do"
     elif model.parameters > QUICK_MODEL or model.domain.cells(shown) > QUICK_ANSWER:
         why = "for a model or a table of this size they take long; `quietfield query --error-bars` works them out"
-    else:
+    elif bars:
         try:
             low, high = model.interval(shown, level, given=given or None)
         except Error as error:
