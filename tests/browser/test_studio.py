@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 import quietfield as qf
+from quietfield.studio.curator import SYNTHESIS
 from quietfield.studio.drafts import Draft
 from quietfield.studio.jobs import Jobs
 from tests.browser.layout import FAINT, OVERLAPS, SQUEEZED, STICKS_OUT, UNREACHABLE, WIDTHS
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.browser
 
 AXE = (Path(__file__).parent / "axe" / "axe.min.js").read_text()
 #: Seconds after which something that should come has not come: a limit for what hangs, not a measure.
-PATIENCE = 60
+PATIENCE = 600
 SCHEMA = [
     {"column": "age", "name": "age", "use": "yes", "kind": "cuts", "cuts": "18, 40, 65"},
     {"column": "sex", "name": "sex", "use": "yes", "kind": "labels", "labels": "f\nm"},
@@ -195,30 +196,35 @@ def requests(browser: Any) -> list[str]:
     return [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
 
 
+def examine(server: Server, pictures: Path, name: str) -> None:
+    """Look at a page: at three widths, in the dark and on paper; what axe-core says of it."""
+    assert "built-in" not in server.js("return main.innerHTML")
+    for width in WIDTHS:
+        metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+        server.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        assert server.js("return document.documentElement.scrollWidth") <= width, name
+        assert server.js(STICKS_OUT) == [], name
+        assert server.js(UNREACHABLE) == [], name
+        assert server.js(SQUEEZED) == [], name
+        assert server.js(OVERLAPS) == [], name
+        server.shoot(name, width, pictures)
+    assert violations(server) == [], name
+    for scheme, media in (("dark", ""), ("light", "print"), ("light", "")):
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        server.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
+        assert server.js(FAINT) == [], (name, scheme, media)
+        if media or scheme == "dark":
+            server.shoot(f"{name}-{media or scheme}", WIDTHS[-1], pictures)
+    server.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 def test_from_a_file_to_a_release_to_the_explorer(server: Server, tmp_path: Path) -> None:
     """All pages, one after the other, as a person goes; each is looked at by axe-core, at three widths."""
     pictures = Path(os.environ.get("QUIETFIELD_SCREENSHOTS") or tmp_path)
     server.browser.get_log("performance")
     server.browser.get_log("browser")
 
-    def look(name: str) -> None:
-        assert "built-in" not in server.js("return main.innerHTML")
-        for width in WIDTHS:
-            metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
-            server.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-            assert server.js("return document.documentElement.scrollWidth") <= width, name
-            assert server.js(STICKS_OUT) == [], name
-            assert server.js(UNREACHABLE) == [], name
-            assert server.js(SQUEEZED) == [], name
-            assert server.js(OVERLAPS) == [], name
-            server.shoot(name, width, pictures)
-        assert violations(server) == [], name
-        for scheme in ("dark", "light"):
-            features = [{"name": "prefers-color-scheme", "value": scheme}]
-            server.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
-            assert server.js(FAINT) == [], (name, scheme)
-        server.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-
+    look = partial(examine, server, pictures)
     server.open()
     server.see("What would you like to do?")
     assert "token" not in server.browser.current_url
@@ -488,6 +494,136 @@ def test_everything_is_killed_during_the_count_and_the_charge_stands(server: Ser
     assert charges() == 2  # another release, under another id
     server.go("home")
     server.see("charged, no release: the charge stands")
+
+
+def prepare_synthesis(path: str = "people.csv", epsilon: str = "8") -> Draft:
+    """A draft for synthetic records with everything chosen, and a ledger of epsilon 30; in the current folder."""
+    if not Path("budget.db").exists():
+        qf.Ledger.create("budget.db", epsilon=30, delta="1e-6", unit=qf.Rows(1), accounting_by="zcdp")
+    made = prepare("made", epsilon, path)
+    made.save(Jobs(Path()), 0, **SYNTHESIS, attributes=[{**BLANK, **item, "labels": "", "cuts": ""} for item in SCHEMA])
+    return Draft.load("made")
+
+
+def test_synthetic_records_in_one_step(server: Server, tmp_path: Path) -> None:
+    """The short way, as a person goes: from a file to records, paid once, with reloads and two tabs on the way."""
+    pictures = Path(os.environ.get("QUIETFIELD_SCREENSHOTS") or tmp_path)
+    look = partial(examine, server, pictures)
+    browser = server.browser
+    server.open()
+    server.fill(path="people.csv", name="made")
+    server.js("document.querySelector('[name=kind][value=synthesis]').click()")
+    server.press("Begin")
+    server.see("Only the names and types")
+    server.fill(header="yes")
+    server.press("Read the names of the columns")
+    server.see("Can one person appear")
+    server.js("document.querySelector('[name=twice][value=no]').click()")
+    server.press("Save and go on")
+    server.see("It pays for everything")
+    server.fill(epsilon="8")
+    look("synthesis-epsilon")
+    server.press("Save and go on")
+    server.see("A ledger keeps")
+    server.js("document.querySelector('[data-post$=new-ledger] [name=total]').value = '20'")
+    server.js("document.querySelector('[data-post$=new-ledger]').requestSubmit()")
+    server.see("Nothing was charged yet")
+    server.js(
+        "const f = document.querySelector('[data-post$=new-key]');"
+        "f.passphrase.value = f.again.value = 'a passphrase'; f.requestSubmit()"
+    )
+    server.wait(lambda: "curator.pem" in server.js("return document.querySelector('[name=key]').value"))
+    server.press("Save and go on")
+    server.see("Synthetic records with the columns of the source")
+    look("synthesis")
+    server.press("Leave out columns, or say what is known")
+    server.see("You may leave this page as it is")
+    look("synthesis-columns")
+    server.go("draft/made/publish")
+    server.see("What it costs")
+    assert charges() == 0
+    first = browser.current_window_handle
+    browser.switch_to.new_window("tab")
+    browser.get(f"{server.origin}/#/draft/made/publish")
+    server.see("What it costs")
+    for window in (browser.current_window_handle, first):  # in both tabs, several times
+        browser.switch_to.window(window)
+        server.fill(passphrase="a passphrase", agree="yes")
+        server.js("const b = document.querySelector('[data-post$=publish] button'); b.click(); b.click()")
+    for _ in range(3):
+        browser.refresh()
+        server.wait(lambda: server.js("return document.querySelector('main h1') !== null"))
+    server.see("Published.")
+    assert charges() == 1
+    look("synthesized")
+    for name in ("made.csv", "made.card.md", "made.html", "made.qfr", "made.qfm"):
+        server.see(f"made/{name}")
+    size = browser.execute_async_script(
+        "const done = arguments[0], sizes = x => fetch(x.open).then(r => r.blob()).then(b => done(b.size));"
+        "ask('/do/ticket', {path: 'made/made.csv'}).then(sizes)"
+    )
+    assert size == Path("made/made.csv").stat().st_size > 0
+    server.press("Open the release: learn, report, explore, synthetic records")
+    server.see("Learned.")
+    server.press("Explore")
+    server.see("With 90% confidence")
+
+
+def test_a_synthesis_goes_on_without_the_server(server: Server) -> None:
+    prepare_synthesis()
+    server.open("draft/made/publish")
+    publish(server)
+    server.wait(server.jobs)
+    server.kill()
+    server.start()
+    server.open("draft/made/publish")
+    server.see("Published.")
+    assert charges() == 1
+    assert qf.Release.load("made/made.qfr").id == Draft.load("made").data["id"]
+    server.see("made/made.csv")
+
+
+def test_a_synthesis_that_is_killed_during_the_count_stays_charged(server: Server) -> None:
+    write_people(Path("many.csv"), 3_000_000)
+    prepare_synthesis(path="many.csv")
+    server.open("draft/made/publish")
+    publish(server)
+    server.wait(lambda: charges() == 1)
+    server.kill()
+    for job in server.jobs():
+        job.kill()
+    assert not Path("made/made.qfr").exists()
+    server.start()
+    server.open("draft/made/publish")
+    server.see("Charged, no release: the charge stands.")
+    assert charges() == 1
+    write_people(Path("many.csv"), 4000)
+    server.fill(to="again")
+    server.press("Make a copy with the same choices")
+    server.see("What it costs")
+    publish(server)
+    server.see("Published.")
+    assert charges() == 2  # another release, under another id
+
+
+def test_a_spent_budget_and_a_lost_file_stop_a_synthesis(server: Server) -> None:
+    prepare_synthesis()
+    server.open("draft/made/publish")
+    Path("people.csv").rename("gone.csv")
+    publish(server)
+    server.see("there is no file")
+    Path("gone.csv").rename("people.csv")
+    server.go("draft/made/publish")
+    server.see("What it costs")
+    book = qf.Ledger("budget.db")
+    spent = {**Draft.load("made").plan.price._terms(), "rho": book.remaining * 19 / 20}
+    book.charge("elsewhere", **spent)
+    publish(server)
+    server.see("That did not work")
+    server.go("draft/made/publish")
+    server.see("This cannot be published:")
+    assert "Charge the ledger" not in server.text()
+    assert charges() == 1
 
 
 def test_a_file_that_disappears_costs_nothing(server: Server) -> None:

@@ -139,7 +139,8 @@ def _schema(studio: "Studio", draft: Draft) -> dict[str, Any]:
     problem = _problem(draft, _needed(draft)) if draft.filled else ""
     written = bool(draft.filled) and not _problem(draft, "schema")
     return {
-        "types": dict(draft.data["columns"]), "looks": written and not is_address(draft.data["path"]), "lists": studio.texts["lists"], "problem": problem,
+        "types": dict(draft.data["columns"]), "lists": studio.texts["lists"], "problem": problem,
+        "looks": written and not is_address(draft.data["path"]),
         "sizes": dict(zip(draft.schema, draft.schema.domain.shape, strict=True)) if written else {},
         "command": command_text(draft.command("inspect")), "job": studio.jobs.find(draft.found),
         "unpaid": _problem(draft, "unit") or _problem(draft, "ledger"), "charge": draft.charge("discovery_id"),

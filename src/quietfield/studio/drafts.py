@@ -2,8 +2,8 @@
 
 A draft is a folder ``NAME/`` with ``draft.json``, and with ``schema.json`` and ``structure.json`` as the commands read
 them. One for synthetic records in one step needs no schema: what is known of the columns is in ``known.json``, the rest
-is discovered. A draft has the id of its release from the beginning. The ledger pays once for one id, so however often a draft is
-published, from however many tabs, it is charged once; and the ledger, not the page, says whether it was.
+is discovered. A draft has the id of its release from the beginning. The ledger pays once for one id, so however often a
+draft is published, from however many tabs, it is charged once; and the ledger, not the page, says whether it was.
 """
 
 import json
@@ -216,7 +216,7 @@ class Draft:
         """What is known before a discovery: a schema if that is everything, or rules by name and None to leave out."""
         if len(self.filled) + len(self.left_out) == len(self.columns):
             return self.schema
-        rules = Schema.from_json(self._rules(self.filled)).attributes if self.filled else {}
+        rules = dict(Schema.from_json(self._rules(self.filled)).attributes) if self.filled else {}
         return {**rules, **dict.fromkeys(self.left_out)}
 
     @cached_property
@@ -424,8 +424,8 @@ class Draft:
         if data["synthesis"]:
             known = schema if isinstance(self.known, Schema) else self._known_options
             delta = [] if quick else ["--delta", data["delta"]]
-            asked = ["--epsilon", data["epsilon"], *delta, "--unit", self.unit_text]
-            return ["synthesize", data["path"], *header, *known, *asked, *reading, *paid, "--out", self.files["records"]]
+            said = [*header, *known, "--epsilon", data["epsilon"], *delta, "--unit", self.unit_text, *reading, *paid]
+            return ["synthesize", data["path"], *said, "--out", self.files["records"]]
         said = [*schema, *structure, "--epsilon", data["epsilon"], *unit, *reading, *paid]
         return ["release", data["path"], *said, "--out", self.target, "--json"]
 
