@@ -1,6 +1,7 @@
 """PostgreSQL and Spark count the same integers as DuckDB and plain Python."""
 
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "curator" / "counti
 import frames
 import reference
 
-from quietfield.curator.counting import count
+from quietfield.curator.counting import count, open_address
+from quietfield.curator.counting.reading import attempt
 from quietfield.curator.sequences import Sequences
 from quietfield.domain import Domain
 from quietfield.errors import Error
@@ -161,3 +163,57 @@ def test_a_database_s_words_do_not_leave(database: str, request: pytest.FixtureR
         count(broken, schema, asked, Rows(1))
     assert "Smith" not in str(caught.value)
     assert caught.value.__context__ is None
+
+
+def test_the_studio_publishes_a_table_of_postgres_and_keeps_no_password(
+    postgres: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A real PostgreSQL asks for a password; page and command find it where PGPASSFILE says, and write it nowhere."""
+    pytest.importorskip("starlette")
+    from quietfield.curator.ledger import Ledger
+    from quietfield.releases import keys
+    from quietfield.releases.release import Release
+    from quietfield.studio import curator
+    from quietfield.studio.drafts import Draft
+    from quietfield.studio.server import Studio
+
+    secret = "correct-horse-battery-staple"
+    with postgres.raw_sql("SHOW hba_file") as shown:
+        rules = Path(shown.fetchone()[0])
+    rules.write_text(f"local all curator scram-sha-256\n{rules.read_text()}")
+    table = pa.table({"age": [5, 70] * 300, "sex": ["f", "m"] * 300})
+    postgres.create_table("patients", ibis.memtable(table), overwrite=True)
+    for line in (f"CREATE ROLE curator LOGIN PASSWORD '{secret}'", "GRANT SELECT ON patients TO curator"):
+        postgres.raw_sql(line).close()
+    postgres.con.commit()
+    postgres.raw_sql("SELECT pg_reload_conf()").close()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PGPASSFILE", str(tmp_path.with_suffix(".pass")))
+    monkeypatch.delenv("PGPASSWORD", raising=False)
+    studio = Studio()
+    address = f"postgresql://curator@/postgres?host={rules.parent}#patients"
+    until = time.monotonic() + 600  # a limit for what hangs: the server takes up its new rule by and by
+    while attempt(lambda: open_address(address).get_backend().disconnect() or True):
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    curator.create(studio, {"name": "visits", "path": address})
+    with pytest.raises(Error, match="cannot be connected to"):
+        curator.save_file(studio, {"name": "visits", "path": address, "revision": 0})
+    passwords = tmp_path.with_suffix(".pass")
+    passwords.write_text(f"*:*:*:curator:{secret}\n")
+    passwords.chmod(0o600)
+    curator.save_file(studio, {"name": "visits", "path": address, "revision": 0})
+    assert Draft.load("visits").columns == {"age": "integer", "sex": "text"}
+    fields = {"use.0": "yes", "kind.0": "cuts", "cuts.0": "18", "use.1": "yes", "kind.1": "labels", "labels.1": "f, m"}
+    curator.save_schema(studio, {"name": "visits", "revision": 1, **fields})
+    curator.save_unit(studio, {"name": "visits", "revision": 2, "twice": "no"})
+    curator.save_structure(studio, {"name": "visits", "revision": 3, "chosen": ["sex", "age"]})
+    Ledger.create("budget.db", epsilon=2, unit=Rows(1))
+    keys.create_keys("key.pem")
+    curator.save_ledger(studio, {"name": "visits", "revision": 4, "ledger": "budget.db", "key": "key.pem"})
+    assert "What will be published" in curator.show(studio, {"name": "visits", "step": "publish"})
+    curator.publish(studio, {"name": "visits", "revision": 5, "agree": "yes"})
+    (child,) = studio.jobs.children.values()
+    assert child.wait(600) == 0, studio.jobs.find("visits/visits.qfr").errors
+    assert abs(Release.load("visits/visits.qfr").tables["age", "sex"][0, 0] - 300) < 30  # beyond 1e-12 of Laplace noise
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]

@@ -446,6 +446,7 @@ def _publish(studio: "Studio", draft: Draft) -> dict[str, Any]:
         return {"job": job, "missing": missing[:1], "charge": None}
     plan, book = draft.plan, draft.ledger
     price = plan.price
+    rho = price.rho if price.threshold is None else None  # thresholds spend delta beside it
     cost: Fraction | None = None
     protects, refused = price.unit.describe(), ""
     try:
@@ -458,7 +459,7 @@ def _publish(studio: "Studio", draft: Draft) -> dict[str, Any]:
     return {
         "job": job, "missing": [], "charge": None, "plan": plan, "ledger": book, "cost": cost, "refused": refused,
         "encrypted": keys.is_encrypted(draft.key), "protects": protects,
-        "words": promises.describe_promise(price.epsilon, price.delta, price.rho, "add_remove"), "price": price,
+        "words": promises.describe_promise(price.epsilon, price.delta, rho, "add_remove"), "price": price,
         "noises": draft.noises, "command": command_text(draft.command("publish")),
         "after": "" if cost is None else book.describe_after(cost, price.threshold),
     }  # fmt: skip
