@@ -36,20 +36,8 @@ SYNTHESIS = {"synthesis": True, "auto": True, "noise": "gaussian", "delta": "1e-
 #: The rule that a column of a type is given to begin with.
 RULES = {"integer": "cuts", "number": "cuts", "date": "dates", "time": "dates"}
 FIELDS = (
-    "column",
-    "name",
-    "use",
-    "kind",
-    "labels",
-    "cuts",
-    "least",
-    "most",
-    "period",
-    "start",
-    "end",
-    "null",
-    "unknown",
-)
+    "column", "name", "use", "kind", "labels", "cuts", "least", "most", "period", "start", "end", "null", "unknown",
+)  # fmt: skip
 
 
 def create(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
@@ -293,12 +281,8 @@ def _epsilon(studio: "Studio", draft: Draft) -> dict[str, Any]:
         svg = Path(_rehearsal(draft)).read_text(encoding="utf-8")
         curve = Markup(re.sub(r' style="[^"]*"', "", svg))  # ours; the page allows no styles in the markup
     return {
-        "problem": "",
-        "job": job,
-        "curve": curve,
-        "command": command_text(draft.command("rehearse")),
-        **_told(draft),
-    }
+        "problem": "", "job": job, "curve": curve, "command": command_text(draft.command("rehearse")), **_told(draft),
+    }  # fmt: skip
 
 
 def _told(draft: Draft) -> dict[str, Any]:
@@ -332,12 +316,8 @@ def _belief(prior: float, epsilon: float) -> float:
 
 def _rehearsal(draft: Draft) -> str:
     """The picture of the rehearsal of just these choices."""
-    asked = [
-        draft.schema.to_json(),
-        draft.cliques,
-        draft.unit_text,
-        *(draft.data[n] for n in ("noise", "delta", "records")),
-    ]
+    said = [draft.data[name] for name in ("noise", "delta", "records")]
+    asked = [draft.schema.to_json(), draft.cliques, draft.unit_text, *said]
     return f"{draft.name}/rehearsal-{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:12]}.svg"
 
 
@@ -433,13 +413,9 @@ def _publish(studio: "Studio", draft: Draft) -> dict[str, Any]:
         return {"job": job, "charge": draft.charge() if draft.data["ledger"] else None, "missing": [], "there": there}
     missing = []
     for step, needed in (
-        ("file", "columns"),
-        ("schema", _needed(draft)),
-        ("unit", "unit"),
-        ("" if draft.data["synthesis"] else "epsilon", "plan"),
-        ("ledger", "ledger"),
-        ("ledger", "key"),
-    ):
+        ("file", "columns"), ("schema", _needed(draft)), ("unit", "unit"),
+        ("" if draft.data["synthesis"] else "epsilon", "plan"), ("ledger", "ledger"), ("ledger", "key"),
+    ):  # fmt: skip
         if said := _problem(draft, needed):
             missing.append((step, said))
     if missing:
