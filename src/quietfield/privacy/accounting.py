@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, InvalidOperation, localcontext
 from fractions import Fraction
+from functools import lru_cache
 from math import sqrt
 
 from quietfield.errors import Error, FileError
@@ -200,6 +201,7 @@ def selection_cost(kind: str, sensitivity: Fraction, scale: Fraction) -> Fractio
     return loss * loss / 8 if kind == "gaussian" else loss
 
 
+@lru_cache(maxsize=256)  # a page or a report asks for the same again and again
 def zcdp_epsilon(rho: Fraction, delta: Fraction) -> Fraction:
     """The smallest epsilon of (epsilon, delta)-DP that rho-zCDP implies, rounded up.
 
@@ -212,6 +214,7 @@ def zcdp_epsilon(rho: Fraction, delta: Fraction) -> Fraction:
     return max(Fraction(0), _outward(best, ROUND_CEILING))
 
 
+@lru_cache(maxsize=256)
 def zcdp_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     """The largest rho whose zCDP implies (epsilon, delta)-DP, rounded down: the inverse of :func:`zcdp_epsilon`."""
     with localcontext(Context(prec=DIGITS + 20)):

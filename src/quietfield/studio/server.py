@@ -173,9 +173,11 @@ def _ticket(studio: Studio, asked: dict[str, Any]) -> dict[str, Any]:
     return {"open": f"/file/{studio.session.ticket(str(path))}"}
 
 
-def _load_libraries() -> None:
+def _prepare(studio: Studio) -> None:
     """Load what takes a while before somebody waits for it."""
-    for name in ("duckdb", "opendp.prelude", "pyarrow.parquet", "scipy.special"):
+    for name in studio.environment.list_templates():
+        studio.environment.get_template(name)
+    for name in ("quietfield.schema.form", "duckdb", "pyarrow.parquet", "scipy.special", "opendp.measurements", "ibis"):
         with suppress(ModuleNotFoundError):  # an analyst has not all of them, and needs not
             import_module(name)
 
@@ -217,7 +219,7 @@ def serve(folder: Path, *, port: int = 0, browse: bool = True, say: Callable[[st
         studio.stop = stop
         address = f"http://127.0.0.1:{number}/#token={studio.session.once}"
         say(f"studio      {Path.cwd()}\nopen        {address}\nstop        Ctrl-C, or from the page")
-        threading.Thread(target=_load_libraries, daemon=True).start()
+        threading.Thread(target=_prepare, args=(studio,), daemon=True).start()
         if browse:
             webbrowser.open(address)
         server.run(sockets=[listening])
