@@ -14,7 +14,7 @@ def studio(
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 takes any that is free.")] = 0,
     browser: Annotated[bool, typer.Option(help="Open the page in the browser.")] = True,
 ) -> None:
-    """Open a page that does what the commands do: publish a release, or explore one.
+    """Open a page that does what the commands do: publish a release or synthetic records, or explore one.
 
     It is served to this machine alone, to whoever has the address that is shown, and asks nothing of the network.
     """
