@@ -4,7 +4,6 @@ import ast
 import inspect
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -29,10 +28,10 @@ def test_import_loads_no_heavy_part() -> None:
 
 
 def test_import_is_silent_and_quick() -> None:
-    start = time.perf_counter()
-    done = run("import quietfield", "-W", "error")
-    assert time.perf_counter() - start < 5  # measured 0.04 s; the limit only allows for a busy machine
-    assert (done.stdout, done.stderr) == ("", "")
+    code = "import time; start = time.process_time(); import quietfield; print(time.process_time() - start)"
+    done = run(code, "-W", "error")
+    assert float(done.stdout) < 5  # seconds of the processor, which no other work makes longer; measured 0.04
+    assert done.stderr == ""
 
 
 @pytest.mark.parametrize("name", quietfield.__all__)

@@ -8,6 +8,7 @@ from pathlib import Path
 from threading import Thread
 
 import pytest
+from rich.status import Status
 
 import quietfield as qf
 from quietfield.cli import main
@@ -47,7 +48,7 @@ class Terminal:
         """All that was written; this ends it."""
         self.stream.write("\x04")
         self.stream.flush()
-        self.reader.join(10)
+        self.reader.join(120)
         return b"".join(self.parts)[:-1].decode()
 
 
@@ -55,6 +56,9 @@ class Terminal:
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
     made = Terminal()
     monkeypatch.setenv("TERM", "xterm")
+    # A text is drawn when it is set: else one that is soon followed by another may fall between two frames.
+    update = Status.update
+    monkeypatch.setattr(Status, "update", lambda status, text: update(status, text, spinner="dots"))
     yield made
     made.stream.close()
     os.close(made.ours)

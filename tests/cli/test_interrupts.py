@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 import quietfield as qf
@@ -18,38 +19,46 @@ pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no tim
 
 BEGIN = """
 import gc, hashlib, os, signal, sys, time
-from quietfield.cli.interrupts import Interrupts
-from quietfield.files import TEMPORARY, remove_temporary
+from quietfield.cli import interrupts
 
 def leave():
     os.write(1, b"left")
     os._exit(130)
 
+def ready(said=[]):
+    if not said:
+        said.append(True)
+        print("ready", flush=True)
+
 def wait():
-    for _ in range(400):
+    ready()
+    for _ in range(10_000):
         time.sleep(0.02)
     print("never told")
 
-with Interrupts(leave):
-    print("ready", flush=True)
+if not sys.argv[1:]:  # all but what is to be left: however slow the machine, nothing else ends it
+    interrupts.PATIENCE = 600.0
+with interrupts.Interrupts(leave):
 """
+#: What is at work when the signal comes, which it says itself, and what is said in the end.
 CASES = {
-    "foreign code, which sees no exception": ('hashlib.pbkdf2_hmac("sha256", b"a", b"b", 10**9)', "left"),
+    "foreign code, which sees no exception": ('ready()\nhashlib.pbkdf2_hmac("sha256", b"a", b"b", 2**31 - 1)', "left"),
     "a module that loads": (
         "try:\n    import loads_slowly\n    wait()\nexcept KeyboardInterrupt:\n    print(loads_slowly.whole)",
         "True",
     ),
     "a callback that ignores exceptions": (
-        "gc.callbacks.append(lambda *_: time.sleep(0.3))\ntry:\n    gc.collect()\n    gc.callbacks.clear()\n"
+        "gc.callbacks.append(lambda *_: (ready(), time.sleep(0.3)))\ntry:\n    gc.collect()\n    gc.callbacks.clear()\n"
         '    wait()\nexcept KeyboardInterrupt:\n    print("told")',
         "told",
     ),
     "callbacks that always ignore exceptions": (
-        "gc.callbacks.append(lambda *_: time.sleep(0.01))\nwhile True:\n    gc.collect()",
+        "gc.callbacks.append(lambda *_: (ready(), time.sleep(0.01)))\nwhile True:\n    gc.collect()",
         "left",
     ),
     "work with its own way to be interrupted": (
-        "signal.signal(signal.SIGINT, lambda *_: None)\ntime.sleep(1.8)\nprint('done')",
+        "heard = []\nsignal.signal(signal.SIGINT, lambda *_: heard.append(True))\nready()\n"
+        "while not heard:\n    time.sleep(0.02)\ntime.sleep(1.8)\nprint('done')",
         "done",
     ),
     "an exception that is caught, and a second signal": (
@@ -61,12 +70,14 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_it_ends_within_a_second_or_two(case: str, tmp_path: Path) -> None:
+def test_it_ends_wherever_it_is(case: str, tmp_path: Path) -> None:
     body, said = CASES[case]
-    (tmp_path / "loads_slowly.py").write_text("import time\nfor _ in range(30):\n    time.sleep(0.02)\nwhole = True\n")
+    (tmp_path / "loads_slowly.py").write_text(
+        "import time, __main__\n__main__.ready()\nfor _ in range(30):\n    time.sleep(0.02)\nwhole = True\n"
+    )
     script = BEGIN + "".join(f"    {line}\n" for line in body.splitlines())
     process = subprocess.Popen(
-        [sys.executable, "-c", script],
+        [sys.executable, "-c", script, *(["soon"] if said in ("left", "done") else [])],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=tmp_path,
@@ -74,13 +85,14 @@ def test_it_ends_within_a_second_or_two(case: str, tmp_path: Path) -> None:
     )
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
-    time.sleep(0.2)
-    asked = time.monotonic()
+    if "pbkdf2" in body:  # it cannot say that it has begun, but it works
+        begun = psutil.Process(process.pid).cpu_times().user
+        while psutil.Process(process.pid).cpu_times().user < begun + 0.2:
+            time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=300)
     assert out.decode().strip() == said
     assert err == b""
-    assert time.monotonic() - asked < 5
     assert process.returncode == (130 if said == "left" else 0)
 
 
@@ -113,22 +125,27 @@ def test_other_signals_end_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 INTERRUPTED = """
 import os, signal, sys, threading, time
 
-def interrupt(loaded, later):
-    while loaded not in sys.modules:
+def compiles():
+    frame = sys._current_frames()[threading.main_thread().ident]
+    while frame is not None:
+        if frame.f_code.co_filename.endswith(os.path.join("jax", "_src", "compiler.py")):
+            return True
+        frame = frame.f_back
+    return False
+
+def interrupt(when):
+    while not (compiles() if when == "compiles" else when in sys.modules):
         time.sleep(0.001)
-    time.sleep(later)
     os.kill(os.getpid(), signal.SIGINT)
 
-threading.Thread(target=interrupt, args=(sys.argv.pop(1), float(sys.argv.pop(1))), daemon=True).start()
+threading.Thread(target=interrupt, args=(sys.argv.pop(1),), daemon=True).start()
 from quietfield.cli import main
 sys.exit(main())
 """
 
 
-@pytest.mark.parametrize(
-    ("loaded", "later"), [("jaxlib", 0.0), ("jax._src.lib", 0.0), ("quietfield.learning.naive", 0.6)]
-)
-def test_the_first_fit_of_a_command(loaded: str, later: float, tmp_path: Path) -> None:
+@pytest.mark.parametrize("when", ["jaxlib", "jax._src.lib", "compiles"])
+def test_the_first_fit_of_a_command(when: str, tmp_path: Path) -> None:
     """While JAX is loaded, and while it compiles: 130, one word, and no file."""
     domain = qf.Domain({f"x{i}": 4 for i in range(40)})
     tables = {c: np.full((4, 4), 50.0) for c in qf.structures.chain(domain)}
@@ -137,8 +154,7 @@ def test_the_first_fit_of_a_command(loaded: str, later: float, tmp_path: Path) -
         sys.executable,
         "-c",
         INTERRUPTED,
-        loaded,
-        str(later),
+        when,
         "fit",
         "r.qfr",
         "--out",
@@ -146,7 +162,9 @@ def test_the_first_fit_of_a_command(loaded: str, later: float, tmp_path: Path) -
         "--method",
         "naive",
     ]
-    done = subprocess.run(command, capture_output=True, cwd=tmp_path, timeout=60, check=False)
+    # What was compiled before would not be compiled.
+    fresh = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
+    done = subprocess.run(command, capture_output=True, cwd=tmp_path, env=fresh, timeout=300, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"Interrupted.\n")
     assert os.listdir(tmp_path) == ["r.qfr"]
 
@@ -158,7 +176,7 @@ def test_it_ends_where_nobody_reads_any_more() -> None:
     script = "from quietfield import cli\ncli._run = lambda *_: cli.INTERRUPTED\ncli.main()"
     try:
         done = subprocess.run(
-            [sys.executable, "-c", script, "--json"], stdout=subprocess.PIPE, stderr=writes, timeout=60, check=False
+            [sys.executable, "-c", script, "--json"], stdout=subprocess.PIPE, stderr=writes, timeout=300, check=False
         )
     finally:
         os.close(writes)

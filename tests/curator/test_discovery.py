@@ -1,7 +1,8 @@
 """A schema that is discovered: what one unit can change, what is published, what is paid, and what is found.
 
 Noise has no seed. What is found is asked of counts that lie more than six standard deviations of the noise from every
-limit, so that a test fails by chance less than once in a million times, if nothing else is said.
+limit, and noise alone is taken for a count once in 10^9 times (``partitions.EVIDENT``), of at most some dozens: a test
+fails by chance less than once in ten million times.
 """
 
 import json
@@ -303,6 +304,22 @@ def test_what_noise_hides_at_the_ends_does_not_crowd_there():
     assert partitions.find_range([*years, *tail], 100.0, True, [30, 35, 70, 90]) == (20, 99)  # no leaf goes further
     top = partitions.Leaf(Fraction(99), Fraction(100), 600.0)  # a common number by itself is an end
     assert partitions.find_range([*years, top], 100.0, True, [30, 70, 99])[1] == 99
+
+
+@pytest.mark.parametrize(("noise", "scales"), [("laplace", 18), ("gaussian", 5.6)])
+def test_noise_alone_is_no_value(noise, scales, monkeypatch):
+    """Wherever nothing is, noise is as large as it is once in 10^8 times: no label, range or blank comes of it."""
+
+    def measure(kind, scale, counts):
+        return counts + np.where(counts == 0, int(scales * scale), 0)
+
+    monkeypatch.setattr(mechanism, "measure", measure)
+    data = {"label": ["31", "42"] * 20_000, "number": [str(i % 100) for i in range(40_000)]}
+    schema = qf.discover(data, epsilon=3, delta=1e-6, noise=noise, **ROW)
+    assert schema["label"] == Labels(("31", "42"), null="other", unknown="other", type="integer")
+    assert schema["number"].type == "integer"
+    assert schema["number"].null == "other"
+    assert schema.discovered["columns"]["number"]["range"] == [0, 99]
 
 
 @pytest.mark.parametrize("name", ["normal", "heavy"])

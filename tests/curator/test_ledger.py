@@ -407,7 +407,7 @@ def test_concurrent_processes_never_overspend(ledger):
     workers = [context.Process(target=_spend, args=(os.fspath(ledger.path), w, results)) for w in range(3)]
     for worker in workers:
         worker.start()
-    done = sum(results.get(timeout=120) for _ in workers)
+    done = sum(results.get(timeout=600) for _ in workers)
     for worker in workers:
         worker.join()
     assert done == 33  # 33 times 0.03 fits in 1, 34 times does not

@@ -1,6 +1,5 @@
 """Trials are run once, whatever happens: resumed, stopped by time, interrupted, on several processes."""
 
-import time
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -307,10 +306,15 @@ def test_times_are_taken_in_one_process(tmp_path: Path, monkeypatch: pytest.Monk
 def test_the_least_of_several_times_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     from experiments import timing
 
-    waits = iter([0.2, 0.05, 0.01, 0.05])  # the first is the one that compiles
-    monkeypatch.setattr(timing, "_task", lambda trial: lambda: time.sleep(next(waits)))
+    clock, lasts = [0.0], iter([0.25, 0.5, 0.125, 0.5])  # the first is the one that compiles
+
+    def learn() -> None:
+        clock[0] += next(lasts)
+
+    monkeypatch.setattr(timing, "_task", lambda trial: learn)
+    monkeypatch.setattr(timing.time, "perf_counter", lambda: clock[0])
     (row,) = timing.run([Trial("timing", "chain", 10, 100, 0.5, 0, 0, 0, "naive")])
-    assert 0.01 <= row.value < 0.05
+    assert row.value == 0.125
 
 
 def test_a_population_is_counted_once_for_all_its_releases() -> None:

@@ -139,7 +139,7 @@ def main(folder: Path, kills: int, seed: int) -> dict[str, object]:
                 children[start(place, point, draw.randrange(1, 4))] = point
             time.sleep(draw.uniform(0.0, 0.06))
             for pid, point in children.items():
-                status = ended(pid, 10.0 if point else 0.0)  # one with a point is to die there, by its own hand
+                status = ended(pid, 300.0 if point else 0.0)  # one with a point is to die there, by its own hand
                 by = point
                 if status is None:
                     os.kill(pid, signal.SIGKILL)  # not reaped yet, so this is still our child

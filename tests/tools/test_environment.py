@@ -140,20 +140,20 @@ def test_two_at_once_install_once(environment: ModuleType, installs: Installs, m
 
     def slow(*command: str | Path) -> None:
         begun.set()
-        assert go.wait(20)
+        assert go.wait(300)
         works(*command)
 
     monkeypatch.setattr(environment, "run", slow)
     codes: list[int] = []
     first, second = (threading.Thread(target=lambda: codes.append(environment.main())) for _ in range(2))
     first.start()
-    assert begun.wait(20)
+    assert begun.wait(300)
     second.start()
     second.join(0.3)
     assert second.is_alive()  # it waits
     go.set()
-    first.join(20)
-    second.join(20)
+    first.join(300)
+    second.join(300)
     assert codes == [0, 0]
     assert installs == [".[curator]"]
 

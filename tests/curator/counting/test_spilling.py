@@ -27,7 +27,7 @@ with spill_folder() as folder:
     folder.mkdir()
     (folder / "rows.tmp").write_text("Smith, 1970")
     print(folder.parent, flush=True)
-    time.sleep(60)
+    time.sleep(3600)  # until it is killed
 """
 
 

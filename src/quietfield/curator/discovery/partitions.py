@@ -21,7 +21,10 @@ from quietfield.schema.rules import Period
 CELLS, PERIODS = 32, 36
 #: Levels of the tree: powers of ten and six digits; centuries, decades, years, months and days.
 NUMBER_LEVELS, DATE_LEVELS = 7, 5
-#: A noisy count that is so many standard deviations above zero is taken for a count of something.
+#: A noisy count of so many scales of its noise is taken for a count of something: where nothing is, noise alone has it
+#: once in 10^9 times, and a column has dozens of intervals with nothing in them.
+EVIDENT = {"laplace": 20.0, "gaussian": 6.0}
+#: The least count that is cut, that has a cell of its own or that ends a range, in standard deviations of its noise.
 SIGNIFICANT = 5
 #: The least count of a cell, in standard deviations of its noise.
 LEAST_CELL = 8
@@ -57,6 +60,7 @@ def grow_leaves(
     split: Callable[[Leaf], Sequence[Interval]],
     measure: Measure,
     std: float,
+    evident: float,
     levels: int,
 ) -> list[Leaf]:
     """The leaves of a tree, in order: each level is measured once, and children add up to what their parent holds.
@@ -66,13 +70,14 @@ def grow_leaves(
         split: The parts of an interval, or none if it is not cut further.
         measure: Noisy counts of intervals, each with noise of the same standard deviation.
         std: That standard deviation.
+        evident: The least noisy count of something.
         levels: The most levels, that of the roots included.
 
     Returns:
-        The leaves below the roots whose counts are significant.
+        The leaves below the roots that hold something.
     """
     found = zip(roots, measure(roots), strict=True)
-    leaves = [Leaf(*interval, count) for interval, count in found if count >= SIGNIFICANT * std]
+    leaves = [Leaf(*interval, count) for interval, count in found if count >= evident]
     total = sum(leaf.count for leaf in leaves)
     for _ in range(levels - 1):
         parts = [list(split(leaf)) for leaf in leaves]
@@ -144,12 +149,13 @@ def split_date(leaf: Leaf) -> list[Interval]:
     return list(pairwise([*points, leaf.high]))
 
 
-def number_rule(leaves: Sequence[Leaf], std: float, *, plain: bool) -> Attribute | None:
+def number_rule(leaves: Sequence[Leaf], std: float, evident: float, *, plain: bool) -> Attribute | None:
     """The rule of numbers: labels where a few whole numbers are nearly all of them, else cut points; None for neither.
 
     Args:
         leaves: What :func:`grow_leaves` found.
         std: The standard deviation of their noise.
+        evident: The least noisy count of something.
         plain: Whether values are written as labels are, so that they can be labels.
 
     Returns:
@@ -157,7 +163,7 @@ def number_rule(leaves: Sequence[Leaf], std: float, *, plain: bool) -> Attribute
     """
     total = sum(leaf.count for leaf in leaves)
     if plain:
-        common = [leaf for leaf in leaves if leaf.is_single and leaf.count >= max(SIGNIFICANT * std, total / 1000)]
+        common = [leaf for leaf in leaves if leaf.is_single and leaf.count >= max(evident, total / 1000)]
         if 0 < len(common) <= CELLS and sum(leaf.count for leaf in common) >= 0.95 * total:
             return Labels(tuple(str(int(leaf.low)) for leaf in common))
     points = cut_points(leaves, std)
@@ -240,13 +246,13 @@ class _Cell:
     heavy: bool
 
 
-def date_rule(leaves: Sequence[Leaf], std: float) -> Dates | None:
+def date_rule(leaves: Sequence[Leaf], std: float, evident: float) -> Dates | None:
     """The rule of dates: the shortest period of which a few dozen cover the range; None where there is no range.
 
     Dates that lie far from all others (9999-12-31, say) are none of the range.
     """
     groups: list[list[Leaf]] = []
-    for leaf in _significant(leaves, 366, std):
+    for leaf in _evident(leaves, 366, evident):
         if not groups or leaf.low - groups[-1][-1].high > GAP:
             groups.append([])
         groups[-1].append(leaf)
@@ -255,8 +261,8 @@ def date_rule(leaves: Sequence[Leaf], std: float) -> Dates | None:
     group = max(groups, key=lambda found: sum(leaf.count for leaf in found))
     first, last = group[0], group[-1]
     for days in (31, 1):  # from years to months to days, as far as these can be told apart
-        first = next(iter(_significant(_within(leaves, first), days, std)), first)
-        last = next(reversed(_significant(_within(leaves, last), days, std)), last)
+        first = next(iter(_evident(_within(leaves, first), days, evident)), first)
+        last = next(reversed(_evident(_within(leaves, last), days, evident)), last)
     low, high = _date(first.low), _date(min(last.high, _day(9999, 1)))
     total = sum(leaf.count for leaf in group)
     days = (high - low).days
@@ -275,7 +281,7 @@ def date_rule(leaves: Sequence[Leaf], std: float) -> Dates | None:
     return Dates(period, str(start), str(end)) if start < end else None
 
 
-def _significant(leaves: Sequence[Leaf], days: int, std: float) -> list[Leaf]:
+def _evident(leaves: Sequence[Leaf], days: int, least: float) -> list[Leaf]:
     """The years (of up to 366 days), months (31) or days (1) that hold something; longer leaves as they are."""
     found: dict[date, Leaf] = {}
     for leaf in leaves:
@@ -284,7 +290,7 @@ def _significant(leaves: Sequence[Leaf], days: int, std: float) -> list[Leaf]:
         key = key.replace(month=1) if leaf.high - leaf.low <= days == 366 else key
         one = found.get(key, Leaf(leaf.low, leaf.high, 0.0))
         found[key] = Leaf(one.low, leaf.high, one.count + leaf.count)
-    return [leaf for leaf in found.values() if leaf.count >= SIGNIFICANT * std]
+    return [leaf for leaf in found.values() if leaf.count >= least]
 
 
 def _within(leaves: Sequence[Leaf], outer: Leaf) -> list[Leaf]:

@@ -113,11 +113,11 @@ class Questions:
     def find_rule(self, values: Values, column: ColumnPlan) -> Finding:
         """The rule of a column: first what it holds, then the cells of that."""
         counts = dict(zip(CLASSES, self._measure(self._first, values.classes()).tolist(), strict=True))
-        std = self._std(self._first)
+        std, evident = self._std(self._first), self._evident(self._first)
         present = sum(counts.values()) - counts["missing"]
         if present < partitions.LEAST_CELL * std:
             return Finding(None, "it has too few values for this epsilon; write its rule if it is wanted")
-        missing = counts["missing"] >= partitions.SIGNIFICANT * std
+        missing = counts["missing"] >= evident
         numbers = counts["plain"] + counts["spelled"] + counts["fraction"]
         holds = column.holds
         if holds is None:
@@ -128,7 +128,7 @@ class Questions:
             return self._find_labels(values, missing, present, facts)
         if holds == "dates":
             return self._find_dates(values, column, missing, facts)
-        few = max(numbers / 100, partitions.SIGNIFICANT * std)
+        few = max(numbers / 100, evident)
         whole, plain = holds == "integers" or counts["fraction"] <= few, counts["spelled"] <= few
         return self._find_numbers(values, column, missing, facts, whole=whole, plain=plain)
 
@@ -151,15 +151,16 @@ class Questions:
     def _find_numbers(
         self, values: Values, column: ColumnPlan, missing: bool, facts: dict[str, Any], *, whole: bool, plain: bool
     ) -> Finding:
-        std = self._std(self._levels)
+        std, evident = self._std(self._levels), self._evident(self._levels)
         leaves = partitions.grow_leaves(
             partitions.number_roots(whole, column.within),
             lambda leaf: partitions.split_number(leaf, whole),
             self._ask_levels(values.numbers(), self._levels, partitions.NUMBER_LEVELS),
             std,
+            evident,
             partitions.NUMBER_LEVELS,
         )
-        rule = partitions.number_rule(leaves, std, plain=whole and plain)
+        rule = partitions.number_rule(leaves, std, evident, plain=whole and plain)
         if rule is None:
             return Finding(None, "it has too few numbers for this epsilon; write cut points if it is wanted")
         points = rule.points if isinstance(rule, Cuts) else ()
@@ -169,15 +170,16 @@ class Questions:
         return Finding(_with_others(rule, missing), facts=self._told(self._levels, facts))
 
     def _find_dates(self, values: Values, column: ColumnPlan, missing: bool, facts: dict[str, Any]) -> Finding:
-        std = self._std(self._dates)
+        std, evident = self._std(self._dates), self._evident(self._dates)
         leaves = partitions.grow_leaves(
             partitions.date_roots(),
             partitions.split_date,
             self._ask_levels(values.days(), self._dates, partitions.DATE_LEVELS),
             std,
+            evident,
             partitions.DATE_LEVELS,
         )
-        rule = partitions.date_rule(leaves, std)
+        rule = partitions.date_rule(leaves, std, evident)
         if rule is None:
             return Finding(None, "it has too few dates for this epsilon; write a period if it is wanted")
         rule = replace(rule, type="time" if column.kind == "time" else "date")
@@ -201,6 +203,9 @@ class Questions:
 
     def _std(self, scale: float) -> float:
         return (Laplace if self._plan.noise == "laplace" else Gaussian)(scale, Fraction(1)).std
+
+    def _evident(self, scale: float) -> float:
+        return partitions.EVIDENT[self._plan.noise] * scale
 
     def _told(self, scale: float, facts: dict[str, Any]) -> dict[str, Any]:
         return {**facts, "noise_std": float(f"{self._std(scale):.4g}")}
