@@ -24,5 +24,6 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     found = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+    found.set_script_timeout(600)  # seconds: for what hangs, and not for a slow machine
     yield found
     found.quit()

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 
@@ -662,7 +662,9 @@ def test_thresholds_and_rhos_together_keep_to_epsilon_and_delta(tmp_path_factory
     spent, taken = Fraction(0), Fraction(0)
     for i, (rho, threshold) in enumerate(asked):
         left = delta - taken - (threshold or 0)
-        allowed = left > 0 and spent + rho <= book.total and smallest_epsilon(spent + rho, left) <= float(most)
+        needed = smallest_epsilon(spent + rho, left) if left > 0 else np.inf
+        assume(abs(needed - float(most)) > 1e-9 * float(most))  # the optimiser is not as exact as the ledger
+        allowed = left > 0 and spent + rho <= book.total and needed <= float(most)
         terms = {"epsilon": 1, "delta": delta, "rho": rho, "threshold": threshold, **ROW}
         if allowed:
             assert book.check(**terms) == rho

@@ -77,11 +77,12 @@ def test_a_noisy_score_is_right_on_average_and_as_spread_as_it_says(people):
     means = np.array([score.mean_log_likelihood for score in scores])
     std = np.mean([score.std for score in scores])
     assert abs(means.mean() - truth) < 6 * std / np.sqrt(300)  # six standard errors: 2 in 10^9
-    # The spread of 300 Laplace draws is itself off by 6.5%: six times that hardly ever rings, and sees a factor of 2.
-    assert 0.6 < means.std() / std < 1.4
+    # The spread of 300 Laplace draws is itself off by 6.5%, and further upwards than downwards: these limits ring by
+    # chance less than once in 10^9 times, and see a factor of 2.
+    assert 0.6 < means.std() / std < 1.7
     totals = np.array([score.records for score in scores])
     # Two numbers of sensitivity 2 each at epsilon 0.5: Laplace noise of scale 8.
-    assert totals.std() == pytest.approx(8 * np.sqrt(2), rel=0.4)
+    assert 0.6 < totals.std() / (8 * np.sqrt(2)) < 1.7
 
 
 def test_one_row_changes_the_sum_by_no_more_than_is_planned_for(monkeypatch, people):

