@@ -38,13 +38,14 @@ def read_all(folder: Path, root: Path) -> dict[str, dict[str, Any]]:
     largest = max(path.stat().st_size for path in folder.iterdir()) / 2**20
     done = subprocess.run(
         [sys.executable, "-m", "tests.reading", str(folder), str(MEGABYTES + int(10 * largest))],
-        cwd=root, capture_output=True, text=True, timeout=300, check=True,
+        cwd=root, capture_output=True, text=True, timeout=900, check=True,
     )  # fmt: skip
     found = {line["file"]: line for line in map(json.loads, done.stdout.splitlines())}
     assert set(found) == {path.name for path in folder.iterdir()}
     for name, line in found.items():
         assert line["outcome"] in ("read", "refused"), line
-        assert line["seconds"] < 1 + 3 * (folder / name).stat().st_size / 2**20, line
+        # Seconds of the processor, of which a tenth is measured here: slower ones have room, and what takes long has not.
+        assert line["seconds"] < 3 + 9 * (folder / name).stat().st_size / 2**20, line
     return found
 
 

@@ -431,7 +431,7 @@ def test_a_short_text_takes_no_long_time(saved, tmp_path, place, text):
     start = time.process_time()
     with pytest.raises(FileError):
         Release.load(bad)
-    assert time.process_time() - start < 2  # it took 40 seconds
+    assert time.process_time() - start < 10  # it took 40 seconds
 
 
 def test_numbers_beyond_a_float_are_shown():
