@@ -8,9 +8,8 @@ from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Deadlines measure the machine, not the code: the first example compiles, and other tests share the cores. The same
-# examples every time: what one run passes, the next does not fail by chance. To search for others, QUIETFIELD_HYPOTHESIS
-# is "long".
+# Deadlines measure the machine, not the code: the first example compiles, and other tests share the cores. Examples
+# are the same every time, so that none fails by chance; QUIETFIELD_HYPOTHESIS=long searches for others.
 quick = settings(deadline=None, max_examples=40, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("quick", quick)
 settings.register_profile("long", quick, max_examples=1000, derandomize=False)

@@ -44,7 +44,7 @@ def read_all(folder: Path, root: Path) -> dict[str, dict[str, Any]]:
     assert set(found) == {path.name for path in folder.iterdir()}
     for name, line in found.items():
         assert line["outcome"] in ("read", "refused"), line
-        # Seconds of the processor, of which a tenth is measured here: slower ones have room, and what takes long has not.
+        # Seconds of the processor; a tenth of the limit was measured, so that there is room for slower ones.
         assert line["seconds"] < 3 + 9 * (folder / name).stat().st_size / 2**20, line
     return found
 
