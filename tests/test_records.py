@@ -430,9 +430,10 @@ def test_combining_refuses_what_it_cannot_combine() -> None:
 
 @pytest.mark.slow
 def test_combined_intervals_cover_the_truth_of_releases() -> None:
-    """From records to a release, a model, ten data sets and one interval: 90% intervals of shares hold at least 85%.
+    """From records to a release, a model, ten data sets and one interval: 90% intervals hold about 90% of the shares.
 
-    200 releases with two shares each; by chance alone, intervals of 90% hold less than 80% once in a million times.
+    200 releases with two shares each. Were the two always held together, at a rate of 88% less than 74% would be held
+    by chance once in 10 million times. Data sets of one seed, whose errors do not even out, hold 83%.
     """
     domain = qf.Domain({"a": 2, "b": 3})
     schema = Schema({"a": 2, "b": 3})
@@ -442,11 +443,11 @@ def test_combined_intervals_cover_the_truth_of_releases() -> None:
     for seed in range(200):
         people = truth.sample(800, seed=seed).codes
         release = qf.release(people, schema, [("a", "b")], epsilon="0.2", unit=qf.Rows(1), ledger=None)
-        sets = [one.records(4000, seed=seed) for one in qf.fit(release).draws(10, seed=seed)]
+        sets = [one.records(4000, seed=1000 * seed + i) for i, one in enumerate(qf.fit(release).draws(10, seed=seed))]
         shares = np.array([[np.mean(one["a"].to_numpy() == 1), np.mean(one["b"].to_numpy() == 2)] for one in sets])
         found = qf.combine_estimates(shares, shares * (1 - shares) / 4000)
         held.append((found.low < expected) & (expected < found.high))
-    assert np.mean(held) > stats.binom.ppf(ALARM, 200, 0.9) / 200
+    assert np.mean(held) > stats.binom.ppf(1e-7, 200, 0.88) / 200
 
 
 @pytest.fixture
