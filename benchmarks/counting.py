@@ -44,10 +44,10 @@ def pairs() -> list[tuple[str, str]]:
 
 def with_quietfield(path: str) -> int:
     """One pass, covering tables, marginals."""
+    from quietfield.cliques import Structure
     from quietfield.curator.counting import count
     from quietfield.privacy.units import Rows, statistics
     from quietfield.schema import Schema
-    from quietfield.structures import Structure
 
     schema = Schema({f"x{i}": VALUES for i in range(ATTRIBUTES)})
     wanted = statistics(Structure(tuple(pairs())), schema.domain, Rows(1), "add_remove", True)

@@ -23,13 +23,14 @@ import numpy as np
 
 import quietfield.curator.counting  # noqa: F401  # before sequences, which it imports and which imports part of it
 from experiments.building import SLOTS, START, Building
+from quietfield.cliques import Structure
 from quietfield.curator.sequences import Sequences
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error
 from quietfield.privacy.noise import Laplace
 from quietfield.releases.parts import Table, Total
 from quietfield.releases.release import Release
-from quietfield.structures import Structure, chain
+from quietfield.structures import chain
 from quietfield.study.simulation import NOTE
 from quietfield.text import join_names
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.psgd_accounting import Accountant, noise_multiplier, zcdp_price
+from quietfield.cliques import Structure
 from quietfield.curator.charging import Price, Receipt, charge_ledger, open_ledger
 from quietfield.curator.ledger import Ledger
 from quietfield.curator.policy import read_policy
@@ -31,11 +32,9 @@ from quietfield.domain import Domain
 from quietfield.errors import Error
 from quietfield.models.model import Model
 from quietfield.privacy import accounting
-from quietfield.privacy.calibration import MOST_RECORDS
+from quietfield.privacy.planning import MOST_RECORDS
 from quietfield.privacy.units import Rows, statistics
-from quietfield.releases.checks import PAPER_NOTE
-from quietfield.releases.parts import Payment
-from quietfield.structures import Structure
+from quietfield.releases.parts import PAPER_NOTE, Payment
 from quietfield.text import join_names, plural
 
 FLOAT_NOTE = "research baseline: the noise is floating point, not exact"

@@ -18,10 +18,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from quietfield.cliques import Structure
 from quietfield.domain import Domain
 from quietfield.inference.exact import Exact
 from quietfield.models.model import Model
-from quietfield.structures import Structure
 
 if TYPE_CHECKING:
     from experiments.psgd import Settings

@@ -148,6 +148,8 @@ def test_the_core_imports_nothing_but_itself_and_the_page_lists_it(root: Path) -
         ("curator/publish.py", "def late():\n    from quietfield.learning import fit\n", "imports quietfield.learning"),
         ("privacy/noise.py", "from quietfield.curator.counting import lines\n", "imports quietfield.curator.counting"),
         ("curator/counting/lines.py", "from quietfield.models import model\n", "imports quietfield.models.model"),
+        ("curator/charging.py", "from quietfield.releases import manifest\n", "imports quietfield.releases.manifest"),
+        ("releases/manifest.py", "import quietfield.curator.release\n", "imports quietfield.curator.release"),
     ],
 )
 def test_what_leads_out_of_the_core_is_found(whole_copy: Path, where: str, planted: str, said: str) -> None:
@@ -158,8 +160,8 @@ def test_what_leads_out_of_the_core_is_found(whole_copy: Path, where: str, plant
     assert said in done.stderr
 
 
-def test_a_release_loads_the_core_and_its_reader_alone(root: Path, tmp_path: Path) -> None:
-    """In a fresh process, from an array, a CSV file and a frame: what is loaded is what is listed."""
+def test_a_release_loads_what_is_listed_alone(root: Path, tmp_path: Path) -> None:
+    """In a fresh process, from an array, a CSV file and a frame, as far as the file of the release."""
     lists = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["quietfield"]
     (tmp_path / "people.csv").write_text("a,b\n0,1\n1,1\n")
     code = (
@@ -172,4 +174,5 @@ def test_a_release_loads_the_core_and_its_reader_alone(root: Path, tmp_path: Pat
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     packages = {"quietfield.curator", "quietfield.privacy", "quietfield.releases"}  # which hold no code
-    assert set(json.loads(done.stdout)) <= {*lists["core"], *lists["readers"], *packages}
+    assert set(json.loads(done.stdout)) <= {*lists["core"], *lists["readers"], *lists["public"], *packages}
+    assert {*lists["core"]} <= {*json.loads(done.stdout)}  # and nothing of the core is there for show

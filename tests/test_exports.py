@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import quietfield as qf
 from quietfield.cli import main
+from quietfield.models.spreadsheets import defuse_formulas
 from quietfield.output import exports
-from quietfield.text import defuse_formulas
 
 DOMAIN = qf.Domain({"a": ["no", "yes"], "b": 3, "c": 2})
 TABLES = {("a", "b"): [[30.0, 15.0, 4.0], [21.0, 19.0, 10.0]], ("b", "c"): [[26.0, 25.0], [20.0, 14.0], [4.0, 10.0]]}
@@ -80,7 +80,7 @@ def test_files_that_could_be_taken_for_an_exports_are_refused_before_the_work(he
     def never(*_, **__):
         raise AssertionError("the work was begun")
 
-    monkeypatch.setattr("quietfield.output.tables.people_tables", never)
+    monkeypatch.setattr("quietfield.cli.export.people_tables", never)
     Path("t").mkdir()
     for name in ("table-0001.csv", "table-0099.parquet", "privacy.txt", "index.csv"):
         Path("t", name).write_text("mine")

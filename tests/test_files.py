@@ -17,9 +17,10 @@ import pytest
 
 import quietfield as qf
 from quietfield import files
+from quietfield.archives import put_in_place
 from quietfield.cli import main, outputs
 from quietfield.errors import FileError
-from quietfield.files import put_in_place, take_name
+from quietfield.files import take_name
 
 DOMAIN = qf.Domain({"a": 2})
 

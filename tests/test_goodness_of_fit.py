@@ -197,7 +197,7 @@ def test_bad_calls_are_refused(study):
 def test_the_structure_of_a_release_may_be_given_in_any_order():
     domain = qf.Domain({"a": 2, "b": 3})
     assert structures.Structure.of([("b", "a")], domain).cliques == (("b", "a"),)
-    swapped = module._ordered(np.arange(6.0).reshape(1, 2, 3), ["b", "a"])
+    swapped = module._put_in_order(np.arange(6.0).reshape(1, 2, 3), ["b", "a"])
     assert swapped.tolist() == [[0, 3, 1, 4, 2, 5]]
 
 
@@ -225,7 +225,7 @@ def test_a_release_of_noise_alone_can_be_checked():
     model, draws = qf.references.fit_random_tables(simulation.model.domain, releases[0].structure, seed=0), 49
     fits, left_out = [], 0
     for seed, release in enumerate(releases):
-        simulated = module._simulated(release, model, table_moments(release, model), draws, seed)
+        simulated = module._simulate(release, model, table_moments(release, model), draws, seed)
         used = sum(map(can_be_learned, simulated))
         found = qf.goodness_of_fit(release, model, draws=draws, seed=seed)
         left_out += draws - used

@@ -21,8 +21,9 @@ import pytest
 
 import quietfield as qf
 from quietfield import structures
+from quietfield.archives import TABLES, pack, write_archive
 from quietfield.errors import Error, FileError
-from quietfield.files import MANIFEST, MOST_CLIQUES, TABLES, canonical_json, pack, write_archive
+from quietfield.files import MANIFEST, MOST_CLIQUES, canonical_json
 from quietfield.models.fit_report import FitReport
 from quietfield.models.uncertainty import Uncertainty
 from quietfield.releases import keys

@@ -13,8 +13,8 @@ from scipy import stats
 
 import quietfield as qf
 from quietfield import interop, structures
+from quietfield.archives import write_archive
 from quietfield.errors import Error, FileError, TooLarge
-from quietfield.files import write_archive
 from quietfield.models import basis
 from tests.brute_force import COMPILED, joint, marginal, models, possible
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import quietfield as qf
+from quietfield.cliques import Structure
 from quietfield.errors import Error
 from quietfield.learning import observation
 from quietfield.learning.observation import (
@@ -30,7 +31,6 @@ from quietfield.privacy.noise import Gaussian, Laplace
 from quietfield.privacy.units import GRID
 from quietfield.releases.parts import Table, Total
 from quietfield.releases.release import Release
-from quietfield.structures import Structure
 
 EDGES = (("a", "b"), ("b", "c"), ("c", "d"))
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import quietfield as qf
-from quietfield.privacy import calibration as planning
+from quietfield.privacy import planning
 from quietfield.privacy.units import choose_statistics
 
 DOMAIN = qf.Domain({"a": 2, "b": 3, "c": 4, "d": 3})

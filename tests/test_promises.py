@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import quietfield as qf
+from quietfield.curator.ledger_words import describe_ledger
 from quietfield.errors import FileError
 from quietfield.output.tables import people_tables
-from quietfield.privacy import accounting, promises
-from quietfield.privacy import calibration as planning
+from quietfield.privacy import accounting, planning, promises
 from quietfield.releases.description import explain_promise, list_facts, list_warnings
 from quietfield.releases.parts import Discovery
 
@@ -79,7 +79,7 @@ def factors(text: str) -> list[float]:
 
 
 def rounded_up(value: float) -> float:
-    return float(accounting.format_above(Fraction(value), 3))
+    return float(promises.format_above(Fraction(value), 3))
 
 
 @pytest.mark.parametrize("cliques", STRUCTURES, ids=str)
@@ -135,13 +135,13 @@ def test_probabilities_of_gaussian_releases(epsilon):
 @pytest.mark.parametrize("epsilon", ["0.5", "1", "2"])
 def test_deltas_of_two_steps_add_up_to_more_than_two(epsilon):
     asked = Fraction(epsilon)
-    two, plus = accounting.group_loss(2, asked, DELTA, None)
+    two, plus = promises.group_loss(2, asked, DELTA, None)
     assert two == 2 * asked
     assert plus is not None
     assert float(plus) == pytest.approx(1e-4 * (1 + exp(asked)), rel=1e-12)
     release = noised_by_gaussian(epsilon)
     assert divergence(np.array([1, -1]), float(release.parts[0].noise.exact), exp(two)) <= plus
-    assert accounting.group_loss(3, Fraction(500), DELTA, None) == (1500, 1)
+    assert promises.group_loss(3, Fraction(500), DELTA, None) == (1500, 1)
 
 
 @pytest.mark.parametrize("epsilon", ["0.001", "0.03", "0.7", "1/3", "9.99", "20"])
@@ -150,7 +150,7 @@ def test_no_number_is_rounded_below_the_truth(epsilon):
     for found, steps in zip(factors(promises.describe_promise(asked, None, None, "add_remove")), (1, 2), strict=False):
         assert found >= exp(steps * asked)
         assert found <= 1.01 * exp(steps * asked)
-    assert Fraction(accounting.format_above(asked, 2)) >= asked
+    assert Fraction(promises.format_above(asked, 2)) >= asked
 
 
 def test_huge_epsilons_promise_hardly_anything():
@@ -193,23 +193,23 @@ def test_a_promise_that_is_not_kept_is_not_explained(monkeypatch):
 
 
 def test_a_ledger_says_what_its_total_means(tmp_path):
-    pure = qf.Ledger.create(tmp_path / "pure.db", epsilon=4, unit=qf.Rows(1)).describe()
+    pure = describe_ledger(qf.Ledger.create(tmp_path / "pure.db", epsilon=4, unit=qf.Rows(1)))
     assert factors(pure) == [54.6, 2990]
     assert "with 21 rows, up to epsilon 84 in place of 4." in pure
     book = qf.Ledger.create(tmp_path / "z.db", epsilon=10, delta="1e-6", unit=qf.Rows(1), accounting_by="zcdp")
     exact = accounting.zcdp_epsilon(21**2 * book.total, Fraction(1, 10**6))
     assert 869 < exact < 870
     assert (
-        f"with 21 rows, up to epsilon {accounting.format_above(exact)} at delta 1e-06 in place of 10."
-        in book.describe()
+        f"with 21 rows, up to epsilon {promises.format_above(exact)} at delta 1e-06 in place of 10."
+        in describe_ledger(book)
     )
     persons = qf.Ledger.create(
         tmp_path / "p.db", rho="0.5", delta="1e-6", unit=qf.Person("user", rows=1), accounting_by="zcdp"
     )
     one, two = (accounting.zcdp_epsilon(k * k * persons.total, Fraction(1, 10**6)) for k in (1, 2))
-    expected = f"two values is protected less: up to epsilon {accounting.format_above(two)} at delta 1e-06 in place of"
-    assert f"{expected} {accounting.format_number(one)}" in persons.describe()
-    paper = qf.Ledger.create(tmp_path / "paper.db", epsilon=1, unit=qf.Rows(1), neighbours="paper").describe()
+    expected = f"two values is protected less: up to epsilon {promises.format_above(two)} at delta 1e-06 in place of"
+    assert f"{expected} {accounting.format_number(one)}" in describe_ledger(persons)
+    paper = describe_ledger(qf.Ledger.create(tmp_path / "paper.db", epsilon=1, unit=qf.Rows(1), neighbours="paper"))
     assert promises.NO_PROMISE in paper
     assert "up to epsilon" not in paper
 
@@ -221,15 +221,15 @@ def test_thresholds_promise_less_to_two_units(tmp_path):
     claim = replace(plain.promise, epsilon=Fraction(3, 2), rho=plain.promise.rho * Fraction(101, 100))
     release = replace(plain, promise=claim, discovery=found)
     release.check_promise()
-    twice = accounting.format_above(DELTA * (1 + accounting.exp_above(claim.epsilon)))
+    twice = promises.format_above(DELTA * (1 + accounting.exp_above(claim.epsilon)))
     said = f"at most 20.1 times that with another plus {twice}."  # e^3, rounded up
     assert said in explain_promise(release)
     assert said not in explain_promise(replace(release, discovery=replace(found, threshold=None)))
     book = qf.Ledger.create(tmp_path / "z.db", epsilon=10, delta="1e-6", unit=qf.Rows(1), accounting_by="zcdp")
-    assert "Should it pay for thresholds" in book.describe()
+    assert "Should it pay for thresholds" in describe_ledger(book)
     book.charge("r", epsilon=1, delta="1e-7", rho="0.01", threshold="1e-8", unit=qf.Rows(1), neighbours="add_remove")
-    assert "Should it pay" not in book.describe()
-    assert "with 21 rows, up to epsilon 210 at delta 1 in place of 10." in book.describe()
+    assert "Should it pay" not in describe_ledger(book)
+    assert "with 21 rows, up to epsilon 210 at delta 1 in place of 10." in describe_ledger(book)
 
 
 def test_the_page_on_epsilon_has_the_numbers():

@@ -17,9 +17,10 @@ from scipy import stats
 from scipy.stats import chi2
 
 import quietfield as qf
+from quietfield.archives import TABLES, pack, write_archive
 from quietfield.cli import main
 from quietfield.curator.codes import codes as read_codes
-from quietfield.files import MANIFEST, TABLES, pack, write_archive
+from quietfield.files import MANIFEST
 from quietfield.models.frames import write_table
 from quietfield.models.values import column_type, describe_rule, draw_values, record_columns
 from quietfield.releases.description import explain_promise

@@ -12,7 +12,7 @@ import pytest
 import quietfield as qf
 from quietfield.cli import main
 from quietfield.drawing import charts
-from quietfield.privacy import calibration as planning
+from quietfield.privacy import planning
 from quietfield.privacy.units import GRID, choose_statistics
 from quietfield.study import trials
 

@@ -13,17 +13,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from quietfield.archives import TABLES, pack, write_archive
+from quietfield.cliques import Structure
 from quietfield.domain import Domain
 from quietfield.errors import Error, FileError
-from quietfield.files import MANIFEST, TABLES, canonical_json, pack, write_archive
+from quietfield.files import MANIFEST, canonical_json
 from quietfield.privacy import accounting
 from quietfield.privacy.noise import Gaussian, Laplace
-from quietfield.releases import keys
+from quietfield.releases import keys, public_keys
 from quietfield.releases import manifest as manifests
-from quietfield.releases.checks import PAPER_NOTE
-from quietfield.releases.parts import Payment, Promise, Table, Total
+from quietfield.releases.parts import PAPER_NOTE, Payment, Promise, Table, Total
 from quietfield.releases.release import Release
-from quietfield.structures import Structure, chain
+from quietfield.structures import chain
 from quietfield.study.simulation import simulate
 
 ODD = [
@@ -512,7 +513,7 @@ def test_signatures(saved, tmp_path):
     folder, private, public = saved
     assert private.stat().st_mode & 0o777 == 0o600
     assert Release.load(folder / "signed.qfr", trust=public).signed
-    assert Release.load(folder / "signed.qfr").signer == keys.fingerprint(keys.load_public(public))
+    assert Release.load(folder / "signed.qfr").signer == public_keys.fingerprint(public_keys.load_public(public))
     with pytest.raises(FileError, match="not signed"):
         Release.load(folder / "plain.qfr", trust=public)
     _, other = keys.create_keys(tmp_path / "other.pem")
@@ -538,7 +539,7 @@ def test_keys_are_never_overwritten_and_wrong_keys_are_refused(saved, tmp_path):
     with pytest.raises(FileError, match="not an Ed25519 private key"):
         keys.load_private(public)
     with pytest.raises(FileError, match=r"give the \.pub\.pem"):
-        keys.load_public(private)
+        public_keys.load_public(private)
     (tmp_path / "junk.pem").write_bytes(b"junk")
     with pytest.raises(FileError, match="not an Ed25519"):
         promised().save(tmp_path / "x.qfr", tmp_path / "junk.pem")

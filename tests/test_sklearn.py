@@ -140,9 +140,9 @@ def test_codes_agree_with_what_is_counted(rule: qf.Labels) -> None:
     values = ["a", None, "b", "c", "a", ""]
     schema = qf.Schema({"x": rule})
     found = codes({"x": values}, schema)[:, 0]
+    from quietfield.cliques import Structure
     from quietfield.curator.counting import count
     from quietfield.privacy.units import Rows, statistics
-    from quietfield.structures import Structure
 
     wanted = statistics(Structure((("x",),)), schema.domain, Rows(1), "add_remove", total=True)
     counts = count({"x": values}, schema, wanted, Rows(1))

@@ -6,10 +6,11 @@ from hypothesis import strategies as st
 from wcwidth import iter_graphemes
 
 from quietfield.domain import Domain
+from quietfield.drawing.columns import text_width, truncate
 from quietfield.drawing.graph import bars, structure_svg
 from quietfield.models.model import Model
 from quietfield.structures import chain
-from quietfield.text import REORDERING, printable, text_width, truncate
+from quietfield.text import REORDERING, printable
 
 FAMILY = "👩\u200d👩\u200d👧\u200d👦"
 TEXTS = st.text(

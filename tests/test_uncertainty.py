@@ -234,7 +234,8 @@ def test_reports_of_broken_fits_survive_saving():
 
 
 def test_a_damaged_record_is_refused(chain, tmp_path):
-    from quietfield.files import MANIFEST, TABLES, pack, write_archive
+    from quietfield.archives import TABLES, pack, write_archive
+    from quietfield.files import MANIFEST
 
     model = chain[0]
     content = {

@@ -1,9 +1,9 @@
 """The trusted core: all of quietfield that the promise of a release rests on. ``python tools/core.py [--write]``.
 
-Two lists stand in ``pyproject.toml``: the core, and the readers that open and count a source. Without an option this
-checks them: every import of a module in the core, wherever it stands, leads to the core again, and every import of a
-reader to the core or the readers. ``--write`` also writes the lists, with the lines of each module, into
-``docs/architecture.md``.
+Three lists stand in ``pyproject.toml``: the core; the readers, which open and count a source; and what handles public
+or noisy numbers alone. Without an option this checks them: every import of a module in the core, wherever it stands,
+leads to the core again, every import of a public one to the core or to others of its list, and every import of a reader
+to one of the three. ``--write`` also writes the lists, with the lines of each module, into ``docs/architecture.md``.
 """
 
 import ast
@@ -17,12 +17,18 @@ import grimp
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "architecture.md"
 CORE, MODULES = "core", "modules"  # the parts of the page that this writes
+#: The lists, by name: what each is called, and what its modules may import.
+TITLES = {
+    "core": "the core",
+    "readers": "readers: what opens and counts a source",
+    "public": "public: what handles public or noisy numbers alone",
+}
+ALLOWED = {"core": ("core",), "readers": ("core", "readers", "public"), "public": ("core", "public")}
 
 
-def listed() -> tuple[list[str], list[str]]:
-    """The modules of the core and the readers, as ``pyproject.toml`` names them."""
-    lists = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["quietfield"]
-    return lists["core"], lists["readers"]
+def read_lists() -> dict[str, list[str]]:
+    """The modules of the core, the readers and what is public, as ``pyproject.toml`` names them."""
+    return tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["quietfield"]
 
 
 def file_of(module: str) -> Path:
@@ -36,17 +42,19 @@ def lines_of(module: str) -> int:
     return len(file_of(module).read_text().splitlines())
 
 
-def find_violations(core: list[str], readers: list[str]) -> list[str]:
+def find_violations(lists: dict[str, list[str]]) -> list[str]:
     """The imports that lead out of the lists, and the listed modules that are not there."""
     graph = grimp.build_graph("quietfield", exclude_type_checking_imports=True, cache_dir=None)
-    missing = [f"{module} is listed and does not exist" for module in core + readers if module not in graph.modules]
+    listed = [module for modules in lists.values() for module in modules]
+    missing = [f"{module} is listed and does not exist" for module in listed if module not in graph.modules]
     outside = [
-        f"{module} imports {found}"
-        for modules, allowed in ((core, {*core}), (readers, {*core, *readers}))
+        f"{module} imports {imported}"
+        for name, modules in lists.items()
         for module in modules
         if module in graph.modules
-        for found in sorted(graph.find_modules_directly_imported_by(module))
-        if found not in allowed and found != "quietfield"  # which holds the version and lazily loaded names
+        for imported in sorted(graph.find_modules_directly_imported_by(module))
+        if imported not in {module for one in ALLOWED[name] for module in lists[one]}
+        and imported != "quietfield"  # which holds the version and lazily loaded names
     ]
     return missing + outside
 
@@ -71,11 +79,11 @@ def module_table() -> str:
     return "\n".join(["| module | holds |", "|---|---|", *rows])
 
 
-def page(core: list[str], readers: list[str]) -> str:
+def page(lists: dict[str, list[str]]) -> str:
     """The page as it should be."""
     text = PAGE.read_text()
-    lists = f"{table('the core', core)}\n\n{table('readers: what opens and counts a source', readers)}"
-    for name, content in ((CORE, lists), (MODULES, module_table())):
+    tables = "\n\n".join(table(TITLES[name], modules) for name, modules in lists.items())
+    for name, content in ((CORE, tables), (MODULES, module_table())):
         start, end = f"<!-- {name}: written by tools/core.py, checked by the tests -->", f"<!-- /{name} -->"
         before, _, rest = text.partition(start)
         text = f"{before}{start}\n\n{content}\n\n{end}{rest.partition(end)[2]}"
@@ -83,13 +91,13 @@ def page(core: list[str], readers: list[str]) -> str:
 
 
 def main() -> int:
-    core, readers = listed()
-    violations = find_violations(core, readers)
+    lists = read_lists()
+    violations = find_violations(lists)
     for violation in violations:
         print(f"The trusted core is left: {violation}.", file=sys.stderr)
     if "--write" in sys.argv[1:]:
-        PAGE.write_text(page(core, readers))
-    elif PAGE.read_text() != page(core, readers):
+        PAGE.write_text(page(lists))
+    elif PAGE.read_text() != page(lists):
         print("docs/architecture.md lists other modules; run python tools/core.py --write.", file=sys.stderr)
         return 1
     return 1 if violations else 0

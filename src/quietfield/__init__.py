@@ -57,7 +57,7 @@ _NAMES = {
     "Sequences": "curator.sequences",
     "simulate": "study.simulation",
     "StatFile": "curator.counting.statfiles",
-    "Structure": "structures",
+    "Structure": "cliques",
     "structures": "structures",
     "synthesize": "curator.synthesis",
     "TooFewSignatures": "errors",

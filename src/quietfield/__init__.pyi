@@ -1,5 +1,6 @@
 from quietfield import inference as inference
 from quietfield import structures as structures
+from quietfield.cliques import Structure as Structure
 from quietfield.curator.confidential_report import write_confidential_report as write_confidential_report
 from quietfield.curator.counting.csvfiles import CsvFile as CsvFile
 from quietfield.curator.counting.statfiles import StatFile as StatFile
@@ -46,7 +47,6 @@ from quietfield.schema import Cuts as Cuts
 from quietfield.schema import Dates as Dates
 from quietfield.schema import Labels as Labels
 from quietfield.schema import Schema as Schema
-from quietfield.structures import Structure as Structure
 from quietfield.study.choice import Choice as Choice
 from quietfield.study.combining import combine_estimates as combine_estimates
 from quietfield.study.comparison import compare as compare

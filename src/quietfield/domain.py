@@ -29,6 +29,7 @@ Zero = tuple[tuple[str, tuple[int, ...]], ...]
 FORMAT = "quietfield-domain"
 MOST_AXES = 64  # of an array, by numpy
 MOST_FACTS = 30  # lines of a table in a notebook
+MOST_LISTED = 12  # labels or attributes that are shown side by side
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -436,8 +437,7 @@ class Domain:
         if cells > MOST_IMPOSSIBLE:
             raise Error(
                 f"the impossible combinations of {join_names(sorted(cliques))} span tables of {cells:,} cells in all, "
-                "more "
-                f"than {MOST_IMPOSSIBLE:,}; declare them on fewer attributes."
+                f"more than {MOST_IMPOSSIBLE:,}; declare them on fewer attributes."
             )
 
     def _repr_html_(self) -> str:
@@ -449,8 +449,8 @@ class Domain:
         return facts_html(f"Domain of {plural(len(self), 'attribute')}", facts)
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{a!r}: {n}" for a, n in list(zip(self.attributes, self.shape, strict=True))[:12])
-        more = f", ... {len(self)} in all" if len(self) > 12 else ""
+        shown = ", ".join(f"{a!r}: {n}" for a, n in list(zip(self.attributes, self.shape, strict=True))[:MOST_LISTED])
+        more = f", ... {len(self)} in all" if len(self) > MOST_LISTED else ""
         zeros = f", impossible={len(self.impossible)}" if self.impossible else ""
         return f"Domain({{{shown}{more}}}{zeros})"
 
@@ -499,9 +499,9 @@ def _check_values(name: str, size: int, room: int) -> None:
         )
 
 
-def _listing(labels: Sequence[object], most: int = 12) -> str:
-    more = f", … {len(labels)} in all" if len(labels) > most else ""
-    return ", ".join(str(label) for label in labels[:most]) + more
+def _listing(labels: Sequence[object]) -> str:
+    more = f", … {len(labels)} in all" if len(labels) > MOST_LISTED else ""
+    return ", ".join(str(label) for label in labels[:MOST_LISTED]) + more
 
 
 def _check_text(text: str, what: str) -> None:

@@ -15,20 +15,23 @@ from warnings import warn
 
 import numpy as np
 
+from quietfield.cliques import Structure
 from quietfield.curator.counting.sources import FRAMES, is_a
 from quietfield.curator.ledger import Ledger
+from quietfield.curator.policy import read_policy
+from quietfield.curator.release import release
 from quietfield.errors import Error, PolicyRefused
+from quietfield.learning import fit
 from quietfield.models.frames import Frame
+from quietfield.models.model import Model
 from quietfield.privacy.accounting import Number
 from quietfield.privacy.calibration import Weights
 from quietfield.privacy.units import Neighbours, Person, Unit
 from quietfield.schema import Labels, Rule, Schema
-from quietfield.structures import Structure
 from quietfield.text import join_names
 
 if TYPE_CHECKING:
     from quietfield.domain import Domain
-    from quietfield.models.model import Model
 
 
 class Missing(Error, ImportError):
@@ -80,12 +83,12 @@ class DPMarkovRandomField(DensityMixin, BaseEstimator):
 
     def __init__(
         self,
-        schema: "Schema | Rule",
+        schema: Schema | Rule,
         structure: "Structure | Iterable[Any] | Callable[[Domain], Structure]",
         *,
         epsilon: Number,
         unit: Unit,
-        ledger: "Ledger | str | Path | None",
+        ledger: Ledger | str | Path | None,
         delta: Number | None = None,
         neighbours: Neighbours = "add_remove",
         total: Literal["auto"] | bool = "auto",
@@ -127,10 +130,6 @@ class DPMarkovRandomField(DensityMixin, BaseEstimator):
             InputError: ``X`` is not such an array.
             Error: What :func:`quietfield.release` and :func:`quietfield.fit` refuse.
         """
-        from quietfield.curator.policy import read_policy
-        from quietfield.curator.release import release
-        from quietfield.learning import fit
-
         if (policy := read_policy()) is not None and policy.signers:  # before the charge: fit would refuse it after
             raise PolicyRefused(
                 "the policy in force has two persons sign a release before anything is learned from it; make one with "
@@ -292,8 +291,6 @@ class DPMarkovRandomField(DensityMixin, BaseEstimator):
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        from quietfield.models.model import Model
-
         state = dict(state)
         if "model_" in state:
             with TemporaryDirectory() as folder:
@@ -339,6 +336,5 @@ def _check_kinds(schema: Schema, array: np.ndarray) -> None:
         if isinstance(rule, Labels) and all(isinstance(v, str) and not v[:1].isdigit() for v in rule.values):
             raise InputError(
                 f"X is an array of {array.dtype}, but the labels of {name!r} are texts ({join_names(rule.values)}); "
-                "give "
-                "the values themselves as an array of objects or a frame, not their codes."
+                "give the values themselves as an array of objects or a frame, not their codes."
             )

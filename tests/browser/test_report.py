@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import quietfield as qf
-from quietfield.text import text_width
+from quietfield.drawing.columns import text_width
 from tests.browser.layout import FAINT, GRAPH, OVERLAPS, SQUEEZED, STICKS_OUT, UNREACHABLE, WIDTHS
 from tests.report.examples import SCRIPTS, hostile, large, pair, scripts
 

@@ -98,7 +98,7 @@ def test_it_ends_where_a_command_fails(tmp_path: Path, monkeypatch: pytest.Monke
     def fails(*arguments: object, **options: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("quietfield.curator.release.charge_and_count", fails)
+    monkeypatch.setattr("quietfield.cli.release.charge_and_publish", fails)
     folder = tmp_path / "demo"
     assert main(["demo", "--folder", str(folder)]) == 1
     assert not (folder / "survey.qfr").exists()

@@ -11,7 +11,7 @@ import pytest
 import quietfield as qf
 from quietfield.cli import main
 from quietfield.errors import FileError
-from quietfield.releases import keys
+from quietfield.releases import keys, public_keys
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +85,7 @@ def test_keys_of_openssl_and_odd_passphrases(tmp_path: Path) -> None:
             keys.create_keys("odd.pem", phrase)
     assert not Path("odd.pem").exists()
     private, public = keys.create_keys("odd.pem", "pässwörd ")
-    assert keys.load_private(private, "pässwörd ").public_key() == keys.load_public(public)
+    assert keys.load_private(private, "pässwörd ").public_key() == public_keys.load_public(public)
     with pytest.raises(FileError, match="no passphrase is given"):
         keys.load_private(private)
     with pytest.raises(FileError, match="passphrase is wrong"):

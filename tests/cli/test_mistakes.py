@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import quietfield as qf
+from quietfield.archives import TABLES
 from quietfield.cli import main
-from quietfield.files import MANIFEST, TABLES, canonical_json
+from quietfield.files import MANIFEST, canonical_json
 
 pytest.importorskip("duckdb")
 pytest.importorskip("opendp")
@@ -205,7 +206,7 @@ def test_7_a_file_that_is_no_release(content: bytes, here: Path, capsys: pytest.
 
 
 def test_8_a_release_of_another_version(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from quietfield.files import write_archive
+    from quietfield.archives import write_archive
 
     with zipfile.ZipFile("people.qfr") as archive:
         manifest, tables = json.loads(archive.read(MANIFEST)), archive.read(TABLES)

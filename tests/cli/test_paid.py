@@ -45,14 +45,14 @@ def test_a_paid_release_is_kept_whatever_stops_its_writing(
     failure: BaseException,
     said: str,
 ) -> None:
-    written, failures = outputs._written, [failure]
+    written, failures = outputs._write_release, [failure]
 
     def once(*arguments: object, **options: object) -> object:
         if failures:
             raise failures.pop()
         return written(*arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(outputs, "_written", once)
+    monkeypatch.setattr(outputs, "_write_release", once)
     assert main(SAID) == 1
     told = capsys.readouterr().err
     assert told.startswith(f"{said} The release is made and the charge stands")

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import quietfield as qf
 from quietfield.cli import main, query
 from quietfield.cli.questions import attributes, evidence
+from quietfield.drawing.columns import quote_label
 from quietfield.models.basis import COUNTED, INFERRED, UNMEASURED
-from quietfield.text import quote_label
 
 ODD = qf.Domain({"smoker": ["no, never", "a=b", ' "yes"'], "a=b": ["c=d", "x"], "a, b": 2})
 

@@ -15,11 +15,11 @@ import typer
 
 import quietfield as qf
 from quietfield import errors
+from quietfield.archives import SIGNATURE, TABLES, write_archive
 from quietfield.cli import main
-from quietfield.files import MANIFEST, SIGNATURE, TABLES, canonical_json, write_archive
-from quietfield.releases import keys
-from quietfield.releases.checks import PAPER_NOTE
-from quietfield.releases.parts import PolicyInForce, Total
+from quietfield.files import MANIFEST, canonical_json
+from quietfield.releases import keys, public_keys
+from quietfield.releases.parts import PAPER_NOTE, PolicyInForce, Total
 from quietfield.releases.release import Release
 from tests.test_releases import promised
 
@@ -184,7 +184,9 @@ def test_no_command_repeats_a_promise_that_does_not_hold(
 @pytest.fixture(scope="module")
 def signed_twice(folder: Path) -> Path:
     """Releases that office and other both signed: on their own, and under a policy that has two persons sign."""
-    prints = tuple(keys.fingerprint(keys.load_public(folder / f"{name}.pub.pem")) for name in ("office", "other"))
+    prints = tuple(
+        public_keys.fingerprint(public_keys.load_public(folder / f"{name}.pub.pem")) for name in ("office", "other")
+    )
     counts = np.array([[500, 90], [110, 300]])
     made = promised()
     made = replace(made, parts=tuple(replace(part, values=counts.copy()) for part in made.parts))
@@ -444,7 +446,7 @@ def test_models_as_json(learned: Path, here: Path, capsys: pytest.CaptureFixture
 
 def test_signatures_of_models(learned: Path, here: Path, tmp_path: Path) -> None:
     model = qf.load("signed.qfm", trust="office.pub.pem")
-    assert model.signer == keys.fingerprint(keys.load_public("office.pub.pem"))
+    assert model.signer == public_keys.fingerprint(public_keys.load_public("office.pub.pem"))
     with pytest.raises(errors.Error, match="would not be"):
         model.save(tmp_path / "x.qfm")
     model.save(tmp_path / "x.qfm", "other.pem")

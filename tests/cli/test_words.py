@@ -24,7 +24,7 @@ WRONG = re.compile(
     ("count", "said"), [(0, "0 tables"), (1, "1 table"), (2, "2 tables"), (1200, "1,200 tables"), (-1, "-1 tables")]
 )
 def test_a_number_and_its_noun(count: int, said: str) -> None:
-    assert plural(count, "table") == said
+    assert plural(count, "table", "tables") == said
     assert plural(count, "table", "tables") == said
 
 

@@ -17,7 +17,8 @@ from scipy.optimize import minimize_scalar
 
 import quietfield as qf
 from quietfield.cli import main
-from quietfield.curator.ledger import ALL, Ledger
+from quietfield.curator.ledger import Ledger
+from quietfield.curator.ledger_words import SUBJECT, describe_ledger, describe_remaining
 from quietfield.errors import BudgetExceeded, Error, FileError
 from quietfield.files import remove_temporary
 from quietfield.privacy import accounting
@@ -166,14 +167,14 @@ def test_one_release_is_charged_once(ledger):
 
 
 def test_it_says_what_it_means(tmp_path, ledger):
-    assert "epsilon 0 of 1 is spent, 1 remains" in ledger.describe()
-    assert "second ledger" in ledger.describe()
+    assert "epsilon 0 of 1 is spent, 1 remains" in describe_ledger(ledger)
+    assert "second ledger" in describe_ledger(ledger)
     days = Ledger.create(tmp_path / "days.db", epsilon=1, unit=Person(("user", "day"), rows=1))
-    assert "with 21 of them, up to epsilon 21 in place of 1" in days.describe()
+    assert "with 21 of them, up to epsilon 21 in place of 1" in describe_ledger(days)
     rho = Ledger.create(tmp_path / "rho.db", rho="0.05", delta="1e-6", unit=Rows(1), accounting_by="zcdp")
     rho.charge("r", epsilon="0.1", **ROW)
     assert rho.spent == Fraction(1, 200)
-    assert "at delta 1e-06" in rho.describe()
+    assert "at delta 1e-06" in describe_ledger(rho)
 
 
 @pytest.mark.parametrize("statement", [
@@ -430,7 +431,7 @@ def test_it_cannot_know_of_a_copy_that_was_put_back(tmp_path, ledger):
     ledger.charge("r", epsilon=1, **ROW)
     shutil.copy(tmp_path / "copy.db", ledger.path)
     assert Ledger(ledger.path).spent == 0
-    assert "copy of this one that was put back" in ledger.describe()
+    assert "copy of this one that was put back" in describe_ledger(ledger)
 
 
 #: What people and programs may pass by mistake, beside what is right.
@@ -677,8 +678,8 @@ def test_thresholds_and_rhos_together_keep_to_epsilon_and_delta(tmp_path_factory
         assert (again.spent, again.thresholds) == (spent, taken)
         assert again.remaining == again.limit - spent >= 0
         assert smallest_epsilon(spent, delta - taken) <= float(most) * (1 + 1e-9) if spent else True
-    assert f"rho {accounting.format_number(spent)} of" in book.describe()
-    assert ("thresholds have spent" in book.describe()) == (taken > 0)
+    assert f"rho {accounting.format_number(spent)} of" in describe_ledger(book)
+    assert ("thresholds have spent" in describe_ledger(book)) == (taken > 0)
 
 
 def test_what_a_threshold_spends_is_part_of_delta_and_no_pure_or_old_ledger_pays_it(ledger, tmp_path, root):
@@ -719,10 +720,10 @@ def test_a_threshold_cannot_be_taken_out_of_a_ledger(tmp_path):
 def test_what_is_said_of_groups_is_weaker_once_thresholds_were_paid(tmp_path):
     """What is zCDP but for a threshold is no zCDP: for two units, only epsilon and delta are left to go by."""
     book = Ledger.create(tmp_path / "z.db", epsilon=2, delta=1e-6, unit=Rows(1), accounting_by="zcdp")
-    before = book.describe()
+    before = describe_ledger(book)
     book.charge("r", epsilon=1, delta=1e-6, rho="0.01", threshold=1e-7, **ROW)
-    promise = describe_promise(Fraction(2), Fraction(1, 10**6), None, "add_remove", ALL)
-    assert promise in book.describe()
+    promise = describe_promise(Fraction(2), Fraction(1, 10**6), None, "add_remove", SUBJECT)
+    assert promise in describe_ledger(book)
     assert promise not in before
-    after = book.describe_after(Fraction(1, 100), Fraction(1, 10**7))
+    after = describe_remaining(book, Fraction(1, 100), Fraction(1, 10**7))
     assert f"of {accounting.format_number(accounting.zcdp_rho(Fraction(2), Fraction(8, 10**7)))} would remain" in after

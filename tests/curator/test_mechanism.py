@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import quietfield as qf
+from quietfield.cliques import Structure
 from quietfield.curator import mechanism, publish
 from quietfield.curator.charging import Receipt
 from quietfield.curator.request import Counts
 from quietfield.domain import Domain
 from quietfield.errors import Error
 from quietfield.privacy import accounting
-from quietfield.privacy.units import Person, Rows, choose_statistics, statistics
-from quietfield.structures import Structure, chain, complete
+from quietfield.privacy.units import Person, Rows, choose_statistics, sensitivities, statistics
+from quietfield.structures import chain, complete
 
 #: The rate at which a right mechanism would fail a test of its distribution, of which four run.
 FALSE_ALARM = 1e-9
@@ -169,7 +170,7 @@ def test_weights_keep_the_promise_and_share_it_as_asked(weights, epsilon, noise,
     delta = {"delta": "1e-6"} if noise == "gaussian" else {}
     plan = mechanism.plan_noise(stats_, epsilon=epsilon, noise=noise, weights=asked, **delta)
     exact = [n.exact for n in plan.noises]
-    l1s, l2s = mechanism.sensitivities(stats_)
+    l1s, l2s = sensitivities(stats_)
     if noise == "laplace":
         spent = accounting.laplace_epsilon(l1s, stats_.l1, exact)
     else:
@@ -199,7 +200,8 @@ def test_hundreds_of_weights_can_be_saved_and_verified(tmp_path_factory, tables,
     asked = {"epsilon": 1, "noise": noise, "weights": weights, "unit": unit, "total": False, **delta}
     prepared = publish.plan_release(schema, structure, **asked)
     counts = [np.zeros((2, 2), np.int64)] * tables
-    publish.add_noise(prepared, Counts(counts, None), Receipt("r1", "", None, None), unit.describe()).save(path)
+    noisy = publish.add_noise(prepared, Counts(counts, None), Receipt("r1", "", None, None), unit.describe())
+    qf.Release.of(noisy).save(path)
     release = qf.Release.load(path)
     assert release.check_promise()[0].startswith("the noise costs epsilon 1")
     claim = release.promise

@@ -10,7 +10,7 @@ import pytest
 
 import quietfield as qf
 from experiments.psgd import Settings, psgd
-from quietfield import files
+from quietfield import archives, files
 from quietfield.cli import main
 from quietfield.curator.charging import Price
 from quietfield.curator.policy import read_policy
@@ -216,15 +216,15 @@ def test_a_release_is_complete_with_two_signatures(office, capsys):
 def test_a_second_signature_that_is_taken_off_is_missed(office):
     release().save("r.qfr", key="first.pem")
     qf.Release.add_signature("r.qfr", "second.pem")
-    members = files.read_archive("r.qfr", "a quietfield release")
-    both = json.loads(members[files.SIGNATURE])
+    members = archives.read_archive("r.qfr", "a quietfield release")
+    both = json.loads(members[archives.SIGNATURE])
     for left in (both[0], both[1], [both[0], both[0]], [both[0]], [], None):
         changed = dict(members)
         if left is None:
-            del changed[files.SIGNATURE]
+            del changed[archives.SIGNATURE]
         else:
-            changed[files.SIGNATURE] = files.canonical_json(left)
-        files.write_archive("r.qfr", changed)
+            changed[archives.SIGNATURE] = files.canonical_json(left)
+        archives.write_archive("r.qfr", changed)
         with pytest.raises(FileError):
             qf.Release.load("r.qfr")
 

@@ -15,6 +15,7 @@ from quietfield import structures
 from quietfield.cli import main
 from quietfield.curator import mechanism, publish
 from quietfield.curator.ledger import Ledger
+from quietfield.curator.ledger_words import describe_ledger
 from quietfield.errors import BudgetExceeded, Error, FileError, TooLarge
 from quietfield.releases.parts import Payment
 
@@ -204,7 +205,7 @@ def test_sequences_are_released_as_two_tables_with_sensitivity_two(tmp_path):
         "place": ["hall", "lab", "hall"],
     }
     book = Ledger.create(tmp_path / "b.db", epsilon=2000, unit=visits.unit)
-    assert "with 21 of them, up to epsilon 42000 in place of 2000" in book.describe()
+    assert "with 21 of them, up to epsilon 42000 in place of 2000" in describe_ledger(book)
     release = qf.release(
         visits.log(log), visits.schema, visits.structure, epsilon=1000, unit=visits.unit, ledger=book, total=False
     )
@@ -273,7 +274,7 @@ def test_the_whole_way_on_the_command_line(folder, capsys):
 
 
 def test_an_export_says_what_the_release_says(tmp_path, monkeypatch, capsys, codes):
-    from quietfield.releases.checks import PAPER_NOTE
+    from quietfield.releases.parts import PAPER_NOTE
 
     monkeypatch.chdir(tmp_path)
     people = {"who": [1, 1, 2], "a": [0, 1, 1], "b": [0, 1, 2], "c": [0, 0, 1]}
@@ -458,7 +459,7 @@ def test_too_many_cut_points_and_too_little_memory_are_refused_before_the_charge
     asked = {"epsilon": 1, "unit": qf.Rows(1), "ledger": ledger}
     with pytest.raises(TooLarge, match="intervals"):
         qf.release({"a": [0.5]}, qf.Schema({"a": qf.Cuts(range(40_000))}), [("a",)], **asked)
-    monkeypatch.setattr("quietfield.curator.request.available_memory", lambda: 10**6)
+    monkeypatch.setattr("quietfield.curator.release.available_memory", lambda: 10**6)
     large = qf.Schema(dict.fromkeys("abcdefghijklmnopqrst", 2))
     with pytest.raises(TooLarge, match="is free here"):
         qf.release(np.zeros((1, 20), int), large, [tuple(large)], **asked)
@@ -489,7 +490,7 @@ def test_what_another_library_says_after_the_charge_is_withheld(codes, ledger, m
 def test_verify_names_the_neighbours_and_paper_mode_and_escapes_notes(folder, capsys):
     from dataclasses import replace
 
-    from quietfield.releases.checks import PAPER_NOTE
+    from quietfield.releases.parts import PAPER_NOTE
 
     codes = np.zeros((5, 3), int)
     for neighbours in ("add_remove", "paper"):

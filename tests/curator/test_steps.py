@@ -13,9 +13,10 @@ from scipy.stats import beta, chi2
 
 import quietfield as qf
 from quietfield.curator import mechanism
+from quietfield.curator.publish import charge_and_publish
 from quietfield.curator.release import open_records, plan_any
 from quietfield.curator.request import Counts
-from quietfield.curator.steps import Steps, _distance, charge_and_run, plan_steps
+from quietfield.curator.steps import Steps, _distance, plan_steps
 from quietfield.errors import Error, FileError
 from quietfield.privacy import accounting
 from quietfield.study.choice import Choice
@@ -255,7 +256,7 @@ def test_a_release_in_steps_can_be_added_up(noise, tmp_path):
     planned = plan_any(
         SCHEMA, "auto", epsilon=2, delta="1e-6" if noise == "gaussian" else None, unit=qf.Rows(1), noise=noise
     )
-    found = charge_and_run(open_records(people, planned), planned, None)
+    found = qf.Release.of(charge_and_publish(open_records(people, planned), planned, None))
     assert found.selections
     assert found.epsilon == 2
     assert any("choices of tables included" in text for text in found.check_promise())

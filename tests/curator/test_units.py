@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 sys.path.insert(0, str(Path(__file__).parent / "counting"))
 import reference
 
+from quietfield.cliques import Structure
 from quietfield.curator.counting import count
 from quietfield.domain import Domain
 from quietfield.errors import Error, FileError
 from quietfield.privacy.units import GRID, Person, Rows, Statistics, statistics, unit_from_json
 from quietfield.schema import Labels, Schema
-from quietfield.structures import Structure, chain
+from quietfield.structures import chain
 
 NAMES = ("a", "b", "c", "d")
 STRUCTURES = [

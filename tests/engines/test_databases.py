@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "curator" / "counti
 import frames
 import reference
 
+from quietfield.cliques import Structure
 from quietfield.curator.counting import count, open_address
 from quietfield.curator.counting.reading import attempt
 from quietfield.curator.sequences import Sequences
@@ -23,7 +24,7 @@ from quietfield.domain import Domain
 from quietfield.errors import Error
 from quietfield.privacy.units import Person, Rows, Statistics, statistics
 from quietfield.schema import Cuts, Dates, Labels, Schema
-from quietfield.structures import Structure, chain
+from quietfield.structures import chain
 
 # What Spark, its bridge and the drivers of databases warn of, in one version or another, is their own.
 pytestmark = [pytest.mark.server, pytest.mark.filterwarnings("default")]

@@ -102,14 +102,14 @@ def load(name: str) -> Any:
     # Completion is the whole command's: `quietfield --install-completion`.
     command.params = [param for param in command.params if param.name not in ("install_completion", "show_completion")]
     _plain(command)
-    _named(command)
+    _check_names(command)
     return command
 
 
-def _named(command: Any) -> None:
+def _check_names(command: Any) -> None:
     """Have - refused wherever a file is expected, before the command begins."""
     for part in getattr(command, "commands", {}).values():
-        _named(part)
+        _check_names(part)
     run = command.callback
     if run is None:
         return
@@ -330,7 +330,7 @@ def sentence(error: BaseException) -> str:
     if isinstance(error, Error):
         return str(error)
     if isinstance(error, OSError) and error.strerror:
-        about = "" if error.filename is None or _passed_curator(error) else f"{error.filename}: "
+        about = "" if error.filename is None or _went_through_curator(error) else f"{error.filename}: "
         return f"{about}{error.strerror}; check the path, the space left and your rights there."
     if isinstance(error, ModuleNotFoundError) and (library := (error.name or "").split(".")[0]) in EXTRAS:
         return f"this needs {library}, which is not installed; run pip install 'quietfield[{EXTRAS[library]}]'."
@@ -349,7 +349,7 @@ def debug_text(error: BaseException) -> str:
     while step is not None and step not in chain:
         chain.append(step)
         step = step.__cause__ or (None if step.__suppress_context__ else step.__context__)
-    withheld = any(_passed_curator(one) for one in chain)
+    withheld = any(_went_through_curator(one) for one in chain)
     shown = []
     for one in reversed(chain):
         frames = "".join(traceback.format_tb(one.__traceback__))
@@ -359,7 +359,7 @@ def debug_text(error: BaseException) -> str:
     return "\n\nThen, while handling that:\n\n".join(shown)
 
 
-def _passed_curator(error: BaseException) -> bool:
+def _went_through_curator(error: BaseException) -> bool:
     """Whether an error came through curator/, and may quote a record."""
     step: TracebackType | None = error.__traceback__
     while step is not None:

@@ -12,17 +12,16 @@ import typer
 from quietfield import structures
 from quietfield.cli import questions
 from quietfield.cli.outputs import check_named
+from quietfield.cliques import Structure
 from quietfield.domain import Domain
 from quietfield.errors import Error, FileError
 from quietfield.files import parse_json, read_json
 from quietfield.privacy.units import Neighbours, Person, Rows, unit_from_json
 from quietfield.releases.release import Release
 from quietfield.schema import FORMAT, Schema
-from quietfield.structures import Structure
 
 if TYPE_CHECKING:
     from quietfield.privacy.units import Unit
-    from quietfield.releases.release import Release
     from quietfield.study.choice import Choice
 
 # What every command that reads a release takes, with one meaning.
@@ -59,7 +58,6 @@ STRUCTURES = "auto, chain, chain:2, homogeneous, star, star:CENTRE, complete, co
 
 def unit(text: str) -> "Unit":
     """A unit: rows:K, person:COLUMN:K, person:COLUMN:normalise (COLUMN+COLUMN for several), or JSON."""
-
     if text.lstrip().startswith("{"):
         return unit_from_json(parse_json(text.encode(), "--unit"))
     kind, _, rest = text.partition(":")
@@ -150,7 +148,7 @@ def load_release(
     max_epsilon: str | None,
     allow_no_promise: bool,
     require_signatures: int = 1,
-) -> "Release":
+) -> Release:
     """The release at a path, if its promise holds and it is what the options above demand.
 
     Args:
@@ -188,7 +186,6 @@ def ledger_unit(text: str) -> "Unit":
 
 def domain(path: Path) -> Domain:
     """The domain of a schema file or of a domain file."""
-
     if path.suffix.lower() in (".csv", ".parquet") and path.is_file():
         start = f"quietfield schema {path}{' --header' * (path.suffix.lower() == '.csv')} --out schema.json"
         raise FileError(f"{path} holds records, and a schema was expected; start one with: {start}.")
@@ -255,7 +252,7 @@ def _no_structure(text: str, kind: str) -> Error:
     return Error(f"the structure {text!r} is not known;{meant} {expected}.")
 
 
-def weights(path: Path | None) -> "dict[tuple[str, ...], Any] | Literal['by_size'] | None":
+def weights(path: Path | None) -> dict[tuple[str, ...], Any] | Literal["by_size"] | None:
     """Weights from a JSON file: a list of [clique, weight]; the empty clique is the total. Or the word by_size."""
     if path is None:
         return None
@@ -268,7 +265,7 @@ def weights(path: Path | None) -> "dict[tuple[str, ...], Any] | Literal['by_size
         raise FileError(f'{path} is not a list of weights; write [[["a", "b"], 2], ...].') from None
 
 
-def total(text: Literal["auto", "yes", "no"]) -> "Literal['auto'] | bool":
+def total(text: Literal["auto", "yes", "no"]) -> Literal["auto"] | bool:
     """Whether a noisy total is released: auto, yes or no."""
     return "auto" if text == "auto" else text == "yes"
 

@@ -11,7 +11,9 @@ from quietfield.cli.arguments import AllowNoPromise, InferenceOption, MaxEpsilon
 from quietfield.errors import Error
 from quietfield.files import archive_kind, write_atomically
 from quietfield.learning import check_methods
+from quietfield.models.model import Model
 from quietfield.status import is_terminal
+from quietfield.study import comparison
 
 app = typer.Typer()
 
@@ -39,9 +41,6 @@ def compare(
     The first model is what the others are compared with. A release of records that a model has not seen tells how well
     it generalises; with --truth, each model is compared with the true one too. No record is read.
     """
-    from quietfield.models.model import Model
-    from quietfield.study import comparison
-
     wanted = None if methods is None else [name.strip() for name in methods.split(",") if name.strip()]
     if methods is not None and not wanted:
         raise Error("--methods names methods separated by commas, such as map,naive; it is empty.")

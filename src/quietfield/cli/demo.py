@@ -7,30 +7,26 @@ import shlex
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+import numpy as np
 import typer
 
 from quietfield.cli import main
+from quietfield.curator.release import release
 from quietfield.errors import FileError
 from quietfield.files import write_atomically
 from quietfield.learning import METHODS, fit
+from quietfield.models.model import Model
 from quietfield.privacy.units import Rows
 from quietfield.releases.release import Release
 from quietfield.schema import Cuts, Schema
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from quietfield.models.model import Model
-    from quietfield.releases.release import Release
-    from quietfield.schema import Schema
 
 app = typer.Typer()
 
 AGES = (18, 40, 65)
 ENDS = (5, *AGES, 95)  # of the made-up ages
-LABELS: "dict[str, list[str] | list[int]]" = {
+LABELS: dict[str, list[str] | list[int]] = {
     "smokes": ["no", "yes"],
     "exercise": ["rarely", "weekly", "daily"],
     "health": ["poor", "fair", "good"],
@@ -55,8 +51,6 @@ def demo(
     open_report: Annotated[bool, typer.Option("--open", help="Open the report in a browser at the end.")] = False,
 ) -> None:
     """Show the way from records to a release, learned models, error bars and a report."""
-    from quietfield.models.model import Model
-
     if folder is None:
         folder = Path(tempfile.mkdtemp(prefix="quietfield-demo-"))
     elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -91,16 +85,13 @@ def demo(
         typer.launch(report.resolve().as_uri())
 
 
-def known_schema() -> "Schema":
+def known_schema() -> Schema:
     """What can occur in the survey, written down without looking at it."""
-
     return Schema({"age": Cuts(AGES), **LABELS})
 
 
-def known_model() -> "Model":
+def known_model() -> Model:
     """Who smokes, moves, is well and sees a doctor how often."""
-    from quietfield.models.model import Model
-
     tables = [
         [[0.4, -3.6], [0.4, -0.3], [0.4, -0.2], [0.2, -1.5]],
         [[-0.8, 0.2, 0.9], [-0.1, 0.4, 0.0], [0.3, 0.3, -0.4], [0.8, 0.1, -0.9]],
@@ -112,9 +103,8 @@ def known_model() -> "Model":
     return Model(known_schema().domain, dict(zip(CLIQUES, tables, strict=True)))
 
 
-def make_up(model: "Model", path: Path, rows: int, seed: int) -> "np.ndarray":
+def make_up(model: Model, path: Path, rows: int, seed: int) -> np.ndarray:
     """Write records from the model as a file that a curator might hold; their codes."""
-
     draw = random.Random(seed)
     frame = model.sample(rows, seed=seed)
     text = io.StringIO()
@@ -129,13 +119,11 @@ def make_up(model: "Model", path: Path, rows: int, seed: int) -> "np.ndarray":
 
 def methods() -> list[str]:
     """The methods of learning to show."""
-
     return [name for name in SHOWN if name in METHODS][:3]
 
 
 def publish(folder: Path) -> Path:
     """What the curator does: a key, an account, a release. And what anyone can do: check it."""
-
     key, ledger, out = folder / "curator.pem", folder / "budget.db", folder / "survey.qfr"
     cliques = folder / "cliques.json"
     write_atomically(cliques, (str([list(c) for c in CLIQUES]).replace("'", '"') + "\n").encode())
@@ -158,17 +146,14 @@ def say(text: str) -> None:
 
 def run(*words: str) -> None:
     """Show a command and run it; the demonstration ends where one fails."""
-
     typer.echo(f"$ quietfield {shlex.join(words)}")
     if code := main(words):
         raise typer.Exit(code)
     typer.echo()
 
 
-def compare(release: "Release", codes: "np.ndarray") -> None:
+def compare(release: Release, codes: np.ndarray) -> None:
     """A published table next to the true one. Only made-up records may be shown like this."""
-    import numpy as np
-
     clique = ("smokes", "health")
     table, places = release.tables[clique], [release.domain.position(name) for name in clique]
     true = np.zeros(table.shape, dtype=int)
@@ -180,11 +165,10 @@ def compare(release: "Release", codes: "np.ndarray") -> None:
         typer.echo(f"{labels[0]:>8} {labels[1]:>8} {table[cell]:>8g} {true[cell]:>8}")
 
 
-def judge(learned: "dict[str, Model]", release: "Release", truth: "Model") -> None:
+def judge(learned: dict[str, Model], release: Release, truth: Model) -> None:
     """Each model's divergence from the truth, and the share of its tables that lies in the wrong cell."""
-    import numpy as np
 
-    def wrong(tables: "Mapping[tuple[str, str], np.ndarray]") -> float:
+    def wrong(tables: Mapping[tuple[str, str], np.ndarray]) -> float:
         gaps = [0.5 * float(np.abs(tables[c] - truth.marginal(c)).sum()) for c in CLIQUES]
         return sum(gaps) / len(gaps)
 
@@ -196,10 +180,8 @@ def judge(learned: "dict[str, Model]", release: "Release", truth: "Model") -> No
         typer.echo(f"{name:>14} {truth.kl(model):>10.4f} {wrong({c: model.marginal(c) for c in CLIQUES}):>14.2%}")
 
 
-def promise(model: "Model", truth: "Model") -> None:
+def promise(model: Model, truth: Model) -> None:
     """Answers with their intervals beside the truth, and how many of all cells of all tables lie inside theirs."""
-    import numpy as np
-
     answer, true = model.conditional(ASKED, given=GIVEN), truth.conditional(ASKED, given=GIVEN)
     low, high = model.interval(ASKED, LEVEL, given=GIVEN)
     typer.echo(f"Doctor's visits of smokers over 65: learned, its {LEVEL:.0%} interval, and the truth")
@@ -214,12 +196,8 @@ def promise(model: "Model", truth: "Model") -> None:
     )
 
 
-def again(truth: "Model", rows: int, seed: int) -> None:
+def again(truth: Model, rows: int, seed: int) -> None:
     """The same with other people: nine times in ten is about many surveys, and the cells of one err together."""
-    import numpy as np
-
-    from quietfield.curator.release import release
-
     found = []
     for other in range(1, SURVEYS + 1):
         people = truth.sample(rows, seed=seed + other).codes
@@ -233,10 +211,8 @@ def again(truth: "Model", rows: int, seed: int) -> None:
     )
 
 
-def cells(model: "Model", truth: "Model") -> "tuple[np.ndarray, np.ndarray, np.ndarray]":
+def cells(model: Model, truth: Model) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Of every cell of every table: whether the truth is inside its interval, half its width, and its true error."""
-    import numpy as np
-
     inside, half, error = [], [], []
     for clique in CLIQUES:
         low, high = model.interval(clique, LEVEL)

@@ -5,19 +5,23 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
 from quietfield.cli import questions
 from quietfield.cli.arguments import FOR_PROGRAMS, AllowNoPromise, MaxEpsilon, RequireSignatures, Trust, load_release
 from quietfield.errors import Error
 from quietfield.files import archive_kind
+from quietfield.models.frames import free_name
+from quietfield.models.model import Model
+from quietfield.models.spreadsheets import APOSTROPHE, has_formulas
 from quietfield.output import exports
-from quietfield.releases.checks import PAPER_NOTE
+from quietfield.output.tables import people_tables
+from quietfield.releases.parts import PAPER_NOTE
 from quietfield.status import is_terminal, show_status
-from quietfield.text import APOSTROPHE, free_name, has_formulas, plural
+from quietfield.text import plural
 
 if TYPE_CHECKING:
-    from quietfield.models.model import Model
     from quietfield.releases.parts import Table
     from quietfield.releases.release import Release
 
@@ -67,8 +71,6 @@ def export(
     A release gives a file for each noisy table and an index.csv. A model gives consistent tables that are never
     negative, a data dictionary and a statement on privacy; tables that the model inferred are marked.
     """
-    from quietfield.models.model import Model
-
     if source not in ("auto", "release", "model"):
         raise Error(f"--from is auto, release or model, not {source!r}.")
     if format not in exports.FORMATS:
@@ -120,7 +122,7 @@ def export(
 
 
 def _for_people(
-    model: "Model",
+    model: Model,
     out: Path,
     format: str,
     tables: list[str] | None,
@@ -130,8 +132,6 @@ def _for_people(
     force: bool,
     for_programs: bool,
 ) -> None:
-    from quietfield.output.tables import people_tables
-
     wanted = None
     if tables is not None:  # each once, however often it is said
         wanted = list(dict.fromkeys(tuple(questions.attributes([text], model.domain)) for text in tables))
@@ -152,7 +152,6 @@ def _for_people(
 
 def _remarks(release: "Release") -> list[str]:
     """What whoever gets the tables must be told, since the release does not travel with them."""
-
     remarks = []
     if not release.signed:
         remarks.append("NOT SIGNED: anyone could have made or changed the release")
@@ -167,7 +166,6 @@ def _remarks(release: "Release") -> list[str]:
 
 def _json(value: Any) -> str:
     """For people and programs, in the way in which structures are written."""
-
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -183,8 +181,6 @@ def _labels(release: "Release", part: "Table", cell: tuple[int, ...]) -> tuple[A
 
 def _columns(release: "Release", part: "Table") -> dict[str, list[Any]]:
     """The labels of each cell, its noisy count and, where a cell was left out, whether it is that one."""
-    import numpy as np
-
     clique = part.cliques[0]
     labels = list(zip(*product(*(release.domain.labels(name) for name in clique)), strict=True))
     columns: dict[str, list[Any]] = {name: list(values) for name, values in zip(clique, labels, strict=True)}

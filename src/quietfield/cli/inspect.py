@@ -8,6 +8,7 @@ import typer
 from quietfield.cli import arguments
 from quietfield.cli.arguments import DataArgument, DelimiterOption, EncodingOption, SchemaOption, ValuesOption
 from quietfield.curator import WARNING
+from quietfield.curator.counting import lines
 from quietfield.schema import Schema
 from quietfield.status import is_terminal, show_status
 from quietfield.text import plural
@@ -30,7 +31,6 @@ def inspect(
     NOT PRIVATE: for the curator's eyes only. No file.
     """
 
-    from quietfield.curator.counting import lines
     from quietfield.curator.inspection import count_dropped, inspect_lines, inspect_records, suggest_labels
 
     known = Schema.load(schema)

@@ -7,7 +7,7 @@ import typer
 
 from quietfield.cli import passphrases
 from quietfield.cli.passphrases import PassphraseEnv, PassphraseFile
-from quietfield.releases import keys
+from quietfield.releases import keys, public_keys
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -36,11 +36,12 @@ def create(
 
     Keep the private one to yourself, and give the public one to whoever reads your releases.
     """
-
     phrase = None
     if encrypt or passphrase_file is not None or passphrase_env is not None:
         phrase = passphrases.read(f"Passphrase for {path}", passphrase_file, passphrase_env, confirm=True)
     private, public = keys.create_keys(path, phrase)
     how = "encrypted" if phrase is not None else "not encrypted: whoever copies it can sign; see --encrypt"
     typer.echo(f"private key: {private} (keep it secret; {how})")
-    typer.echo(f"public key:  {public} (publish it; fingerprint {keys.fingerprint(keys.load_public(public))})")
+    typer.echo(
+        f"public key:  {public} (publish it; fingerprint {public_keys.fingerprint(public_keys.load_public(public))})"
+    )

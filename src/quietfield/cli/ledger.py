@@ -2,17 +2,18 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from quietfield.cli import outputs
 from quietfield.cli.arguments import ledger_unit
+from quietfield.curator import anchors
+from quietfield.curator.ledger import PLACES, Ledger
+from quietfield.curator.ledger_words import describe_ledger
+from quietfield.curator.loading import read_payment
 from quietfield.errors import Error, RolledBack
 from quietfield.text import printable
-
-if TYPE_CHECKING:
-    from quietfield.curator.ledger import Ledger
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -40,8 +41,6 @@ def create(
     name: Annotated[str, typer.Option(help="A name for the data set, for people.")] = "",
 ) -> None:
     """Make a ledger for one data set. Its unit, neighbours and accounting never change afterwards."""
-    from quietfield.curator.ledger import Ledger
-
     _check_total(path, unit, epsilon, delta, rho, accounting)
     book = Ledger.create(
         path,
@@ -66,9 +65,6 @@ def anchor(
 
     An anchor holds the ledger's id, the number of charges and a digest: nothing of the data, and no secret.
     """
-    from quietfield.curator import anchors
-    from quietfield.curator.ledger import Ledger
-
     book = Ledger(path)
     outputs.check(out, "anchor", force, [path])
     written = anchors.write_anchor(book, out).ledger
@@ -93,12 +89,9 @@ def show(
 
     It also says what the figures mean, and what a ledger cannot know.
     """
-    from quietfield.curator.anchors import read_anchor
-    from quietfield.curator.ledger import PLACES, Ledger
-
     if more and not against:
         raise Error("files are named after --against: quietfield ledger show LEDGER --against FILE ...")
-    named = {str(one): read_anchor(one) for one in [*(against or ()), *(more or ())]}
+    named = {str(one): read_payment(one) for one in [*(against or ()), *(more or ())]}
     book = Ledger(path)
     charges = book.charges
     places = {name: book.place(one, charges) for name, one in named.items()}
@@ -114,7 +107,7 @@ def show(
             "accounting": book.accounting, "total": str(book.total), "spent": str(book.spent),
             "remaining": str(book.remaining),
             "delta": None if book.delta is None else str(book.delta),
-            "thresholds": str(book.thresholds), "limit": str(book.limit), "meaning": book.describe(),
+            "thresholds": str(book.thresholds), "limit": str(book.limit), "meaning": describe_ledger(book),
             "charges": [
                 {"number": c.number, "release": c.release, "time": c.time, "epsilon": str(c.epsilon),
                  "delta": None if c.delta is None else str(c.delta), "cost": str(c.cost),
@@ -135,11 +128,10 @@ def show(
     raise typer.Exit(code)
 
 
-def _describe(book: "Ledger") -> None:
-
+def _describe(book: Ledger) -> None:
     if book.name:
         typer.echo(f"Ledger of {printable(book.name)}")
-    typer.echo(book.describe())
+    typer.echo(describe_ledger(book))
 
 
 def _check_total(

@@ -22,10 +22,15 @@ from quietfield.cli.arguments import (
 from quietfield.cli.passphrases import PassphraseEnv, PassphraseFile
 from quietfield.errors import Error, FileError
 from quietfield.files import set_time
+from quietfield.models.frames import write_table
+from quietfield.models.model import Model
+from quietfield.models.spreadsheets import defuse_formulas
+from quietfield.models.values import record_columns
+from quietfield.output.records import card_file, record_files, write_records
 from quietfield.releases.description import describe_signers, summarize_promise
 from quietfield.schema import Schema
 from quietfield.status import is_terminal
-from quietfield.text import defuse_formulas, plural, printable
+from quietfield.text import plural, printable
 
 app = typer.Typer()
 
@@ -49,7 +54,6 @@ def fit(
     as_json: Annotated[bool, typer.Option("--json", help="Write the report as JSON.")] = False,
 ) -> None:
     """Learn a model from a release alone."""
-
     reads = [release, *(trust or ()), *(path for path in (key, passphrase_file) if path is not None)]
     outputs.check(out, "model", force, reads)  # before the work, not after it
     signer = passphrases.load_key(key, passphrase_file, passphrase_env)
@@ -104,12 +108,6 @@ def sample(
     They have the columns and types of the source, as far as the schema of the release tells, and a data card beside
     them says how they were drawn and what must not be concluded.
     """
-
-    from quietfield.models.frames import write_table
-    from quietfield.models.model import Model
-    from quietfield.models.values import record_columns
-    from quietfield.output.records import card_file, record_files, write_records
-
     if out.suffix.lower() not in (".csv", ".parquet"):
         raise FileError(f"records are written to a file whose name ends in .csv or .parquet, not to {out}.")
     reads = [model, *(trust or ()), *(path for path in (schema, release) if path is not None)]

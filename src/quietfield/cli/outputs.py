@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from quietfield.archives import put_in_place
 from quietfield.errors import Error, FileError
-from quietfield.files import archive_kind, check_writable, put_in_place, read_beginning, temporary_neighbour
+from quietfield.files import archive_kind, check_writable, read_beginning, temporary_neighbour
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -108,7 +109,7 @@ def keep_release(found: "Release", out: Path, signer: "Ed25519PrivateKey | None"
     It is paid for, and its noise cannot be drawn a second time: whatever happens, it must not be lost.
     """
     try:
-        return _written(found, out, signer, force)
+        return _write_release(found, out, signer, force)
     except (Error, OSError) as error:
         said = str(error).rstrip(".")
         reason = said.rpartition(";")[0] or said  # without its advice: another follows
@@ -120,7 +121,7 @@ def keep_release(found: "Release", out: Path, signer: "Ed25519PrivateKey | None"
     name = f"{out.name[:40]}.{found.id}.qfr"  # a name has at most 255 bytes
     for other in (out.parent / name, Path(name)):
         try:
-            _written(found, other, signer, force=False)
+            _write_release(found, other, signer, force=False)
         except (Error, OSError, MemoryError):
             continue
         raise FileError(
@@ -131,7 +132,7 @@ def keep_release(found: "Release", out: Path, signer: "Ed25519PrivateKey | None"
     )
 
 
-def _written(found: "Release", out: Path, signer: "Ed25519PrivateKey | None", force: bool) -> "Release":
+def _write_release(found: "Release", out: Path, signer: "Ed25519PrivateKey | None", force: bool) -> "Release":
     """A release in a file, as it reads from there: under another name until it is whole."""
     check_writable(out)
     with temporary_neighbour(out) as made:

@@ -28,7 +28,6 @@ PassphraseEnv = Annotated[
 
 def load_key(path: Path | None, file: Path | None, variable: str | None) -> "Ed25519PrivateKey | None":
     """The private key in a file, if one is named; the passphrase is asked for where the key needs one."""
-
     if path is None:
         if file is not None or variable is not None:
             raise Error("--passphrase-file and --passphrase-env are for a private key: name it with --key FILE.")
@@ -38,7 +37,6 @@ def load_key(path: Path | None, file: Path | None, variable: str | None) -> "Ed2
 
 def read(prompt: str, file: Path | None, variable: str | None, confirm: bool = False) -> str:
     """A passphrase from a file, from a variable, or from whoever sits at the terminal, without an echo."""
-
     if file is not None and variable is not None:
         raise Error("--passphrase-file and --passphrase-env are two places for one passphrase; name one.")
     if file is not None:

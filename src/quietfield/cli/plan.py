@@ -17,21 +17,20 @@ from quietfield.cli.arguments import (
     TotalOption,
     WeightsOption,
 )
+from quietfield.cliques import Structure
 from quietfield.errors import Error, TooLarge
 from quietfield.files import write_atomically
 from quietfield.inference.plan import plan_elimination
 from quietfield.memory import available_memory, readable_bytes
-from quietfield.privacy import calibration
-from quietfield.privacy.calibration import TableNoise
+from quietfield.privacy import planning
+from quietfield.privacy.planning import TableNoise
 from quietfield.privacy.units import choose_statistics
 from quietfield.status import is_terminal
-from quietfield.structures import Structure
 from quietfield.study import rehearsal
 from quietfield.text import join_names, plural
 
 if TYPE_CHECKING:
     from quietfield.domain import Domain
-    from quietfield.structures import Structure
     from quietfield.study.choice import Choice
     from quietfield.study.rehearsal import Measure, Rehearsal
 
@@ -114,7 +113,6 @@ def plan(
     With --rehearse, show how wrong tables and learned model would be at several epsilons: releases of made-up people
     from plausible models are learned from. No record is read, nothing is paid.
     """
-
     wanted = None if error is None else _share(error)
     if rehearse:
         if records is None:
@@ -188,14 +186,13 @@ def _show_choice(domain: "Domain", choice: "Choice", as_json: bool) -> None:
 
 def _show_plan(
     domain: "Domain",
-    structure: "Structure",
+    structure: Structure,
     epsilon: str | None,
     records: int | None,
     asked: dict[str, Any],
     as_json: bool,
 ) -> None:
-
-    arguments.warn(calibration.warn_of_uncovered(domain, structure))
+    arguments.warn(planning.warn_of_uncovered(domain, structure))
     figures = plan_elimination(domain, structure)
     parameters = sum(domain.cells(group[0]) for group in structure.groups)  # tied cliques share theirs
     free = available_memory()
@@ -204,18 +201,18 @@ def _show_plan(
         figures.check_memory(free)
     except TooLarge as refusal:
         advice = str(refusal)
-    guess = None if records is None else calibration.check_guess(records)
+    guess = None if records is None else planning.check_guess(records)
     tables: tuple[TableNoise, ...] = ()
     reason = ""
     if epsilon is not None:
         whom, noise = asked["unit"], asked["noise"]
         counted, reason = choose_statistics(structure, domain, whom, asked["neighbours"], asked["total"], noise)
-        planned = calibration.calibrate_noise(
+        planned = planning.calibrate_noise(
             counted, epsilon=epsilon, delta=asked["delta"], noise=noise, weights=asked["weights"]
         )
-        arguments.warn(calibration.warn_of_budget(epsilon, asked["delta"], planned))
+        arguments.warn(planning.warn_of_budget(epsilon, asked["delta"], planned))
         normalised = getattr(whom, "normalise", False)  # each record then adds 1/K, which needs a guess of its own
-        tables = calibration.table_noises(counted, planned, None if normalised else guess)
+        tables = planning.table_noises(counted, planned, None if normalised else guess)
     if as_json:
         content: dict[str, Any] = {
             **figures.to_json(),
@@ -246,7 +243,7 @@ def _show_plan(
         typer.echo(f"{'cells':>9}  {'std':>8}  {'19 of 20 below':>14}  {'std of a share':>14}  distance  table")
         for table in tables:
             share, distance = (
-                "-" if v is None else calibration.format_points(v) for v in (table.share_std, table.distance)
+                "-" if v is None else planning.format_points(v) for v in (table.share_std, table.distance)
             )
             name = " = ".join(" × ".join(clique) for clique in table.cliques[:3]) + " = ..." * (len(table.cliques) > 3)
             numbers = f"{table.cells:>9,}  {table.std:>8.3g}  {table.margin:>14.3g}  {share:>14}  {distance:>8}"
@@ -256,7 +253,6 @@ def _show_plan(
 def _show_rehearsal(
     found: "Rehearsal", measure: "Measure", wanted: float | None, svg: Path | None, as_json: bool
 ) -> None:
-
     needed = {} if wanted is None else {kind: found.epsilon_for(wanted, measure, kind) for kind in found.noise}
     if svg is not None:
         write_atomically(svg, found.svg(measure, wanted).encode())
@@ -278,7 +274,6 @@ def _show_rehearsal(
 
 
 def _share(text: str) -> float:
-
     percent = text.strip().endswith("%")
     try:
         value = float(text.strip().rstrip("%")) / (100 if percent else 1)

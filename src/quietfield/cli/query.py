@@ -9,22 +9,23 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
 from quietfield.cli import questions
 from quietfield.cli.arguments import Trust
+from quietfield.drawing.columns import format_level, pad_left, quote_label, text_width
 from quietfield.drawing.graph import bars
 from quietfield.errors import Error
+from quietfield.inference.tree import calibrate_given
 from quietfield.models.basis import COUNTED, INFERRED, describe_basis
 from quietfield.models.intervals import QUICK_ANSWER, QUICK_MODEL
+from quietfield.models.model import Model
 from quietfield.status import is_terminal, show_status
-from quietfield.text import format_level, join_names, pad_left, printable, quote_label, text_width
+from quietfield.text import join_names, printable
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from quietfield.domain import Label
-    from quietfield.models.model import Model
 
 app = typer.Typer()
 
@@ -57,9 +58,6 @@ def query(
     A joint distribution that no published table holds is marked as the model's inference. With approximate inference,
     it and conditional distributions are estimated from a Gibbs sample, and the answer says so with its error.
     """
-
-    from quietfield.models.model import Model
-
     if bool(attributes) == most_probable:
         raise typer.BadParameter(
             "the most probable record is about all attributes; name none with --most-probable."
@@ -113,12 +111,11 @@ def query(
     )
 
 
-def _show_most_probable(model: "Model", known: "dict[str, Label]", as_json: bool) -> None:
+def _show_most_probable(model: Model, known: "dict[str, Label]", as_json: bool) -> None:
     """Show the most probable record, and how probable it is among those with what is known."""
-
     record = model.mode(known)
     given = (
-        model._calibrated(model._known(known)).log_z - model.log_partition()
+        calibrate_given(model.domain, model.potentials, model._known(known)).log_z - model.log_partition()
     )  # the log of the chance of what is known
     share = math.exp(min(0.0, model.log_prob({name: [label] for name, label in record.items()})[0] - given))
     if as_json:
@@ -134,10 +131,9 @@ def _show_most_probable(model: "Model", known: "dict[str, Label]", as_json: bool
 
 
 def _error_bars(
-    model: "Model", wanted: list[str], level: float, known: "dict[str, Label]", asked: bool | None
-) -> "tuple[tuple[np.ndarray, np.ndarray] | None, str]":
+    model: Model, wanted: list[str], level: float, known: "dict[str, Label]", asked: bool | None
+) -> tuple[tuple[np.ndarray, np.ndarray] | None, str]:
     """The ends of the error bars of each cell; or None, and why there are none."""
-
     held = {name for clique in model.cliques for name in clique}
     unknown = [name for name in (*wanted, *known) if name not in held]
     if asked is False:
@@ -160,7 +156,6 @@ def _error_bars(
 
 
 def _where(known: "dict[str, Label]") -> str:
-
     return (
         (" where " + ", ".join(f"{quote_label(name)}={quote_label(label)}" for name, label in known.items()))
         if known
@@ -172,9 +167,9 @@ def _content(
     wanted: list[str],
     known: "dict[str, Label]",
     cells: "list[tuple[Label, ...]]",
-    shares: "np.ndarray",
+    shares: np.ndarray,
     level: float,
-    ends: "tuple[np.ndarray, np.ndarray] | None",
+    ends: tuple[np.ndarray, np.ndarray] | None,
     why: str,
 ) -> dict[str, Any]:
     lows, highs = [[None] * len(cells)] * 2 if ends is None else (end.tolist() for end in ends)

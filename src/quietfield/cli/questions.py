@@ -33,7 +33,7 @@ def attributes(names_: Iterable[str], domain: Domain) -> list[str]:
 
 def _listed(text: str, domain: Domain) -> Sequence[str]:
     """The names in a text, which may not be attributes where no way to read it gives attributes alone."""
-    in_quotes = _unquoted(text) if '"' in text else None
+    in_quotes = _unquote(text) if '"' in text else None
     if in_quotes is not None and all(name in domain for name in in_quotes):
         return in_quotes
     parts = text.split(",")
@@ -47,12 +47,12 @@ def _listed(text: str, domain: Domain) -> Sequence[str]:
                 ways[i] += [(name, *rest) for rest in ways[j]]
         ways[i] = ways[i][:2]
     if len(ways[0]) > 1:
-        one, other = (_in_quotes(way) for way in ways[0])
+        one, other = (_is_quoted(way) for way in ways[0])
         raise Error(f"{text!r} can be read as {one} and as {other}; put the names in quotes, as here.")
     return ways[0][0] if ways[0] else in_quotes or [part.strip() for part in parts]
 
 
-def _unquoted(text: str) -> list[str] | None:
+def _unquote(text: str) -> list[str] | None:
     """The fields of a line of CSV, or None if it is none."""
     try:
         return next(csv.reader([text], skipinitialspace=True, strict=True), None)
@@ -60,7 +60,7 @@ def _unquoted(text: str) -> list[str] | None:
         return None
 
 
-def _in_quotes(texts: Iterable[str]) -> str:
+def _is_quoted(texts: Iterable[str]) -> str:
     """Texts as a line of CSV, each in quotes."""
     return ",".join('"' + text.replace('"', '""') + '"' for text in texts)
 

@@ -30,17 +30,25 @@ from quietfield.cli.arguments import (
     WeightsOption,
 )
 from quietfield.cli.passphrases import PassphraseEnv, PassphraseFile
+from quietfield.curator.counting import describe_spilling, lines
+from quietfield.curator.counting.sources import check_there
+from quietfield.curator.ledger import Ledger
+from quietfield.curator.ledger_words import describe_ledger, describe_remaining
+from quietfield.curator.loading import read_payment
+from quietfield.curator.policy import read_policy
+from quietfield.curator.publish import charge_and_publish
+from quietfield.curator.release import open_records, plan_any, warn_of_plan
+from quietfield.curator.steps import StepPlan
 from quietfield.errors import Error, FileError
 from quietfield.memory import readable_bytes
 from quietfield.privacy.accounting import format_number
 from quietfield.privacy.units import Person
+from quietfield.releases.release import Release
 from quietfield.schema import Schema
 from quietfield.text import plural
 
 if TYPE_CHECKING:
-    from quietfield.curator.ledger import Ledger
     from quietfield.curator.publish import ReleasePlan
-    from quietfield.curator.steps import StepPlan
 
 app = typer.Typer()
 
@@ -97,13 +105,6 @@ def release(
     as_json: Annotated[bool, typer.Option("--json", help="Write the summary as JSON.")] = False,
 ) -> None:
     """Count, pay, add noise, and write a file that may be published."""
-    from quietfield.curator.anchors import read_anchor
-    from quietfield.curator.counting import lines
-    from quietfield.curator.counting.sources import check_there
-    from quietfield.curator.ledger import Ledger
-    from quietfield.curator.policy import read_policy
-    from quietfield.curator.release import charge_and_publish, open_records, plan_any
-
     if arguments.is_given(context, "ledger"):
         no_ledger = arguments.is_given(context, "no_ledger")
     elif arguments.is_given(context, "no_ledger"):
@@ -130,12 +131,13 @@ def release(
     policy = read_policy()
     if policy is not None:
         policy.check_signer(signer)
-    arguments.warn(*prepared.warnings)
+    warnings = warn_of_plan(prepared)
+    arguments.warn(*warnings)
     book = None if ledger is None else Ledger(ledger)
     if against and book is None:
         raise Error("--against is for a ledger: say which with --ledger FILE.")
     if book is not None:
-        book.check_against({str(path): read_anchor(path) for path in against or ()})
+        book.check_against({str(path): read_payment(path) for path in against or ()})
     if out is not None:
         reads = [
             schema,
@@ -150,21 +152,21 @@ def release(
         _check_disk(out, prepared)
         outputs.check(out, "release", force, [*arguments.read_paths(data), *reads])
     if dry_run:
-        planned = _planned(prepared, book, neighbours, protects)
-        _show(summaries.of_plan(prepared, book, protects) if as_json else planned, as_json)
+        planned = _describe_plan(prepared, book, neighbours, protects)
+        _show(summaries.of_plan(prepared, book, protects, warnings) if as_json else planned, as_json)
         return
     if out is None:
         raise Error("say where the release goes: --out FILE.")
     with arguments.tell_charge():
-        found = charge_and_publish(open_records(records, prepared), prepared, book, id=id, progress=progress)
-    loaded = outputs.keep_release(found, out, signer, force, paid=book is not None)
+        made = charge_and_publish(open_records(records, prepared), prepared, book, id=id, progress=progress)
+    loaded = outputs.keep_release(Release.of(made), out, signer, force, paid=book is not None)
     facts = [(name, text) for name, text in loaded._facts() if name != "note"]
     if not loaded.complete:
         arguments.warn(f"{out} waits for its second signature: quietfield sign {out} --key SECOND.pem.")
     try:
         paid = summaries.of_payment(loaded, book)
-        told = {"written": str(out), **dict(facts), "notes": "; ".join(loaded.notes), **_paid(paid, book)}
-        _show(summaries.of_release(loaded, out, prepared.warnings, paid) if as_json else told, as_json)
+        told = {"written": str(out), **dict(facts), "notes": "; ".join(loaded.notes), **_describe_payment(paid, book)}
+        _show(summaries.of_release(loaded, out, warnings, paid) if as_json else told, as_json)
         if sys.stdout is not None:  # it may be closed
             sys.stdout.flush()
     except OSError as error:  # a reader that went away, a full disk: no reason to think that the release failed
@@ -185,17 +187,14 @@ def _check_disk(out: Path, prepared: "ReleasePlan | StepPlan") -> None:
         )
 
 
-def _planned(
-    prepared: "ReleasePlan | StepPlan", book: "Ledger | None", neighbours: str, protects: str
+def _describe_plan(
+    prepared: "ReleasePlan | StepPlan", book: Ledger | None, neighbours: str, protects: str
 ) -> dict[str, Any]:
-    from quietfield.curator.counting import describe_spilling
-    from quietfield.curator.steps import StepPlan
-
     counted, price = prepared.statistics, prepared.price
     paid = {}
     cost = prepared.price.check(book)
     if book is not None and cost is not None:
-        paid = {"ledger": book.describe(), "afterwards": book.describe_after(cost)}
+        paid = {"ledger": describe_ledger(book), "afterwards": describe_remaining(book, cost)}
     cells = plural(sum(prod(table.shape) for table in counted.tables), "cell")
     what: dict[str, Any]
     if isinstance(prepared, StepPlan):
@@ -223,7 +222,7 @@ def _planned(
     }
 
 
-def _paid(paid: dict[str, Any] | None, book: "Ledger | None") -> dict[str, str]:
+def _describe_payment(paid: dict[str, Any] | None, book: Ledger | None) -> dict[str, str]:
     """What was paid and what is left, in words; nothing without a ledger."""
     from fractions import Fraction
 

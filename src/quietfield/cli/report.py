@@ -18,7 +18,9 @@ from quietfield.cli.arguments import (
     load_release,
 )
 from quietfield.curator import WARNING
+from quietfield.curator.confidential_report import write_confidential_report
 from quietfield.errors import Error
+from quietfield.models.model import Model
 from quietfield.output.report import write_report
 from quietfield.schema import Schema
 from quietfield.status import is_terminal, show_status
@@ -56,8 +58,6 @@ def report(
 
     With --confidential, write the curator's comparison of model and true records. NOT PRIVATE: do not pass it on.
     """
-    from quietfield.models.model import Model
-
     if confidential != (records is not None) or confidential != (schema is not None):
         raise Error(
             "--confidential, --records FILE and --schema FILE go together: they compare the model with true records."
@@ -69,8 +69,6 @@ def report(
     loaded = load_release(release, trust, max_epsilon, allow_no_promise, require_signatures)
     known = None if model is None else Model.load(model, trust or None)
     if source is not None and schema is not None:
-        from quietfield.curator.confidential_report import write_confidential_report
-
         compared = learning.fit(loaded, progress=is_terminal()) if known is None else known
         with show_status("report: counting and comparing ...", is_terminal()):
             write_confidential_report(out, source, Schema.load(schema), loaded, compared, title=title, level=level)

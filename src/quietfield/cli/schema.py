@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -23,13 +23,13 @@ from quietfield.cli.arguments import (
     ValuesOption,
 )
 from quietfield.cli.outputs import same_file
+from quietfield.curator.counting import columns, lines
+from quietfield.curator.discovery import charge_and_discover, column_kinds, plan_discovery
+from quietfield.curator.ledger import Ledger
 from quietfield.errors import Error, FileError
 from quietfield.files import check_writable, read_json, write_atomically
 from quietfield.schema import FILL_IN, Schema, starter
 from quietfield.text import plural, printable
-
-if TYPE_CHECKING:
-    from quietfield.schema import Schema
 
 app = typer.Typer()
 
@@ -91,8 +91,6 @@ def schema(
     texts take a --delta. A schema is published, and only you can tell whether the first line of a CSV file holds names:
     then say --header.
     """
-    from quietfield.curator.counting import lines
-
     records = arguments.records(data, values, delimiter, encoding, one_line_per_record)
     is_lines = lines.is_lines(records)
     if is_lines:
@@ -147,7 +145,6 @@ def schema(
 
 
 def _to_do(discovered: bool) -> str:
-
     if discovered:
         return ": look through it, edit what you know better, and release with it."
     return f": replace each {FILL_IN!r} by labels, cut points or dates, and take out what is not needed."
@@ -155,8 +152,6 @@ def _to_do(discovered: bool) -> str:
 
 def _start(records: Any, is_lines: bool) -> dict[str, Any]:
     """The JSON of a schema to fill in."""
-    from quietfield.curator.counting import columns
-
     origin = (
         "the first line of the file, which holds names by the curator's word" if is_lines else "the file's own types"
     )
@@ -171,11 +166,8 @@ def _discover(
     id: str | None,
     progress: bool,
     **asked: Any,
-) -> "Schema":
+) -> Schema:
     """The schema that is discovered, given what is known of some columns."""
-    from quietfield.curator.discovery import charge_and_discover, column_kinds, plan_discovery
-    from quietfield.curator.ledger import Ledger
-
     plan = plan_discovery(column_kinds(records), known=read_known(known, leave_out), **asked)
     arguments.warn(plan.warning)
     book = None if ledger is None else Ledger(ledger)
@@ -198,9 +190,8 @@ def read_known(known: Path | None, leave_out: list[str]) -> Any:
     return told
 
 
-def _describe(found: "Schema") -> str:
+def _describe(found: Schema) -> str:
     """What was discovered and what was left out, in lines."""
-
     assert found.discovered is not None
     said = [f"  {printable(name)}: {plural(len(found[name].labels), 'value')}" for name in found]
     said += [f"  {printable(name)} is left out: {why}." for name, why in found.discovered["left_out"].items()]

@@ -21,7 +21,10 @@ from quietfield.cli.arguments import (
     SchemaOption,
     ValuesOption,
 )
+from quietfield.curator import score as scoring
+from quietfield.curator.ledger import Ledger
 from quietfield.errors import Error
+from quietfield.models.model import Model
 from quietfield.schema import Schema
 
 app = typer.Typer()
@@ -57,10 +60,6 @@ def score(
     --confidential shows exact results. --epsilon pays from a ledger for the mean log-likelihood of the records with
     noise, which may be published.
     """
-    from quietfield.curator import score as scoring
-    from quietfield.curator.ledger import Ledger
-    from quietfield.models.model import Model
-
     if confidential == (epsilon is not None):
         raise Error(
             "say how: --confidential shows exact results to the curator alone; --epsilon pays for a noisy score that "

@@ -9,6 +9,7 @@ import typer
 from quietfield.cli import passphrases
 from quietfield.cli.passphrases import PassphraseEnv, PassphraseFile
 from quietfield.errors import Error
+from quietfield.models.verification import verify
 from quietfield.releases.release import Release
 from quietfield.text import printable
 
@@ -28,8 +29,6 @@ def sign(
 
     What is about to be signed is checked and shown as `quietfield verify` does; at a terminal you are asked then.
     """
-    from quietfield.models.verification import verify
-
     if key is None and not dry_run:
         raise Error("say whose signature it is: --key FILE, a private key; --dry-run shows the release without one.")
     signer = passphrases.load_key(key, passphrase_file, passphrase_env)

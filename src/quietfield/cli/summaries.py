@@ -3,27 +3,27 @@
 What a ledger holds has the names that ``ledger show --json`` gives it. A key is always there, with null for nothing.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from fractions import Fraction
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from quietfield.curator.steps import StepPlan
 from quietfield.releases.release import Release
 
 if TYPE_CHECKING:
     from quietfield.curator.ledger import Ledger
     from quietfield.curator.publish import ReleasePlan
-    from quietfield.curator.steps import StepPlan
     from quietfield.models.model import Model
     from quietfield.privacy.noise import Noise
-    from quietfield.releases.release import Release
 
 #: What a promise says.
 PROMISE = ("epsilon", "delta", "rho", "sensitivity", "neighbours", "unit", "protects")
 
 
-def of_payment(release: "Release", book: "Ledger | None") -> dict[str, Any] | None:
+def of_payment(release: Release, book: "Ledger | None") -> dict[str, Any] | None:
     """What a release cost and what remained after it, whatever was charged since; None where no ledger paid."""
     if book is None or release.ledger is None:
         return None
@@ -32,7 +32,7 @@ def of_payment(release: "Release", book: "Ledger | None") -> dict[str, Any] | No
     return {"id": book.id, "number": release.ledger.number, "cost": str(charges[-1].cost), "remaining": str(left)}
 
 
-def of_release(release: "Release", out: Path, warnings: tuple[str, ...], paid: dict[str, Any] | None) -> dict[str, Any]:
+def of_release(release: Release, out: Path, warnings: tuple[str, ...], paid: dict[str, Any] | None) -> dict[str, Any]:
     """A release that was made and written, and what :func:`of_payment` says of it."""
     return {
         "written": str(out),
@@ -47,7 +47,7 @@ def of_release(release: "Release", out: Path, warnings: tuple[str, ...], paid: d
     }
 
 
-def of_promise(release: "Release") -> dict[str, Any]:
+def of_promise(release: Release) -> dict[str, Any]:
     """Who signed a release and what it promises; null for the latter where its tables were noised elsewhere."""
     promise = release.promise
     promised: dict[str, Any] = dict.fromkeys(PROMISE)
@@ -68,9 +68,8 @@ def of_promise(release: "Release") -> dict[str, Any]:
     return {"id": release.id, **promised, **said}
 
 
-def of_verified(file: "Release | Model", source: "Release | None") -> dict[str, Any]:
+def of_verified(file: "Release | Model", source: Release | None) -> dict[str, Any]:
     """A release that was checked; or a model, with the promise of the release that it was learned from, if given."""
-
     release = file if isinstance(file, Release) else source
     report = None if isinstance(file, Release) else file.report
     paid = None if release is None else release.ledger
@@ -86,10 +85,10 @@ def of_verified(file: "Release | Model", source: "Release | None") -> dict[str, 
     }
 
 
-def of_plan(prepared: "ReleasePlan | StepPlan", book: "Ledger | None", protects: str) -> dict[str, Any]:
+def of_plan(
+    prepared: "ReleasePlan | StepPlan", book: "Ledger | None", protects: str, warnings: Sequence[str]
+) -> dict[str, Any]:
     """A dry run: what would be released, and what would be paid."""
-    from quietfield.curator.steps import StepPlan
-
     price, counted = prepared.price, prepared.statistics
     account = None
     if book is not None:
@@ -132,7 +131,7 @@ def of_plan(prepared: "ReleasePlan | StepPlan", book: "Ledger | None", protects:
         "unit": prepared.unit.to_json(),
         "protects": protects,
         "ledger": account,
-        "warnings": list(prepared.warnings),
+        "warnings": list(warnings),
     }
 
 

@@ -186,6 +186,7 @@ def _left_out(release: "Release") -> dict[str, str]:
 
 def _show_plan(plan: "SynthesisPlan", book: "Ledger | None") -> None:
     """A dry run, in lines."""
+    from quietfield.curator.ledger_words import describe_ledger, describe_remaining
 
     price = plan.price
     delta = "" if price.delta is None else f", delta {format_number(price.delta)}"
@@ -201,6 +202,6 @@ def _show_plan(plan: "SynthesisPlan", book: "Ledger | None") -> None:
     facts["protects"] = price.unit.describe()
     cost = price.check(book)
     if book is not None and cost is not None:
-        facts |= {"ledger": book.describe(), "afterwards": book.describe_after(cost, price.threshold)}
+        facts |= {"ledger": describe_ledger(book), "afterwards": describe_remaining(book, cost, price.threshold)}
     for name, text in facts.items():
         typer.echo(f"{name:<11} {text}".replace("\n", "\n" + " " * 12))

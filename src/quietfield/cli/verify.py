@@ -10,6 +10,8 @@ from quietfield.cli import summaries
 from quietfield.cli.arguments import AllowNoPromise, MaxEpsilon, RequireSignatures, Trust
 from quietfield.errors import Error, Incomplete
 from quietfield.files import archive_kind
+from quietfield.models.model import Model
+from quietfield.models.verification import verify as check
 from quietfield.releases.keys import check_trust
 from quietfield.releases.release import Release
 from quietfield.text import printable
@@ -44,9 +46,6 @@ def verify(
     sees what was found), 10 not signed, 11 signed by another key, 12 no promise, 13 epsilon or delta too large, 14 no
     ledger, 15 a model of another release, 16 too few trusted signatures.
     """
-    from quietfield.models.model import Model
-    from quietfield.models.verification import verify as check
-
     if require_promise and allow_no_promise:
         raise Error("--require-promise and --allow-no-promise contradict each other; say one of them.")
     file: Model | Release

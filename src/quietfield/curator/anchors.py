@@ -10,13 +10,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from quietfield import schema
 from quietfield.curator.ledger import PLACES, Ledger
 from quietfield.curator.ledger_file import now
 from quietfield.errors import FileError, RolledBack
-from quietfield.files import archive_kind, canonical_json, check_writable, hold_lock, read_json, write_atomically
+from quietfield.files import canonical_json, check_writable, hold_lock, read_json, write_atomically
 from quietfield.releases.parts import Payment
-from quietfield.releases.release import Release
 
 FORMAT, VERSION = "quietfield-anchor", 1
 
@@ -62,41 +60,30 @@ def write_anchor(ledger: Ledger, path: str | Path) -> Anchor:
 
 
 def read_anchor(path: str | Path) -> Anchor:
-    """The line of a ledger that a file names.
+    """An anchor as :func:`write_anchor` writes it.
 
     Args:
-        path: An anchor, a release, a schema that was discovered, or a score as ``quietfield score --json`` writes it.
+        path: The JSON file.
 
     Returns:
-        The line; its ``ledger`` is None if no ledger paid for the release or the score.
+        The line of a ledger that it names.
 
     Raises:
-        FileError: The file is none of these.
+        FileError: The file is no anchor.
     """
-    if archive_kind(path) == "release":
-        release = Release.load(path, complete=False)  # it is paid for, whoever has yet to sign it
-        return Anchor(release.ledger, release.id)
     content = read_json(path)
-    try:
-        if content.get("format") == FORMAT and content["version"] == VERSION:
-            return Anchor(_payment(content["ledger"]))
-        paid = content["discovered"] if content.get("format") == schema.FORMAT else content
-        if isinstance(paid["id"], str) and ("mean_log_likelihood" in paid or paid is not content):
-            return Anchor(None if paid["ledger"] is None else _payment(paid["ledger"]), paid["id"])
-    except (AttributeError, KeyError, TypeError):
-        pass  # told below, as are files of another form
-    raise FileError(
-        f"{path} is neither an anchor, nor a release, a score or a schema that was discovered; give what a ledger has "
-        "paid for."
-    )
+    if isinstance(content, dict) and content.get("format") == FORMAT and content.get("version") == VERSION:
+        if (payment := payment_from_json(content.get("ledger"))) is not None:
+            return Anchor(payment)
+    raise FileError(f"{path} is not an anchor; write one with: quietfield ledger anchor.")
 
 
 def _check_replaceable(path: Path, ledger: Ledger) -> None:
     """Refuse to replace anything but an anchor of the ledger whose line the ledger still has."""
-    content = None if archive_kind(path) else read_json(path)
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise FileError(f"{path} exists and is not an anchor, so it is not replaced; choose another path.")
-    earlier = read_anchor(path)
+    try:
+        earlier = read_anchor(path)
+    except FileError:
+        raise FileError(f"{path} exists and is not an anchor, so it is not replaced; choose another path.") from None
     place = ledger.place(earlier)
     if place == "another ledger":
         raise FileError(f"{path} is of another ledger; choose another path.")
@@ -104,8 +91,9 @@ def _check_replaceable(path: Path, ledger: Ledger) -> None:
         raise RolledBack(f"{ledger.path} lacks the line that {path} names, so that anchor stays. {PLACES[place]}.")
 
 
-def _payment(data: Any) -> Payment:
-    found = Payment(**data)
-    if not isinstance(found.id, str) or type(found.number) is not int or not isinstance(found.digest, str):
-        raise TypeError
-    return found
+def payment_from_json(data: Any) -> Payment | None:
+    """The line of a ledger that a file names, or None if it is not written as one."""
+    if isinstance(data, dict) and set(data) == {"id", "number", "digest"}:
+        if isinstance(data["id"], str) and type(data["number"]) is int and isinstance(data["digest"], str):
+            return Payment(**data)
+    return None

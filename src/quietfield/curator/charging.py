@@ -61,7 +61,7 @@ class Receipt:
     policy: PolicyInForce | None
 
 
-def open_ledger(ledger: "Ledger | str | Path | None") -> Ledger | None:
+def open_ledger(ledger: Ledger | str | Path | None) -> Ledger | None:
     """The ledger that is meant: an open one, the path of one, or None for no ledger."""
     if isinstance(ledger, str | Path):
         return Ledger(ledger)

@@ -24,7 +24,7 @@ def codes(source: Any, schema: Schema) -> np.ndarray:
     [[1, 0], [-1, 1], [0, 1]]
     """
     engine = DuckEngine(source)
-    kept = {name: _kept(schema[name]) for name in schema}
+    kept = {name: _keep_all(schema[name]) for name in schema}
 
     def work() -> np.ndarray:
         with connect() as con:
@@ -48,7 +48,7 @@ def log_prob(model: "Model", source: Any, schema: Schema) -> np.ndarray:
     return scores
 
 
-def _kept(rule: Attribute) -> Attribute:
+def _keep_all(rule: Attribute) -> Attribute:
     """The same rule with a label of its own for whatever would drop a record."""
     outside: Any = "outside"
     while outside in rule.labels:

@@ -23,8 +23,6 @@ from quietfield.privacy.units import Rows, statistics, unit_from_json
 from quietfield.releases.checks import check_same
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from quietfield.models.model import Model
     from quietfield.releases.release import Release
     from quietfield.schema import Schema
@@ -99,11 +97,10 @@ def write_confidential_report(
 
 def compare(records: Any, schema: "Schema", release: "Release", model: "Model", level: float) -> dict[str, Any]:
     """All that the page needs. NOT PRIVATE."""
-
     tables, total = true_tables(records, schema, release)
     cells, _ = error_bars(model, level, [part.cliques[0] for part in release.parts if len(part.cliques) == 1], {})
     compared = [
-        _compared(release, model, part.cliques, true, cells.get(part.cliques[0]))
+        _compare_tables(release, model, part.cliques, true, cells.get(part.cliques[0]))
         for part, true in zip(release.parts, tables, strict=True)
     ]
     inside = [table.inside for table in compared if table.inside is not None]
@@ -122,9 +119,8 @@ def compare(records: Any, schema: "Schema", release: "Release", model: "Model", 
     }
 
 
-def true_tables(records: Any, schema: "Schema", release: "Release") -> "tuple[list[np.ndarray], float]":
+def true_tables(records: Any, schema: "Schema", release: "Release") -> tuple[list[np.ndarray], float]:
     """The true tables of a release's cliques as shares that sum to 1, and the true total. NOT PRIVATE."""
-
     check_same(schema.domain, release.domain, "the schema and the release")
     unit = Rows(1) if release.promise is None else unit_from_json(release.promise.unit)
     wanted = statistics(release.structure, release.domain, unit, "add_remove", total=True)
@@ -134,10 +130,9 @@ def true_tables(records: Any, schema: "Schema", release: "Release") -> "tuple[li
     return shares, float(counts.total or 0) / wanted.denominator
 
 
-def _compared(
-    release: "Release", model: "Model", cliques: tuple[Clique, ...], true: "np.ndarray", ends: Any
+def _compare_tables(
+    release: "Release", model: "Model", cliques: tuple[Clique, ...], true: np.ndarray, ends: Any
 ) -> Compared:
-
     learned = sum((model.marginal(c) for c in cliques), np.zeros(true.shape)) / len(cliques)
     noisy = np.maximum(release.tables[cliques[0]], 0.0)
     noisy = noisy / max(float(noisy.sum()), 1.0)
@@ -148,14 +143,11 @@ def _compared(
     return Compared(cliques, true.size, _distance(learned, true), _distance(noisy, true), inside, worst)
 
 
-def _distance(one: "np.ndarray", other: "np.ndarray") -> float:
-
+def _distance(one: np.ndarray, other: np.ndarray) -> float:
     return 0.5 * float(np.abs(one - other).sum())
 
 
-def _attributes(
-    release: "Release", model: "Model", tables: "Sequence[np.ndarray]"
-) -> list[tuple[str, int, list[Line]]]:
+def _attributes(release: "Release", model: "Model", tables: Sequence[np.ndarray]) -> list[tuple[str, int, list[Line]]]:
     """Every attribute that is in an untied table, with learned and true shares."""
     found = []
     for name in release.domain:

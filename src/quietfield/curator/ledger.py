@@ -18,7 +18,6 @@ without it.
 """
 
 import json
-import re
 import secrets
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +25,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, get_args
 
 from quietfield.curator.ledger_file import (
     create_file,
@@ -39,13 +38,11 @@ from quietfield.curator.ledger_file import (
 )
 from quietfield.errors import BudgetExceeded, Error, FileError, RolledBack
 from quietfield.files import TIME_FORMAT, canonical_json
-from quietfield.privacy import accounting, promises
-from quietfield.privacy.units import Person, Rows, Unit, unit_from_json
+from quietfield.privacy import accounting
+from quietfield.privacy.units import Neighbours, Person, Rows, Unit, unit_from_json
 from quietfield.releases.parts import Payment
 
 Accounting = Literal["pure", "zcdp"]
-#: What a ledger's total is for, as the subject of a sentence.
-ALL = "all that this total pays for"
 #: What is found about the line of a ledger that a release or an anchor names.
 Place = Literal["here", "rolled back", "forked", "another ledger", "no ledger"]
 PLACES: dict[Place, str] = {
@@ -61,7 +58,6 @@ PLACES: dict[Place, str] = {
 MOST_DENOMINATOR = 1000
 #: The most characters of a name or a description in a ledger.
 MOST_CHARACTERS = 1000
-TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -91,7 +87,7 @@ class _Paid(Protocol):
     @property
     def id(self) -> str: ...
     @property
-    def ledger(self) -> "Payment | None": ...
+    def ledger(self) -> Payment | None: ...
 
 
 class Ledger:
@@ -110,7 +106,7 @@ class Ledger:
         if not self.path.is_file():
             raise FileError(f"there is no ledger at {self.path}; make one with: quietfield ledger create.")
         with open_connection(self.path) as connection:
-            self._version = read_version(connection)
+            self.version = read_version(connection)
             if not is_intact(connection):
                 raise damaged_error(self.path)
             account = connection.execute("SELECT * FROM account").fetchone()
@@ -184,8 +180,8 @@ class Ledger:
                 total = accounting.to_rational(rho, "rho")  # type: ignore[arg-type]  # one of the two is given
         else:
             raise Error(f"a ledger counts by 'pure' or 'zcdp', not {accounting_by!r}.")
-        if neighbours not in promises.NEIGHBOURS:
-            raise Error(f"neighbours are one of {', '.join(promises.NEIGHBOURS)}, not {neighbours!r}.")
+        if neighbours not in get_args(Neighbours):
+            raise Error(f"neighbours are one of {', '.join(get_args(Neighbours))}, not {neighbours!r}.")
         row = {
             "one": 1,
             "id": secrets.token_hex(16),
@@ -211,17 +207,17 @@ class Ledger:
     @property
     def spent(self) -> Fraction:
         """What has been spent: epsilon, or rho in a zCDP ledger."""
-        return _add_costs(self.charges)
+        return add_costs(self.charges)
 
     @property
     def thresholds(self) -> Fraction:
         """The part of delta that thresholds have spent."""
-        return _add_thresholds(self.charges)
+        return add_thresholds(self.charges)
 
     @property
     def limit(self) -> Fraction:
         """What may be spent in all: the total, or the rho that is left of it by what thresholds took of delta."""
-        return self._limit(self.thresholds)
+        return self.limit_with(self.thresholds)
 
     @property
     def remaining(self) -> Fraction:
@@ -237,7 +233,7 @@ class Ledger:
         Returns:
             Epsilon, or rho in a zCDP ledger.
         """
-        return self._limit(_add_thresholds(charges)) - _add_costs(charges)
+        return self.limit_with(add_thresholds(charges)) - add_costs(charges)
 
     def cost(
         self,
@@ -356,7 +352,7 @@ class Ledger:
             "cost": str(cost),
             "what": _check_text(what, "what is paid for"),
         }
-        if self._version > 1:
+        if self.version > 1:
             row["threshold"] = None if taken is None else str(taken)
         with open_connection(self.path) as connection:
             connection.execute("BEGIN IMMEDIATE")
@@ -382,7 +378,7 @@ class Ledger:
         return charge
 
     @property
-    def head(self) -> "Payment":
+    def head(self) -> Payment:
         """Where the ledger ends now: its last line and the digest of all lines, for an anchor outside of it."""
         charges = self.charges
         return Payment(self.id, len(charges), charges[-1].digest if charges else self._account)
@@ -438,62 +434,6 @@ class Ledger:
             if (place := self.place(one, charges)) != "here":
                 raise RolledBack(f"{name}, held against the ledger {self.path}: {PLACES[place]}. Nothing was charged.")
 
-    def describe(self) -> str:
-        """What the figures mean, in words."""
-        charges, show = self.charges, accounting.format_number
-        spent, taken = _add_costs(charges), _add_thresholds(charges)
-        limit = self._limit(taken)
-        what = "epsilon" if self.accounting == "pure" else "rho"
-        figures = f"{what} {show(spent)} of {show(limit)} is spent, {show(limit - spent)} remains"
-        most, rho, later = self.total, None, []
-        if self.delta is not None:
-            epsilon = accounting.zcdp_epsilon(spent, self.delta - taken) if spent else Fraction(0)
-            most = self._promised_epsilon
-            figures += f"; that is epsilon {show(epsilon)} of {show(most)} at delta {show(self.delta)}"
-            if taken:
-                figures += (
-                    f", of which thresholds have spent {accounting.format_above(taken)} (without them rho "
-                    f"{show(self.total)} could be spent)"
-                )
-            else:  # what is zCDP but for a threshold is so for one unit, and for more of them it is (epsilon, delta)
-                rho = self.total
-                later = [
-                    "Should it pay for thresholds, below which discovered labels are not published, less is promised "
-                    "to two of them or more than is said here."
-                ] * (self._version > 1)
-        return "\n".join(
-            [
-                f"{figures}.",
-                f"It protects: {self.protects}",
-                promises.describe_promise(most, self.delta, rho, self.neighbours, ALL),
-                promises.describe_groups(self.unit, most, self.delta, rho, self.neighbours),
-                *later,
-                "It cannot know of a second ledger for the same data, of a copy of this one that was put back, "
-                "of lines taken off its end (--against finds releases and anchors whose line is gone), "
-                "or of releases made without it.",
-            ]
-        )
-
-    def describe_after(self, cost: Fraction, threshold: Fraction | None = None) -> str:
-        """What would remain after a release of this cost, in words.
-
-        Args:
-            cost: What the release costs, as :meth:`cost` gives it.
-            threshold: The part of its delta that thresholds spend.
-
-        Returns:
-            A clause, without a full stop.
-        """
-        charges, show = self.charges, accounting.format_number
-        spent, taken = _add_costs(charges) + cost, _add_thresholds(charges) + (threshold or 0)
-        limit = self._limit(taken)
-        what = "epsilon" if self.accounting == "pure" else "rho"
-        said = f"after this, {what} {show(limit - spent)} of {show(limit)} would remain"
-        if self.delta is not None:
-            epsilon = accounting.zcdp_epsilon(spent, self.delta - taken)
-            said += f", and epsilon {show(epsilon)} at delta {show(self.delta)} would be spent"
-        return said
-
     def _match(self, unit: Any, neighbours: str) -> None:
         ours, theirs = unit_from_json(self.unit), unit_from_json(unit_json(unit))
         if protected_part(ours) != protected_part(theirs):
@@ -508,19 +448,26 @@ class Ledger:
             )
 
     @property
-    def _promised_epsilon(self) -> Fraction:
+    def promised_epsilon(self) -> Fraction:
         """The epsilon that a zCDP ledger keeps to at its delta, whatever is charged to it."""
         assert self.delta is not None
         return self.epsilon if self.epsilon is not None else accounting.zcdp_epsilon(self.total, self.delta)
 
-    def _limit(self, thresholds: Fraction) -> Fraction:
-        """What may be spent in all, if thresholds take so much of delta; 0 where they leave nothing."""
+    def limit_with(self, thresholds: Fraction) -> Fraction:
+        """What may be spent in all, if thresholds take so much of delta.
+
+        Args:
+            thresholds: What all thresholds together spend of delta.
+
+        Returns:
+            Epsilon, or rho in a zCDP ledger; 0 where thresholds leave nothing.
+        """
         if not thresholds:
             return self.total
         if self.delta is None or thresholds >= self.delta:
             return Fraction(0)
         try:
-            return min(self.total, accounting.zcdp_rho(self._promised_epsilon, self.delta - thresholds))
+            return min(self.total, accounting.zcdp_rho(self.promised_epsilon, self.delta - thresholds))
         except Error:  # no rho is small enough
             return Fraction(0)
 
@@ -536,7 +483,7 @@ class Ledger:
                 "this ledger counts pure epsilon and cannot pay for a threshold, which fails with a probability of "
                 "delta; name all labels beforehand, or use a ledger with zcdp accounting from the start."
             )
-        if self._version < 2:
+        if self.version < 2:
             raise Error(
                 "this ledger was made by an earlier quietfield and has no place for what thresholds spend of delta; "
                 "name all labels beforehand. A new ledger may pay only if its total and what is spent here are "
@@ -545,11 +492,11 @@ class Ledger:
         return _round_cost(taken)
 
     def _afford(self, cost: Fraction, threshold: Fraction | None, charges: Sequence[Charge]) -> None:
-        spent, taken = _add_costs(charges), _add_thresholds(charges)
-        limit, show = self._limit(taken + (threshold or 0)), accounting.format_number
+        spent, taken = add_costs(charges), add_thresholds(charges)
+        limit, show = self.limit_with(taken + (threshold or 0)), accounting.format_number
         if spent + cost > limit:
             what = "epsilon" if self.accounting == "pure" else "rho"
-            now_left = self._limit(taken) - spent
+            now_left = self.limit_with(taken) - spent
             lowered = (
                 ""
                 if threshold is None
@@ -558,8 +505,8 @@ class Ledger:
             )
             raise BudgetExceeded(
                 f"the budget does not allow this: {what} {show(cost)} is asked for, {show(spent)} of "
-                f"{show(self._limit(taken))} is spent and {show(now_left)} remains.{lowered} Nothing was charged; ask "
-                "for less."
+                f"{show(self.limit_with(taken))} is spent and {show(now_left)} remains.{lowered} Nothing was charged; "
+                "ask for less."
             )
 
     def _read(self, connection: sqlite3.Connection) -> tuple[list[Charge], str]:
@@ -609,7 +556,7 @@ def _round_cost(cost: Fraction) -> Fraction:
     return cost if cost.denominator <= MOST_DENOMINATOR else accounting.round_up_decimal(cost)
 
 
-def _add_costs(charges: Iterable[Charge]) -> Fraction:
+def add_costs(charges: Iterable[Charge]) -> Fraction:
     """The sum of all costs: exact, or rounded up where earlier versions charged what has hundreds of digits."""
     spent = Fraction(0)
     for charge in charges:
@@ -617,20 +564,17 @@ def _add_costs(charges: Iterable[Charge]) -> Fraction:
     return spent
 
 
-def _add_thresholds(charges: Iterable[Charge]) -> Fraction:
+def add_thresholds(charges: Iterable[Charge]) -> Fraction:
     """The sum of what thresholds have spent of delta: exact, since each was rounded up to a short number."""
     return sum((charge.threshold for charge in charges if charge.threshold is not None), Fraction(0))
 
 
 def _is_time(text: object) -> bool:
     """Whether a text is a time as ledgers write it, of a day that exists."""
-    if not isinstance(text, str) or not TIME.fullmatch(text):
-        return False
     try:
-        datetime.strptime(text, TIME_FORMAT)
+        return isinstance(text, str) and datetime.strptime(text, TIME_FORMAT).strftime(TIME_FORMAT) == text
     except ValueError:
         return False
-    return True
 
 
 def _check_text(value: Any, what: str, least: int = 0) -> str:

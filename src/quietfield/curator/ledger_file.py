@@ -58,7 +58,7 @@ def digest(last: str, row: Mapping[str, Any]) -> str:
 
 def is_intact(connection: sqlite3.Connection) -> bool:
     """Whether the tables and triggers are those that a ledger of its version is made with."""
-    return _objects(connection) == _made(read_version(connection))
+    return _read_objects(connection) == _expected_objects(read_version(connection))
 
 
 def read_version(connection: sqlite3.Connection) -> int:
@@ -131,16 +131,16 @@ def foreign_file_error(path: Path) -> FileError:
     )
 
 
-def _objects(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
+def _read_objects(connection: sqlite3.Connection) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in connection.execute("SELECT type, name, sql FROM sqlite_master ORDER BY type, name")]
 
 
 @cache
-def _made(version: int) -> list[tuple[Any, ...]]:
+def _expected_objects(version: int) -> list[tuple[Any, ...]]:
     tables = _TABLES.replace(_SINCE_2, "") if version == 1 else _TABLES
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(f"{tables};{_SEAL}")
-        return _objects(connection)
+        return _read_objects(connection)
 
 
 def create_file(target: Path, row: dict[str, Any]) -> None:

@@ -7,6 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from quietfield.curator.anchors import FORMAT as ANCHOR_FORMAT
+from quietfield.curator.anchors import VERSION as ANCHOR_VERSION
+from quietfield.curator.anchors import Anchor, payment_from_json
 from quietfield.domain import FORMAT as DOMAIN_FORMAT
 from quietfield.domain import Domain
 from quietfield.errors import Error, FileError
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def load(
-    path: str | Path, trust: "str | Path | Iterable[str | Path] | None" = None
+    path: str | Path, trust: str | Path | Iterable[str | Path] | None = None
 ) -> "Release | Model | Schema | Domain | Ledger":
     """Read a release, a model, a schema, a domain or a ledger; the content decides, whatever the file is called.
 
@@ -72,3 +75,36 @@ def load(
     if isinstance(written, str) and written != DOMAIN_FORMAT:
         raise FileError(f"{path} is in the format {written[:80]!r}; expected a schema or a domain.")
     return Domain.load(path)
+
+
+def read_payment(path: str | Path) -> Anchor:
+    """The line of a ledger that a file names.
+
+    Args:
+        path: An anchor, a release, a schema that was discovered, or a score as ``quietfield score --json`` writes it.
+
+    Returns:
+        The line; its ``ledger`` is None if no ledger paid for the release or the score.
+
+    Raises:
+        FileError: The file is none of these.
+    """
+    if archive_kind(path) == "release":
+        from quietfield.releases.release import Release
+
+        release = Release.load(path, complete=False)  # it is paid for, whoever has yet to sign it
+        return Anchor(release.ledger, release.id)
+    content = read_json(path)
+    written = content.get("format") if isinstance(content, dict) else None
+    paid = content.get("discovered") if written == SCHEMA_FORMAT else content
+    if isinstance(paid, dict) and "ledger" in paid:
+        line = payment_from_json(paid["ledger"])
+        if written == ANCHOR_FORMAT and paid.get("version") == ANCHOR_VERSION and line is not None:
+            return Anchor(line)
+        if isinstance(paid.get("id"), str) and (written == SCHEMA_FORMAT or "mean_log_likelihood" in paid):
+            if line is not None or paid["ledger"] is None:
+                return Anchor(line, paid["id"])
+    raise FileError(
+        f"{path} is neither an anchor, nor a release, a score or a schema that was discovered; give what a ledger has "
+        "paid for."
+    )

@@ -12,19 +12,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, inf, isqrt, nextafter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
+
+import numpy as np
 
 from quietfield.errors import Error
 from quietfield.privacy import accounting
-from quietfield.privacy.calibration import TOTAL as TOTAL
 from quietfield.privacy.calibration import Weights, check_budget, check_scale, relative_weights
 from quietfield.privacy.noise import Gaussian, Laplace, Noise
-from quietfield.privacy.units import sensitivities as sensitivities
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from quietfield.privacy.units import Statistics
+from quietfield.privacy.units import Statistics, sensitivities
 
 NoiseKind = Literal["laplace", "gaussian"]
 
@@ -53,7 +49,7 @@ class NoisePlan:
 
 
 def plan_noise(
-    statistics: "Statistics",
+    statistics: Statistics,
     *,
     epsilon: accounting.Number,
     delta: accounting.Number | None = None,
@@ -69,7 +65,7 @@ def plan_noise(
 
 
 def plan_step(
-    statistics: "Statistics", noise: NoiseKind, budget: Fraction, weights: Weights = None
+    statistics: Statistics, noise: NoiseKind, budget: Fraction, weights: Weights = None
 ) -> tuple[NoisePlan, Fraction]:
     """The noise of some of several steps that share a promise, for a part of its epsilon (or rho); and what it costs.
 
@@ -94,7 +90,7 @@ def plan_step(
 
 
 def _plan(
-    statistics: "Statistics",
+    statistics: Statistics,
     noise: NoiseKind,
     budget: Fraction,
     chance: Fraction | None,
@@ -126,11 +122,9 @@ def _plan(
 
 
 def draw_noise(
-    plan: NoisePlan, tables: "Sequence[np.ndarray]", total: int | None = None
-) -> "tuple[list[np.ndarray], int | None]":
+    plan: NoisePlan, tables: Sequence[np.ndarray], total: int | None = None
+) -> tuple[list[np.ndarray], int | None]:
     """Noisy integers for integers, each table (and the total) with the scale that was planned for it."""
-    import numpy as np
-
     values = [np.asarray(table) for table in tables]
     if len(values) + (total is not None) != len(plan.scales):
         raise Error(f"the plan is for {len(plan.scales)} tables, not for {len(values) + (total is not None)}.")
@@ -165,7 +159,7 @@ def plan_selection(noise: NoiseKind, budget: Fraction, sensitivity: int) -> floa
     return _smallest(holds, guess)
 
 
-def select(noise: NoiseKind, scale: float, scores: "np.ndarray") -> int:
+def select(noise: NoiseKind, scale: float, scores: np.ndarray) -> int:
     """The place of the largest score after exact noise: Gumbel within zCDP, exponential for pure epsilon."""
     return int(_noisy_maximum(noise, scale)(scores.tolist()))
 
@@ -260,13 +254,11 @@ def _measurement(kind: str, scale: float) -> Any:
     return dp.measurements.make_gaussian(cells, dp.metrics.l2_distance(T="f64"), scale=scale)
 
 
-def measure(kind: NoiseKind, scale: float, values: "np.ndarray") -> "np.ndarray":
+def measure(kind: NoiseKind, scale: float, values: np.ndarray) -> np.ndarray:
     """One measurement on a long vector. Cells are independent, so threads may share the work."""
-    import numpy as np
-
     measurement = _measurement(kind, scale)
 
-    def one(part: "np.ndarray") -> "np.ndarray":
+    def one(part: np.ndarray) -> np.ndarray:
         return np.asarray(measurement(part.tolist()), dtype=np.int64)
 
     if values.size < 20_000:

@@ -11,16 +11,15 @@ from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from quietfield.curator import anchors
 from quietfield.curator.ledger import Ledger
 from quietfield.errors import Error, PolicyRefused
 from quietfield.files import check_writable, read_bytes
-from quietfield.privacy import promises
 from quietfield.privacy.accounting import format_number, to_probability, to_rational
-from quietfield.privacy.units import Person, Unit
-from quietfield.releases import keys
+from quietfield.privacy.units import Neighbours, Person, Unit
+from quietfield.releases import public_keys
 from quietfield.releases.parts import PolicyInForce
 from quietfield.text import join_names, type_name
 
@@ -65,32 +64,32 @@ class Policy:
         """Refuse what the policy does not allow; nothing is read or charged."""
         limit = self.max_epsilon
         if limit is not None and price.epsilon > limit:
-            raise self._refused(
+            raise self._refusal(
                 f"epsilon is at most {format_number(limit)}, and {format_number(price.epsilon)} is asked for"
             )
         if price.delta is not None and self.max_delta is None and limit is not None:
-            raise self._refused("it limits epsilon and names no max_delta, so that noise has to be pure (laplace)")
+            raise self._refusal("it limits epsilon and names no max_delta, so that noise has to be pure (laplace)")
         if price.delta is not None and self.max_delta is not None and price.delta > self.max_delta:
-            raise self._refused(
+            raise self._refusal(
                 f"delta is at most {format_number(self.max_delta)}, and {format_number(price.delta)} is asked for"
             )
         if self.require_ledger and ledger is None:
-            raise self._refused("a ledger has to pay; name one with --ledger or ledger=")
+            raise self._refusal("a ledger has to pay; name one with --ledger or ledger=")
         if self.units is not None and not any(_allows(text, price.unit) for text in self.units):
-            raise self._refused(f"units are {join_names(self.units)}, and what is protected here is {price.unit.who}")
+            raise self._refusal(f"units are {join_names(self.units)}, and what is protected here is {price.unit.who}")
         if price.neighbours not in self.neighbours:
-            raise self._refused(f"neighbours are {join_names(self.neighbours)}, not {price.neighbours!r}")
+            raise self._refusal(f"neighbours are {join_names(self.neighbours)}, not {price.neighbours!r}")
         if price.noise not in self.noise:
-            raise self._refused(f"noise is {join_names(self.noise)}, not {price.noise!r}")
+            raise self._refusal(f"noise is {join_names(self.noise)}, not {price.noise!r}")
         if self.signers and not price.signable:
-            raise self._refused("two have to sign, which only releases can carry; make a release")
+            raise self._refusal("two have to sign, which only releases can carry; make a release")
         if self.anchors is not None and ledger is not None:
             path = self.anchors / f"{ledger.id}.json"
             check_writable(path)
             if path.exists():
                 ledger.check_against({str(path): anchors.read_anchor(path)})
             elif ledger.charges:
-                raise self._refused(
+                raise self._refusal(
                     f"{path} should tell where this ledger ends, and it is not there; find out why, then write it with "
                     "`quietfield ledger anchor`"
                 )
@@ -100,9 +99,9 @@ class Policy:
         if not self.signers:
             return
         if key is None:
-            raise self._refused("two of its signers have to sign; name the private key of one with --key")
-        if (mark := keys.fingerprint(key.public_key())) not in self.signers:
-            raise self._refused(
+            raise self._refusal("two of its signers have to sign; name the private key of one with --key")
+        if (mark := public_keys.fingerprint(key.public_key())) not in self.signers:
+            raise self._refusal(
                 f"the key that --key names ({mark}) is not one of its signers; name the private key of one of them"
             )
 
@@ -111,7 +110,7 @@ class Policy:
         if self.anchors is not None:
             anchors.write_anchor(ledger, self.anchors / f"{ledger.id}.json")
 
-    def _refused(self, why: str) -> PolicyRefused:
+    def _refusal(self, why: str) -> PolicyRefused:
         return PolicyRefused(
             f"the policy {self.name or os.environ[VARIABLE]!r} refuses this: {why}. Nothing was charged."
         )
@@ -165,17 +164,17 @@ def _read_value(key: str, value: Any, folder: Path) -> Any:
         return folder / value if key == "anchors" else value
     if type(value) is not list or not all(type(one) is str for one in value):
         raise Error(f"{key} is a list of texts, not {type_name(value)}.")
-    known = {"neighbours": promises.NEIGHBOURS, "noise": NOISES}.get(key)
+    known = {"neighbours": get_args(Neighbours), "noise": NOISES}.get(key)
     if known is not None and (other := [one for one in value if one not in known]):
         raise Error(f"{key} lists {join_names(other)}; expected some of {join_names(known)}.")
     if key == "units":
         for text in value:
             _parse_unit(text)
     if key == "signers":
-        found = tuple(dict.fromkeys(keys.fingerprint(keys.load_public(folder / one)) for one in value))
-        if len(found) < 2:
+        signers = tuple(dict.fromkeys(public_keys.fingerprint(public_keys.load_public(folder / one)) for one in value))
+        if len(signers) < 2:
             raise Error("signers lists the public keys of two persons or more, of whom two have to sign.")
-        return found
+        return signers
     return tuple(value)
 
 

@@ -8,25 +8,23 @@ files are from before the count, so that they do not tell how long it took.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from quietfield import __version__
+from quietfield.cliques import Structure
 from quietfield.curator import mechanism
 from quietfield.curator.charging import Price, Receipt, charge_ledger
 from quietfield.curator.ledger import Ledger
-from quietfield.curator.request import Counts, check_memory, check_request
-from quietfield.errors import Error
+from quietfield.curator.request import Counts, check_request
 from quietfield.files import canonical_json
 from quietfield.privacy import accounting
-from quietfield.privacy import calibration as planning
+from quietfield.privacy.calibration import Weights
 from quietfield.privacy.units import Neighbours, Statistics, Unit, choose_statistics
-from quietfield.releases.checks import PAPER_NOTE
-from quietfield.releases.manifest import check_room
-from quietfield.releases.parts import Promise, Table, Total
-from quietfield.releases.release import Release
-from quietfield.schema import Schema
-from quietfield.structures import Structure
+from quietfield.releases.parts import PAPER_NOTE, Promise, ReleaseContent, Table, Total
 from quietfield.text import plural
+
+if TYPE_CHECKING:
+    from quietfield.schema import Schema
 
 
 class Records(Protocol):
@@ -47,11 +45,31 @@ class Records(Protocol):
         ...
 
 
+class Plan(Protocol):
+    """What is published and at what price: public, made before any record is read."""
+
+    @property
+    def price(self) -> Price:
+        """What it costs."""
+        ...
+
+    @property
+    def summary(self) -> str:
+        """What is paid for, in a few public words."""
+        ...
+
+    def publish(
+        self, records: Records, receipt: Receipt, protects: str, notes: Iterable[str], *, progress: bool = False
+    ) -> ReleaseContent:
+        """Count the records and add noise. It charges nothing: call it only under a charge of its price."""
+        ...
+
+
 @dataclass(frozen=True)
 class ReleasePlan:
     """A release before any record is read: what is counted, what noise it gets, and why (or why not) a total."""
 
-    schema: Schema
+    schema: "Schema"
     structure: Structure
     unit: Unit
     statistics: Statistics
@@ -67,74 +85,68 @@ class ReleasePlan:
         )
 
     @property
-    def warnings(self) -> tuple[str, ...]:
-        """What is allowed and hardly meant: an epsilon that promises nothing, attributes that no clique holds."""
-        found = (
-            planning.warn_of_budget(self.noise.epsilon, self.noise.delta, self.noise.noises),
-            planning.warn_of_uncovered(self.schema.domain, self.structure),
-        )
-        return tuple(text for text in found if text is not None)
+    def summary(self) -> str:
+        """What is paid for, in a few public words."""
+        return f"{plural(len(self.statistics.tables), 'table')}, {self.noise.kind} noise"
+
+    def publish(
+        self, records: Records, receipt: Receipt, protects: str, notes: Iterable[str], *, progress: bool = False
+    ) -> ReleaseContent:
+        """Count the records and add noise. It charges nothing: call it only under a charge of its price."""
+        return add_noise(self, records.count(progress=progress), receipt, protects, notes)
 
 
 def plan_release(
-    schema: Schema,
-    cliques: "Structure | Iterable[str | Iterable[str]]",
+    schema: "Schema",
+    cliques: Structure | Iterable[str | Iterable[str]],
     *,
     epsilon: accounting.Number,
     delta: accounting.Number | None = None,
     unit: Unit,
     neighbours: Neighbours = "add_remove",
     total: Literal["auto"] | bool = "auto",
-    weights: planning.Weights = None,
+    weights: Weights = None,
     noise: mechanism.NoiseKind = "laplace",
 ) -> ReleasePlan:
     """Check and plan a release from what is public alone."""
-    if not isinstance(schema, Schema):
-        raise Error(
-            f"a release needs a Schema, not a {type(schema).__name__}; read one with Schema.load('schema.json')."
-        )
     structure = Structure.of(cliques, schema.domain)
     counted, reason = choose_statistics(structure, schema.domain, unit, neighbours, total, noise)
     check_request(schema, counted, unit)
-    check_memory(counted)
-    check_room(schema, structure)
     canonical_json(unit.to_json())  # as the release file will write it
     plan = mechanism.plan_noise(counted, epsilon=epsilon, delta=delta, noise=noise, weights=weights)
     return ReleasePlan(schema, structure, unit, counted, plan, reason)
 
 
-def charge_and_count(
-    records: Records, plan: ReleasePlan, ledger: Ledger | None, *, id: str | None = None, progress: bool = False
-) -> Release:
+def charge_and_publish(
+    records: Records, plan: Plan, ledger: Ledger | None, *, id: str | None = None, progress: bool = False
+) -> ReleaseContent:
     """Charge the ledger, count the records and add noise, in this order.
 
     Args:
         records: What is counted; see :func:`quietfield.curator.release.open_records`.
-        plan: What is released; see :func:`plan_release`.
+        plan: What is published; see :func:`plan_release` and :func:`quietfield.curator.steps.plan_steps`.
         ledger: Who pays; None pays nothing.
         id: The name of the release, which a ledger pays for once; see :func:`charge_ledger`.
-        progress: Whether to show a progress bar that tells nothing of the records.
+        progress: Whether to show progress that tells nothing of the records.
 
     Returns:
-        The release.
+        The content of the release.
 
     Raises:
         BudgetExceeded: The ledger does not hold as much; nothing was charged or read.
         Error: The count failed; where a ledger was charged, the charge stands.
     """
     notes, protects = records.notes, records.protects  # now: once it is paid, nothing else is to fail
-    what = f"{plural(len(plan.statistics.tables), 'table')}, {plan.noise.kind} noise"
 
-    def work(receipt: Receipt) -> Release:
-        counts = records.count(progress=progress)
-        return add_noise(plan, counts, receipt, protects, notes)
+    def work(receipt: Receipt) -> ReleaseContent:
+        return plan.publish(records, receipt, protects, notes, progress=progress)
 
-    return charge_ledger(ledger, plan.price, what, work, id)
+    return charge_ledger(ledger, plan.price, plan.summary, work, id)
 
 
 def add_noise(
     prepared: ReleasePlan, counts: Counts, receipt: Receipt, protects: str, notes: Iterable[str] = ()
-) -> Release:
+) -> ReleaseContent:
     """The release of some counts: from here on nothing but noisy or public numbers is kept."""
     plan, counted, total = prepared.noise, prepared.statistics, counts.total
     noisy, noisy_total = mechanism.draw_noise(plan, counts.tables, total if counted.total else None)
@@ -163,7 +175,7 @@ def add_noise(
         protects=protects,
         neighbours=counted.neighbours,
     )
-    return Release(
+    return ReleaseContent(
         domain=prepared.schema.domain,
         structure=prepared.structure,
         parts=parts,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 import quietfield  # by its public name: what decides on steps sees only what is published, and is no reader
+from quietfield.cliques import Structure
 from quietfield.curator import counting
 from quietfield.curator.charging import open_ledger
 from quietfield.curator.counting import lines
@@ -20,18 +21,23 @@ from quietfield.curator.counting.sources import check_columns
 from quietfield.curator.counting.tally import ArrayEngine
 from quietfield.curator.ledger import Ledger
 from quietfield.curator.mechanism import NoiseKind
-from quietfield.curator.publish import ReleasePlan, charge_and_count, plan_release
+from quietfield.curator.publish import ReleasePlan, charge_and_publish, plan_release
 from quietfield.curator.request import Counts
 from quietfield.curator.sequences import Log
-from quietfield.curator.steps import StepPlan, charge_and_run, plan_steps
-from quietfield.errors import Error
+from quietfield.curator.steps import StepPlan, plan_steps
+from quietfield.errors import Error, TooLarge
+from quietfield.memory import available_memory, readable_bytes
 from quietfield.privacy import accounting
 from quietfield.privacy.calibration import Weights
-from quietfield.privacy.units import Neighbours, Person, Unit
+from quietfield.privacy.planning import warn_of_budget, warn_of_uncovered
+from quietfield.privacy.units import Neighbours, Person, Statistics, Unit
+from quietfield.releases.manifest import check_room
 from quietfield.releases.release import Release
 from quietfield.schema import Attribute, Labels, Schema
-from quietfield.structures import Structure
 from quietfield.text import join_names
+
+#: What a release takes at its peak for each cell: counts, their sums, noise, and the bytes of the file (measured: 46).
+BYTES_PER_CELL = 48
 
 if TYPE_CHECKING:
     from quietfield.study.choice import Choice
@@ -45,7 +51,7 @@ def release(
     epsilon: accounting.Number,
     delta: accounting.Number | None = None,
     unit: Unit,
-    ledger: "Ledger | str | Path | None",
+    ledger: Ledger | str | Path | None,
     neighbours: Neighbours = "add_remove",
     total: Literal["auto"] | bool = "auto",
     weights: Weights = None,
@@ -98,9 +104,9 @@ def release(
     }  # fmt: skip
     plan = plan_any(schema, cliques, total=total, weights=weights, **asked)
     book = open_ledger(ledger)
-    for text in plan.warnings:
+    for text in warn_of_plan(plan):
         warnings.warn(text, stacklevel=2)
-    return charge_and_publish(open_records(source, plan), plan, book, progress=progress)
+    return Release.of(charge_and_publish(open_records(source, plan), plan, book, progress=progress))
 
 
 def plan_any(
@@ -110,7 +116,7 @@ def plan_any(
     total: Literal["auto"] | bool = "auto",
     weights: Weights = None,
     **asked: Any,
-) -> "ReleasePlan | StepPlan":
+) -> ReleasePlan | StepPlan:
     """Plan a release of given tables, or of tables that are chosen privately.
 
     Args:
@@ -121,13 +127,19 @@ def plan_any(
         asked: The other options of :func:`release` that a plan needs.
 
     Returns:
-        The plan, for :func:`charge_and_publish`.
+        The plan, for :func:`quietfield.curator.publish.charge_and_publish`.
 
     Raises:
         Error: The request cannot be planned.
     """
+    if not isinstance(schema, Schema):
+        raise Error(
+            f"a release needs a Schema, not a {type(schema).__name__}; read one with Schema.load('schema.json')."
+        )
     if not isinstance(cliques, str) and not hasattr(cliques, "run"):
-        return plan_release(schema, cliques, total=total, weights=weights, **asked)
+        plan = plan_release(schema, cliques, total=total, weights=weights, **asked)
+        check_fit(schema, plan.statistics)
+        return plan
     if total != "auto" or weights is not None:
         raise Error("total and weights are for given tables; tables that are chosen privately have weights of theirs.")
     if isinstance(cliques, str):
@@ -135,36 +147,34 @@ def plan_any(
             raise Error(f"cliques are 'auto', a Structure or sets of attributes, not {cliques!r}.")
 
         cliques = quietfield.Choice()
-    return plan_steps(schema, cliques, **asked)
+    steps = plan_steps(schema, cliques, **asked)
+    check_fit(schema, steps.statistics)
+    return steps
 
 
-def charge_and_publish(
-    records: "OpenRecords",
-    plan: "ReleasePlan | StepPlan",
-    ledger: Ledger | None,
-    *,
-    id: str | None = None,
-    progress: bool = False,
-) -> Release:
-    """Charge the ledger, count the records and add noise, in this order, as the kind of plan has it.
+def check_fit(schema: Schema, statistics: Statistics) -> None:
+    """Refuse tables that this machine or a file has no room for; asked once, before anything is charged."""
+    check_room(schema, [table.cliques for table in statistics.tables])
+    if statistics.cells < 2**20:
+        return
+    needed, free = BYTES_PER_CELL * statistics.cells, available_memory()
+    if needed > free:
+        raise TooLarge(
+            f"a release of {statistics.cells:,} cells takes about {readable_bytes(needed)}, and {readable_bytes(free)} "
+            "is free here; take fewer or smaller cliques, or a machine with more memory."
+        )
 
-    Args:
-        records: What is counted; see :func:`open_records`.
-        plan: What is released; see :func:`plan_any`.
-        ledger: Who pays; None pays nothing.
-        id: The name of the release, which a ledger pays for once; None draws one.
-        progress: Whether to show progress that tells nothing of the records.
 
-    Returns:
-        The release.
-
-    Raises:
-        BudgetExceeded: The ledger does not hold as much; nothing was charged or read.
-        Error: It failed; where a ledger was charged, the charge stands.
-    """
+def warn_of_plan(plan: ReleasePlan | StepPlan) -> tuple[str, ...]:
+    """What is allowed and hardly meant: an epsilon that promises nothing, attributes that no clique holds."""
     if isinstance(plan, StepPlan):
-        return charge_and_run(records, plan, ledger, id=id, progress=progress)
-    return charge_and_count(records, plan, ledger, id=id, progress=progress)
+        texts = [warn_of_budget(plan.epsilon, plan.delta)]
+    else:
+        texts = [
+            warn_of_budget(plan.noise.epsilon, plan.noise.delta, plan.noise.noises),
+            warn_of_uncovered(plan.schema.domain, plan.structure),
+        ]
+    return tuple(text for text in texts if text is not None)
 
 
 @dataclass(frozen=True)
@@ -194,7 +204,7 @@ def open_records(source: Any, plan: ReleasePlan | StepPlan) -> OpenRecords:
         plan: What is to be counted in it.
 
     Returns:
-        The records, for :func:`quietfield.curator.publish.charge_and_count`.
+        The records, for :func:`quietfield.curator.publish.charge_and_publish`.
 
     Raises:
         Error: The source is not there, or lacks columns of the types asked for.

@@ -2,20 +2,20 @@
 
 from dataclasses import dataclass
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from quietfield.domain import MOST_AXES
 from quietfield.errors import Error, TooLarge
-from quietfield.memory import available_memory, readable_bytes
 from quietfield.privacy.units import Person, Rows, Statistics, Unit
-from quietfield.schema import SECONDS, Cuts, Dates, Schema
 from quietfield.text import join_names
+
+if TYPE_CHECKING:
+    from quietfield.schema import Schema
 
 #: The most cells of one table, and of all tables together: 2 GiB of counts.
 MOST_CELLS = 2**28
-#: What a release takes at its peak for each cell: counts, their sums, noise, and the bytes of the file (measured: 46).
-BYTES_PER_CELL = 48
 #: The most cut points of an attribute. Engines compare with each: 50,000 took DuckDB 18 seconds, 100,000 minutes.
 MOST_POINTS = 2**15
 
@@ -50,31 +50,17 @@ def check_size(statistics: Statistics) -> None:
         )
 
 
-def check_memory(statistics: Statistics) -> None:
-    """Refuse tables for which this machine has no room now; asked once, before anything is charged."""
-    if statistics.cells < 2**20:
-        return
-    needed, free = BYTES_PER_CELL * statistics.cells, available_memory()
-    if needed > free:
-        raise TooLarge(
-            f"a release of {statistics.cells:,} cells takes about {readable_bytes(needed)}, and {readable_bytes(free)} "
-            "is free here; take fewer or smaller cliques, or a machine with more memory."
-        )
-
-
-def check_request(schema: Schema, statistics: Statistics, unit: Unit) -> None:
+def check_request(schema: "Schema", statistics: Statistics, unit: Unit) -> None:
     """Refuse what cannot be counted, from what is public alone: no record is read."""
     check_size(statistics)
     if not isinstance(unit, Rows | Person):
         raise Error(f"a unit is Rows(k) or Person(column, ...), not {unit!r}.")
     for name in statistics.attributes:
-        rule, intervals = schema[name], schema.domain.size(name)
-        if isinstance(rule, Cuts) or (isinstance(rule, Dates) and rule.period not in SECONDS):
-            if intervals > MOST_POINTS:
-                raise TooLarge(
-                    f"{name!r} has {intervals:,} intervals, more than the {MOST_POINTS:,} that can be counted; "
-                    "take longer ones."
-                )
+        if schema[name].compared and (intervals := schema.domain.size(name)) > MOST_POINTS:
+            raise TooLarge(
+                f"{name!r} has {intervals:,} intervals, more than the {MOST_POINTS:,} that can be counted; take longer "
+                "ones."
+            )
     if statistics.neighbours == "replace" and statistics.known_total:
         dropping = [name for name in statistics.attributes if name in schema.drops]
         if dropping:

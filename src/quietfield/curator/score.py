@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from quietfield.cliques import Structure
 from quietfield.curator import WARNING, mechanism
 from quietfield.curator.charging import Price, Receipt, charge_ledger, open_ledger
 from quietfield.curator.counting import count, is_in_database, lines, open_engine
@@ -32,7 +33,6 @@ from quietfield.privacy.units import GRID, CountedTable, Person, Rows, Statistic
 from quietfield.releases.checks import check_same
 from quietfield.releases.parts import Payment
 from quietfield.schema import Schema
-from quietfield.structures import Structure
 from quietfield.text import plural
 
 
@@ -218,7 +218,7 @@ def dp_score(
     epsilon: accounting.Number,
     delta: accounting.Number | None = None,
     unit: Unit,
-    ledger: "Ledger | str | Path | None",
+    ledger: Ledger | str | Path | None,
     noise: mechanism.NoiseKind = "laplace",
     clip: tuple[float, float] | None = None,
 ) -> DPScore:

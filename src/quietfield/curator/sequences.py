@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
+from quietfield.cliques import Structure
 from quietfield.domain import Label
 from quietfield.errors import Error
 from quietfield.privacy.units import Kind, Person, Unit
 from quietfield.schema import DROP, Labels, Schema
-from quietfield.structures import Structure, chain
+from quietfield.structures import chain
 
 UNITS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
 #: From the year 1 to 1970, in seconds: a whole number of days, added so that no moment is negative.

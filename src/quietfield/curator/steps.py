@@ -13,29 +13,25 @@ All tables that a procedure may ask for are counted in one pass.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from quietfield.cliques import Structure
 from quietfield.curator import mechanism
-from quietfield.curator.charging import Price, Receipt, charge_ledger
-from quietfield.curator.ledger import Ledger
+from quietfield.curator.charging import Price, Receipt
 from quietfield.curator.publish import Records, describe_origin
-from quietfield.curator.request import Counts, check_memory, check_request
+from quietfield.curator.request import Counts, check_request
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error
 from quietfield.files import canonical_json
 from quietfield.privacy import accounting
-from quietfield.privacy import calibration as planning
-from quietfield.privacy.units import Neighbours, Person, Statistics, Unit, statistics
-from quietfield.releases.manifest import check_room
-from quietfield.releases.parts import Discovery, Promise, Selection, Table, Total
-from quietfield.releases.release import Release
-from quietfield.schema import Schema
-from quietfield.structures import Structure
+from quietfield.privacy.calibration import Weights, check_budget
+from quietfield.privacy.units import CountedTable, Neighbours, Person, Statistics, Unit, statistics
+from quietfield.releases.parts import Discovery, Promise, ReleaseContent, Selection, Table, Total
 
 if TYPE_CHECKING:
-    import numpy as np
+    from quietfield.schema import Schema
 
 #: No score is farther from 0, nor is what is expected of a table, so that no sum of 64 bits wraps around.
 _FARTHEST = 2**60
@@ -57,7 +53,7 @@ class Procedure(Protocol):
 class StepPlan:
     """A release in steps before any record is read: what may be asked for, and what it may cost in all."""
 
-    schema: Schema
+    schema: "Schema"
     procedure: Procedure
     unit: Unit
     statistics: Statistics
@@ -88,14 +84,21 @@ class StepPlan:
         return whole if self.discovery is None else whole - self.discovery.cost
 
     @property
-    def warnings(self) -> tuple[str, ...]:
-        """What is allowed and hardly meant."""
-        text = planning.warn_of_budget(self.epsilon, self.delta)
-        return () if text is None else (text,)
+    def summary(self) -> str:
+        """What is paid for, in a few public words."""
+        return f"tables chosen privately, {self.kind} noise"
+
+    def publish(
+        self, records: Records, receipt: Receipt, protects: str, notes: Iterable[str], *, progress: bool = False
+    ) -> ReleaseContent:
+        """Count the records once and carry the steps out. It charges nothing: see :class:`publish.Plan`."""
+        steps = Steps(self, records.count(progress=progress))
+        self.procedure.run(steps, progress=progress)
+        return _release(self, steps, receipt, protects, notes)
 
 
 def plan_steps(
-    schema: Schema,
+    schema: "Schema",
     procedure: Procedure,
     *,
     epsilon: accounting.Number,
@@ -113,13 +116,11 @@ def plan_steps(
         )
     if neighbours == "paper":
         raise Error("a private choice makes a promise, and the paper's neighbours make none; use add_remove.")
-    budget, chance = planning.check_budget(epsilon, delta, noise)
+    budget, chance = check_budget(epsilon, delta, noise)
     structure = Structure(tuple(procedure.tables(schema.domain)))
     structure.check(schema.domain)
     counted = statistics(structure, schema.domain, unit, neighbours, False)
     check_request(schema, counted, unit)
-    check_memory(counted)
-    check_room(schema, structure)
     canonical_json(unit.to_json())  # as the release file will write it
     taken = Fraction(0) if discovery is None else discovery.threshold or Fraction(0)
     rho = None if chance is None else accounting.payable_rho(budget, chance - taken)
@@ -176,7 +177,7 @@ class Steps:
         """How far one unit moves the cells of a table in all (L1)."""
         return int(max(table.l1 for table in self._statistics.values()))
 
-    def measure(self, cliques: Iterable[Clique], amount: Fraction, weights: planning.Weights = None) -> list[Table]:
+    def measure(self, cliques: Iterable[Clique], amount: Fraction, weights: Weights = None) -> list[Table]:
         """Publish noisy tables.
 
         Args:
@@ -201,7 +202,7 @@ class Steps:
             self._plan.statistics.neighbours,
             False,
         )
-        noise, cost = mechanism.plan_step(part, self.kind, self._allowed(amount), weights)
+        noise, cost = mechanism.plan_step(part, self.kind, self._cost_of(amount), weights)
         self._spend(cost)
         noisy, _ = mechanism.draw_noise(noise, [self._counts[frozenset(table.clique)] for table in wanted])
         measured = [
@@ -216,13 +217,13 @@ class Steps:
     def choose(
         self,
         candidates: Sequence[Clique],
-        expected: "Sequence[np.ndarray]",
-        handicaps: "np.ndarray",
+        expected: Sequence[np.ndarray],
+        handicaps: np.ndarray,
         amount: Fraction,
         times: int,
         allowed: Callable[[Sequence[Clique]], Sequence[int]],
-        groups: "Mapping[str, np.ndarray] | None" = None,
-        weights: "np.ndarray | None" = None,
+        groups: Mapping[str, np.ndarray] | None = None,
+        weights: np.ndarray | None = None,
     ) -> list[Clique]:
         """Choose tables that are far from what is expected of them, one after the other, each by a noisy maximum.
 
@@ -246,17 +247,16 @@ class Steps:
         Raises:
             Error: It would cost more than is left, or a table may not be asked for.
         """
-
-        factors = [1] * len(candidates) if weights is None else _whole(weights).tolist()
+        factors = [1] * len(candidates) if weights is None else _check_whole(weights).tolist()
         move = self.sensitivity * max([1, *map(abs, factors)])
-        scale = mechanism.plan_selection(self.kind, self._allowed(amount) / times, move)
+        scale = mechanism.plan_selection(self.kind, self._cost_of(amount) / times, move)
         cost = accounting.selection_cost(self.kind, Fraction(move), Fraction(scale))
         runs = groups or {}
         distances = [
             _distance(self._counts[self._key(clique)], table, [runs.get(name) for name in clique])
             for clique, table in zip(candidates, expected, strict=True)
         ]
-        exact = [f * d - h for f, d, h in zip(factors, distances, _whole(handicaps).tolist(), strict=True)]
+        exact = [f * d - h for f, d, h in zip(factors, distances, _check_whole(handicaps).tolist(), strict=True)]
         # Numbers of 64 bits would wrap around; those that are cut off move no further than they did before.
         scores = np.array([min(max(score, -_FARTHEST), _FARTHEST) for score in exact], np.int64)
         chosen: list[Clique] = []
@@ -273,13 +273,13 @@ class Steps:
     def _key(self, clique: Clique) -> frozenset[str]:
         return frozenset(self._table(clique).clique)
 
-    def _table(self, clique: Clique) -> Any:
-        found = self._statistics.get(frozenset(clique))
-        if found is None or found.clique != tuple(clique):
+    def _table(self, clique: Clique) -> CountedTable:
+        table = self._statistics.get(frozenset(clique))
+        if table is None or table.clique != tuple(clique):
             raise Error(f"the table of {clique} is not one that was planned for.")
-        return found
+        return table
 
-    def _allowed(self, amount: Fraction) -> Fraction:
+    def _cost_of(self, amount: Fraction) -> Fraction:
         cost = amount * self.budget
         if not 0 < cost <= self.budget - self._spent:
             raise Error(f"a step would cost {float(amount):.3g} of the budget, and {float(self.left):.3g} is left.")
@@ -292,70 +292,33 @@ class Steps:
         self._spent = accounting.round_up(self._spent + cost, accounting.EXACT_BITS)
 
 
-def _distance(counts: "np.ndarray", expected: "np.ndarray", starts: "Sequence[np.ndarray | None]") -> int:
+def _distance(counts: np.ndarray, expected: np.ndarray, starts: Sequence[np.ndarray | None]) -> int:
     """The sum over cells of |count - expected|, after runs of values were added up.
 
     A procedure could raise what one unit does to this by repeating cells, so what it gives is checked: every cell is in
     one run, and tables have one shape.
     """
-
     for axis, begin in enumerate(starts):
         if begin is not None:
-            begin = _whole(begin)
+            begin = _check_whole(begin)
             if begin[0] != 0 or (np.diff(begin) < 1).any() or begin[-1] >= counts.shape[axis]:
                 raise Error("runs of values begin at 0, and each after the one before.")
             counts = np.add.reduceat(counts, begin, axis=axis)
     if expected.shape != counts.shape:
         raise Error("what is expected of a table must have its shape.")
-    if np.abs(_whole(expected).astype(float)).sum() > _FARTHEST:
+    if np.abs(_check_whole(expected).astype(float)).sum() > _FARTHEST:
         raise Error(f"what is expected of a table must be {_FARTHEST:.0e} at most: beyond it, sums wrap around.")
     return int(np.abs(counts - expected).sum())
 
 
-def _whole(values: "np.ndarray") -> "np.ndarray":
+def _check_whole(values: np.ndarray) -> np.ndarray:
     """Numbers of which each step is exact; differences of unsigned ones, for instance, are not."""
     if values.dtype != np.int64:
         raise Error("a procedure gives signed whole numbers of 64 bits: only those have a sensitivity that is proven.")
     return values
 
 
-def charge_and_run(
-    records: Records, plan: StepPlan, ledger: Ledger | None, *, id: str | None = None, progress: bool = False
-) -> Release:
-    """Charge the ledger, count the records once, and carry the steps out, in this order.
-
-    Args:
-        records: What is counted.
-        plan: What may be asked for, and what it may cost; see :func:`plan_steps`.
-        ledger: Who pays; None pays nothing.
-        id: The name of the release, which a ledger pays for once; None draws one.
-        progress: Whether to show progress that tells nothing of the records.
-
-    Returns:
-        The release: every noisy table, and every choice with its cost, in the order of the steps.
-
-    Raises:
-        BudgetExceeded: The ledger does not hold as much; nothing was charged or read.
-        Error: It failed; where a ledger was charged, the charge stands.
-    """
-    notes, protects = records.notes, records.protects  # now: once it is paid, nothing else is to fail
-
-    def work(receipt: Receipt) -> Release:
-        return run_steps(records, plan, receipt, protects, notes, progress=progress)
-
-    return charge_ledger(ledger, plan.price, f"tables chosen privately, {plan.kind} noise", work, id)
-
-
-def run_steps(
-    records: Records, plan: StepPlan, receipt: Receipt, protects: str, notes: Iterable[str], *, progress: bool = False
-) -> Release:
-    """Count the records once and carry the steps out. It charges nothing: call it only under a charge of its price."""
-    steps = Steps(plan, records.count(progress=progress))
-    plan.procedure.run(steps, progress=progress)
-    return _release(plan, steps, receipt, protects, notes)
-
-
-def _release(plan: StepPlan, steps: Steps, receipt: Receipt, protects: str, notes: Iterable[str]) -> Release:
+def _release(plan: StepPlan, steps: Steps, receipt: Receipt, protects: str, notes: Iterable[str]) -> ReleaseContent:
     """The release of all steps: noisy or public numbers alone."""
     structure = Structure(tuple(part.cliques[0] for part in steps.tables))
     counted = statistics(structure, steps.domain, plan.unit, plan.statistics.neighbours, False)
@@ -372,7 +335,7 @@ def _release(plan: StepPlan, steps: Steps, receipt: Receipt, protects: str, note
     )
     known = steps.public_total
     total = "left out, since the tables' sums tell it" if known is None else "public, by the choice of neighbours"
-    return Release(
+    return ReleaseContent(
         domain=steps.domain,
         structure=structure,
         parts=steps.tables,

@@ -11,26 +11,28 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from quietfield.cliques import Structure
 from quietfield.curator.charging import Price, Receipt, charge_ledger, open_ledger
 from quietfield.curator.counting import lines
 from quietfield.curator.discovery import DiscoveryPlan, check_source, column_kinds, plan_discovery, run_discovery
 from quietfield.curator.ledger import Ledger
 from quietfield.curator.mechanism import NoiseKind
 from quietfield.curator.policy import read_policy
-from quietfield.curator.release import charge_and_publish, open_records, plan_any
+from quietfield.curator.publish import charge_and_publish
+from quietfield.curator.release import check_fit, open_records, plan_any
 from quietfield.curator.request import check_request
-from quietfield.curator.steps import StepPlan, plan_steps, run_steps
+from quietfield.curator.steps import StepPlan, plan_steps
 from quietfield.errors import Error
 from quietfield.learning import fit
 from quietfield.models.model import Model
 from quietfield.privacy import accounting
-from quietfield.privacy.calibration import check_budget, warn_of_budget
+from quietfield.privacy.calibration import check_budget
+from quietfield.privacy.planning import warn_of_budget
 from quietfield.privacy.units import Neighbours, Unit, statistics
 from quietfield.releases.parts import Discovery
 from quietfield.releases.release import Release
 from quietfield.schema import Schema
 from quietfield.status import show_status
-from quietfield.structures import Structure
 from quietfield.study.choice import Choice
 from quietfield.text import join_names
 
@@ -264,7 +266,8 @@ def charge_and_release(
         Error: It failed; where a ledger was charged, the charge stands.
     """
     if plan.steps is not None:
-        return charge_and_publish(open_records(source, plan.steps), plan.steps, ledger, id=id, progress=progress)
+        records = open_records(source, plan.steps)
+        return Release.of(charge_and_publish(records, plan.steps, ledger, id=id, progress=progress))
     found = plan.discovery
     assert found is not None
     price = plan.price
@@ -284,10 +287,12 @@ def charge_and_release(
             noise=found.noise,
             discovery=Discovery(cost, found.threshold),
         )
+        check_fit(schema, steps.statistics)
         assert schema.discovered is not None
         rare = [name for name in schema.discovered["left_out"] if name not in found.left_out]
         told = (f"columns left out, since values were too rare to be discovered: {join_names(rare)}",) if rare else ()
-        return run_steps(open_records(source, steps), steps, receipt, protects, (*notes, *told), progress=progress)
+        records = open_records(source, steps)
+        return Release.of(steps.publish(records, receipt, protects, (*notes, *told), progress=progress))
 
     what = f"synthetic records: a schema of {len(found.order)} columns and tables chosen privately, {found.noise} noise"
     return charge_ledger(ledger, price, what, work, id)

@@ -6,8 +6,6 @@ from html import escape
 from itertools import pairwise
 from math import ceil, exp, floor, inf, isfinite, log, log10
 
-from quietfield.text import printable, truncate
-
 #: Colours that are told apart by those who see fewer, and when printed; markers tell them apart without any.
 COLOURS = ("#1b5e8c", "#b4501f", "#3d7a3d", "#7a3d7a", "#6b6b6b")
 MARKS = "o+x*#"
@@ -40,10 +38,10 @@ def ticks(low: float, high: float) -> list[float]:
 
 
 def curves_svg(
-    series: Sequence[Series], *, title: str, x: str, y: str, marked: tuple[float, float] | None = None, width: int = 560
+    series: Sequence[Series], *, title: str, x: str, y: str, marked: tuple[float, float] | None = None
 ) -> str:
     """Curves on logarithmic axes. ``marked`` is a point to show with lines to both axes."""
-    height, left, right, top, bottom = 320, 64, 16, 34, 46
+    width, height, left, right, top, bottom = 560, 320, 64, 16, 34, 46
     xs, ys = _values(series, marked)
     (x0, x1), (y0, y1) = _range(xs), _range(ys)
 
@@ -108,8 +106,9 @@ def curves_svg(
     )
 
 
-def curves_text(series: Sequence[Series], *, x: str, y: str, width: int = 58, height: int = 12) -> str:
+def curves_text(series: Sequence[Series], *, x: str, y: str) -> str:
     """The same curves as lines of text: a mark a series, interpolated between the points."""
+    width, height = 58, 12
     xs, ys = _values(series, None)
     (x0, x1), (y0, y1) = _range(xs), _range(ys)
     cells = [[" "] * width for _ in range(height)]
@@ -142,28 +141,6 @@ def curves_text(series: Sequence[Series], *, x: str, y: str, width: int = 58, he
         below[place : place + len(text)] = list(text)
     lines += [f"{'':>{margin}} └{''.join(axis)}", f"{'':>{margin}}  {''.join(below).rstrip()}  {x}"]
     return "\n".join(lines)
-
-
-def bars_svg(rows: Sequence[tuple[str, float]], *, title: str, width: int = 560) -> str:
-    """Numbers of zero or more as horizontal bars, each with its name and its value."""
-    height, left = 40 + 24 * len(rows), 150
-    top = max((value for _, value in rows), default=0.0) or 1.0
-    parts = []
-    for i, (name, value) in enumerate(rows):
-        y, length = 34 + 24 * i, value / top * (width - left - 70)
-        whole = printable(name)
-        parts.append(
-            f'<text x="{left - 8}" y="{y + 12}" text-anchor="end">{escape(truncate(whole, 22))}'
-            f"<title>{escape(whole)}</title></text>"
-            f'<rect x="{left}" y="{y}" width="{length:.1f}" height="16" fill="{COLOURS[0]}"/>'
-            f'<text x="{left + length + 6:.1f}" y="{y + 12}">{value:.3g}</text>'
-        )
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        f'style="max-width:100%;height:auto" role="img" aria-label="{escape(title)}">'
-        f'<rect width="{width}" height="{height}" fill="#fff"/><g font-size="11" font-family="sans-serif" fill="#222">'
-        f'<text x="8" y="18" font-weight="bold">{escape(title)}</text>{"".join(parts)}</g></svg>'
-    )
 
 
 def crossing(x: Sequence[float], y: Sequence[float], level: float) -> float:

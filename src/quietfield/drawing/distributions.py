@@ -10,7 +10,8 @@ from html import escape
 from math import ceil, isnan
 
 from quietfield.drawing.charts import COLOURS
-from quietfield.text import printable, text_width, truncate
+from quietfield.drawing.columns import text_width, truncate
+from quietfield.text import printable
 
 INK, QUIET, GRID = "#1c2127", "#5a636d", "#d5dae0"
 #: The most cells of a heat map in which the shares are written.

@@ -5,13 +5,14 @@ from html import escape
 from math import cos, pi, sin
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from quietfield.cliques import Structure
 from quietfield.domain import Domain
-from quietfield.structures import Structure
-from quietfield.text import facts_html, pad_left, plural, printable, text_width, truncate
+from quietfield.drawing.columns import pad_left, text_width, truncate
+from quietfield.text import facts_html, plural, printable
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from quietfield.models.model import Model
 
 RADIUS = 11  # of a node, in the picture's units
@@ -77,8 +78,9 @@ def model_html(model: "Model") -> str:
     return facts_html(caption, facts, structure_svg(model.domain, model.structure))
 
 
-def bars(labels: Iterable[object], shares: Iterable[float], width: int = 40) -> str:
+def bars(labels: Iterable[object], shares: Iterable[float]) -> str:
     """A distribution as lines of text: label, bar, percentage."""
+    width = 40
     rows = [(printable(label), float(share)) for label, share in zip(labels, shares, strict=True)]
     longest = max((text_width(label) for label, _ in rows), default=0)
     top = max((share for _, share in rows), default=1.0) or 1.0
@@ -115,8 +117,6 @@ def _room(places: Sequence[tuple[float, float]]) -> float:
 
 def _places(n: int, edges: Sequence[tuple[int, int]]) -> list[tuple[float, float]]:
     """Where each node goes: distances like those along the edges, or a circle where that would be crowded."""
-    import numpy as np
-
     if 1 < n <= MOST_LAID_OUT:
         found = _stress(n, edges)
         span = found.max(0) - found.min(0)
@@ -147,10 +147,8 @@ def _walk(n: int, edges: Sequence[tuple[int, int]]) -> list[int]:
     return list(order)
 
 
-def _clear(places: "np.ndarray", edges: Sequence[tuple[int, int]]) -> bool:
+def _clear(places: np.ndarray, edges: Sequence[tuple[int, int]]) -> bool:
     """Whether no edge runs through a node that it does not end in."""
-    import numpy as np
-
     for a, b in edges:
         along = places[b] - places[a]
         t = np.clip((places - places[a]) @ along / max(float(along @ along), 1e-9), 0, 1)
@@ -161,13 +159,11 @@ def _clear(places: "np.ndarray", edges: Sequence[tuple[int, int]]) -> bool:
     return True
 
 
-def _stress(n: int, edges: Sequence[tuple[int, int]]) -> "np.ndarray":
+def _stress(n: int, edges: Sequence[tuple[int, int]]) -> np.ndarray:
     """Stress majorisation: places whose distances are close to the number of edges between the nodes.
 
     From classical scaling, fifty steps of the Guttman transform with weights 1/d^2; then the wide side lies flat.
     """
-    import numpy as np
-
     d = _distances(n, edges)
     centre = np.eye(n) - 1 / n
     values, vectors = np.linalg.eigh(-0.5 * centre @ d**2 @ centre)
@@ -188,21 +184,12 @@ def _stress(n: int, edges: Sequence[tuple[int, int]]) -> "np.ndarray":
     return x * np.where(x[0] > 0, -1.0, 1.0)  # the first attribute is on the left, at the top
 
 
-def _distances(n: int, edges: Sequence[tuple[int, int]]) -> "np.ndarray":
+def _distances(n: int, edges: Sequence[tuple[int, int]]) -> np.ndarray:
     """The number of edges between any two nodes; nodes that nothing joins are a little further than the furthest."""
-    import numpy as np
+    from scipy.sparse.csgraph import shortest_path
 
-    near: list[list[int]] = [[] for _ in range(n)]
+    joined = np.zeros((n, n))
     for a, b in edges:
-        near[a].append(b)
-        near[b].append(a)
-    found = np.full((n, n), np.inf)
-    for start in range(n):
-        found[start, start], reached = 0.0, [start]
-        for node in reached:
-            for other in near[node]:
-                if not np.isfinite(found[start, other]):
-                    found[start, other] = found[start, node] + 1
-                    reached.append(other)
-    finite = float(found[np.isfinite(found)].max())
-    return np.where(np.isfinite(found), found, min(finite + 1, 3.0))
+        joined[a, b] = 1.0
+    found = shortest_path(joined, directed=False, unweighted=True)
+    return np.where(np.isfinite(found), found, min(float(found[np.isfinite(found)].max()) + 1, 3.0))

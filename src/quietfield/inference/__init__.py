@@ -14,14 +14,16 @@ from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from quietfield.cliques import Structure
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error
+from quietfield.inference.layout import IMPOSSIBLE, check_values
 from quietfield.inference.traced import is_traced, trace_marginals
-from quietfield.structures import Structure
 from quietfield.text import join_names, type_name
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import ArrayLike
 
     from quietfield.inference.exact import Exact
@@ -69,14 +71,14 @@ class Inference:
     and ``residual`` are arrays.
     """
 
-    marginals: "Mapping[Clique, np.ndarray]"
-    log_z: "float | np.ndarray"
+    marginals: Mapping[Clique, np.ndarray]
+    log_z: float | np.ndarray
     kind: str
     converged: bool
-    residual: "float | np.ndarray"
+    residual: float | np.ndarray
     iterations: int
     #: The marginals of single attributes, where inference gives them beside those of the cliques.
-    attributes: "Mapping[str, np.ndarray]" = field(default_factory=dict)
+    attributes: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def advice(self) -> str:
@@ -175,7 +177,6 @@ def infer(
     >>> infer(Domain({"a": 2}), {("a",): [0.0, 0.0]}).marginals["a",].tolist()
     [0.5, 0.5]
     """
-    from quietfield.inference.layout import IMPOSSIBLE, check_values
     from quietfield.inference.tree import Tree
 
     if str(dtype) not in ("float64", "float32"):
@@ -211,7 +212,7 @@ def infer(
 
 def marginals(
     domain: Domain, potentials: "Mapping[Clique, ArrayLike]", inference: str = "exact", **options: Any
-) -> "tuple[dict[Clique, np.ndarray], float | np.ndarray]":
+) -> tuple[dict[Clique, np.ndarray], float | np.ndarray]:
     """Marginals of all cliques and log Z of the model with these log-potentials.
 
     One exact call runs in numpy; batches and approximate inference are compiled once per structure. Warns where
@@ -251,16 +252,16 @@ def marginals(
     return dict(found.marginals), found.log_z
 
 
-def _largest(values: "float | np.ndarray") -> float:
+def _largest(values: float | np.ndarray) -> float:
     return float(values) if isinstance(values, float) else float(values.max())
 
 
-def _by_attribute(domain: Domain, nodes: "np.ndarray") -> "dict[str, np.ndarray]":
+def _by_attribute(domain: Domain, nodes: np.ndarray) -> dict[str, np.ndarray]:
     ends = list(accumulate(domain.shape))
     return {name: nodes[..., end - size : end] for name, size, end in zip(domain, domain.shape, ends, strict=True)}
 
 
-def _check_agreement(tables: "Mapping[Clique, np.ndarray]", singles: "Mapping[str, np.ndarray]") -> None:
+def _check_agreement(tables: Mapping[Clique, np.ndarray], singles: Mapping[str, np.ndarray]) -> None:
     """Messages that meet an impossibility can settle on tables that contradict each other: nothing is possible then."""
     for clique, table in tables.items():
         for axis, name in enumerate(clique):

@@ -4,16 +4,40 @@ Everything is in log space and takes factors as (attribute positions, log-table)
 slicing the tables first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 import numpy as np
 
+from quietfield.domain import Clique, Domain
 from quietfield.errors import TooLarge
 from quietfield.inference.plan import EliminationStep, elimination_order, schedule
 from quietfield.memory import available_memory, readable_bytes
 
 Factor = tuple[tuple[int, ...], np.ndarray]
+
+
+def list_factors(domain: Domain, potentials: Mapping[Clique, np.ndarray]) -> list[Factor]:
+    """The potentials of a model, and what is impossible in its domain, as factors."""
+    masks = [(clique, np.where(mask, 0.0, -np.inf)) for clique, mask in domain.masks]
+    return [(tuple(map(domain.position, clique)), table) for clique, table in (*potentials.items(), *masks)]
+
+
+def restrict_factors(domain: Domain, factors: list[Factor], known: Mapping[str, Sequence[int]]) -> list[Factor]:
+    """The factors where attributes have one of some codes: the axis of a single one goes, several become a factor."""
+    for name, codes in known.items():
+        v = domain.position(name)
+        if len(codes) == 1:
+            factors = [
+                (tuple(u for u in scope if u != v), table.take(codes[0], axis=scope.index(v))) if v in scope
+                else (scope, table)
+                for scope, table in factors
+            ]  # fmt: skip
+        else:
+            allowed = np.full(domain.shape[v], -np.inf)
+            allowed[codes] = 0.0
+            factors = [*factors, ((v,), allowed)]
+    return factors
 
 
 def conditionals(sizes: Sequence[int], factors: Sequence[Factor]) -> list[tuple[int, tuple[int, ...], np.ndarray]]:

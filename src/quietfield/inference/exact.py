@@ -25,10 +25,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from quietfield.cliques import Structure, hashable
 from quietfield.domain import Domain
 from quietfield.inference.layout import IMPOSSIBLE, Layout
 from quietfield.inference.plan import EliminationPlan, EliminationStep, plan_elimination
-from quietfield.structures import Structure, hashable
 
 KERNELS = ("plain", "scaled", "log")
 SHORTEST_RUN = 24  # fewer equal steps in a row run faster one by one, and compile in seconds
@@ -132,9 +132,9 @@ class Exact:
         worst = (np.add.reduceat(spans[:, places], starts, axis=1) + terms).max()
         return "scaled" if worst <= room else "log"
 
-    def log_partition(self, theta: jax.Array, kernel: str = "scaled") -> jax.Array:
+    def log_partition(self, theta: jax.Array) -> jax.Array:
         """A(theta), a pure function that JAX can differentiate, batch and compile."""
-        return self.marginals_and_log_partition(theta, kernel)[1]
+        return self.marginals_and_log_partition(theta)[1]
 
     def marginals_and_log_partition(self, theta: jax.Array, kernel: str = "scaled") -> tuple[jax.Array, jax.Array]:
         """(mu, A) of the flat theta; pure. mu = dA/dtheta."""

@@ -46,7 +46,7 @@ class Layout:
         return sum(self.sizes)
 
     @cached_property
-    def _moved(self) -> "np.ndarray | None":
+    def _moved(self) -> np.ndarray | None:
         """For each place of the vector, the cell of the caller's tables laid end to end; None if they agree."""
         starts = np.cumsum([0, *(prod(shape) for shape in self.shapes)])
         parts = [
@@ -57,7 +57,7 @@ class Layout:
         return None if np.array_equal(moved, np.arange(moved.size)) else moved
 
     @cached_property
-    def _back(self) -> "np.ndarray | None":
+    def _back(self) -> np.ndarray | None:
         return None if self._moved is None else np.argsort(self._moved)
 
     @cached_property
@@ -65,7 +65,7 @@ class Layout:
         starts = np.cumsum([0, *(prod(shape) for shape in self.shapes)]).tolist()
         return tuple(zip(self.cliques, starts[:-1], starts[1:], self.shapes, strict=True))
 
-    def pack(self, tables: "Mapping[Clique, ArrayLike]", dtype: Any = np.float64, batch: bool = False) -> "np.ndarray":
+    def pack(self, tables: "Mapping[Clique, ArrayLike]", dtype: Any = np.float64, batch: bool = False) -> np.ndarray:
         """The tables as one vector (as rows of vectors with ``batch``); shapes are checked, values are not."""
         lead = 1 if batch else 0
         parts = []
@@ -99,7 +99,7 @@ class Layout:
         """The caller's tables, laid end to end, as one table a clique."""
         return {clique: flat[..., a:b].reshape(*flat.shape[:-1], *shape) for clique, a, b, shape in self._parts}
 
-    def unpack(self, flat: "np.ndarray") -> "dict[Clique, np.ndarray]":
+    def unpack(self, flat: np.ndarray) -> dict[Clique, np.ndarray]:
         """The vector (or rows of vectors) as one table a clique, axes as the caller gave them; read-only."""
         flat = flat.copy() if self._back is None and flat.flags.writeable else self.restore(flat)
         flat.flags.writeable = False
@@ -117,6 +117,5 @@ def check_values(theta: np.ndarray, tables: "Mapping[Clique, ArrayLike]") -> Non
         bad = [c for c, t in tables.items() if not (np.abs(np.asarray(t, dtype=float)) <= LARGEST).all()]
         raise Error(
             f"the potentials of {join_names(bad, 4)} hold NaN, infinite or absurdly large values; log-potentials must "
-            "be "
-            "finite. To declare combinations impossible, use Domain(..., impossible=[...])."
+            "be finite. To declare combinations impossible, use Domain(..., impossible=[...])."
         )

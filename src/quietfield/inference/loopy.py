@@ -25,9 +25,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import logsumexp, xlogy
 
+from quietfield.cliques import Structure, hashable
 from quietfield.domain import Clique, Domain
 from quietfield.inference.layout import IMPOSSIBLE, Layout, plain_layout
-from quietfield.structures import Structure, hashable
 
 _STALL = 50  # iterations without the residual halving before damping grows
 _MOST_DAMPING = 0.95
@@ -133,7 +133,7 @@ class Loopy:
         """The tolerance, no finer than the numbers are."""
         return max(self.tolerance, 16 * float(np.finfo(dtype).eps))
 
-    def run(self, theta: np.ndarray) -> "tuple[np.ndarray, ...]":
+    def run(self, theta: np.ndarray) -> tuple[np.ndarray, ...]:
         """(mu, log Z, residual, iterations, nodes) on the host; rows of theta are a batch.
 
         ``nodes`` holds the beliefs of all attributes, one after the other.
@@ -264,7 +264,7 @@ class Loopy:
         return mu, log_z, nodes
 
 
-def forest_shares(scopes: tuple[tuple[int, ...], ...], forests: int = _FORESTS) -> np.ndarray:
+def forest_shares(scopes: tuple[tuple[int, ...], ...]) -> np.ndarray:
     """The share of spanning forests of the factor graph that hold each factor; every factor is in at least one.
 
     Forests are grown at random, the factors that were chosen least first, so that shares come out even.
@@ -272,7 +272,7 @@ def forest_shares(scopes: tuple[tuple[int, ...], ...], forests: int = _FORESTS) 
     draw = random.Random(0)
     chosen = np.zeros(len(scopes))
     rounds = 0
-    while rounds < forests or chosen.min(initial=1) == 0:
+    while rounds < _FORESTS or chosen.min(initial=1) == 0:
         component = list(range(1 + max((v for scope in scopes for v in scope), default=0)))
 
         def root(v: int, component: list[int] = component) -> int:

@@ -16,10 +16,10 @@ from itertools import combinations
 from math import log, prod
 from typing import Any
 
+from quietfield.cliques import Structure
 from quietfield.domain import Clique, Domain
 from quietfield.errors import TooLarge
 from quietfield.memory import available_memory, readable_bytes
-from quietfield.structures import Structure
 
 Scope = tuple[int, ...]
 RESTARTS = 12

@@ -14,7 +14,7 @@ A structure costs a fraction of a millisecond to set up. :mod:`quietfield.infere
 gradients, batches of parameters and GPUs; it compiles for seconds.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import log, prod
@@ -22,13 +22,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from quietfield.cliques import Structure, hashable
 from quietfield.domain import Clique, Domain
 from quietfield.errors import TooLarge
 from quietfield.inference.layout import IMPOSSIBLE, Layout, plain_layout
 from quietfield.inference.plan import SMALL, EliminationPlan, plan_elimination
 from quietfield.inference.sparse import BAGS, CELLS, Incidence, SparseDerivative
 from quietfield.memory import available_memory, readable_bytes
-from quietfield.structures import Structure, hashable
 
 _ROWS = 16  # directions that are followed together, at most
 _PART = 0.6  # of a bag's cells, as an exponent, that a child may have which only collects tables
@@ -82,7 +82,7 @@ class Calibrated:
     separators: list[np.ndarray | None]
 
     @cached_property
-    def _sparse(self) -> "SparseDerivative | None":
+    def _sparse(self) -> SparseDerivative | None:
         """The derivative of many small bags, for one set of parameters."""
         return SparseDerivative(self) if self.tree.scattered and self.shares.ndim == 1 else None
 
@@ -350,6 +350,24 @@ def _tree(domain: Domain, cliques: Any) -> Tree:
             )
         )
     return Tree(plan, layout, tuple(bags), float(sum(log(domain.shape[v]) for v in plan.free)))
+
+
+def calibrate_given(
+    domain: Domain, potentials: Mapping[Clique, np.ndarray], known: Mapping[str, Sequence[int]]
+) -> Calibrated:
+    """Exact inference of a model where attributes have one of some codes; refused where it would not fit in memory."""
+    tables = dict(potentials)
+    held = {name for clique in potentials for name in clique}
+    masked = {name for clique, _ in domain.masks for name in clique}
+    for name in sorted(masked - held):  # so that they can be followed like the others
+        tables[name,] = np.zeros(domain.size(name))
+    for name, codes in known.items():
+        mask = np.full(domain.size(name), IMPOSSIBLE)
+        mask[list(codes)] = 0.0
+        tables[name,] = tables[name,] + mask if (name,) in tables else mask
+    tree = Tree.of(domain, tuple(tables))
+    tree.plan.check_memory(log_space=True)
+    return tree.calibrate(tree.layout.pack(tables))
 
 
 def _bags(plan: EliminationPlan) -> tuple[list[tuple[int, ...]], list[list[int]], list[int | None]]:

@@ -343,7 +343,7 @@ def from_mbi(
     known = _mbi_domain(domain)
     found: dict[frozenset[str], list[tuple[Clique, np.ndarray, float]]] = {}
     for one in measurements:
-        clique, values, spread = _measured(known, one)
+        clique, values, spread = _read_measurements(known, one)
         cells = known.cells(clique) if clique else 1
         if not _is_identity(one, cells):
             if skip_others:
@@ -355,7 +355,7 @@ def from_mbi(
         if values.size != cells:
             raise Error(f"the measurement of {clique} has {values.size} values and its table {cells} cells.")
         found.setdefault(frozenset(clique), []).append((clique, values, spread))
-    merged = [_merged(known, same, noise) for same in found.values()]
+    merged = [_merge(known, same, noise) for same in found.values()]
     tables = {clique: table for clique, table, _ in merged if clique}
     if not tables:
         raise Error("there is no measurement of a table; measure at least one clique.")
@@ -407,7 +407,7 @@ def _mbi_domain(domain: Any) -> Domain:
     return Domain(dict(zip(map(str, domain.attributes), values, strict=True)))  # type: ignore[arg-type]
 
 
-def _measured(domain: Domain, one: Any) -> tuple[Clique, np.ndarray, float]:
+def _read_measurements(domain: Domain, one: Any) -> tuple[Clique, np.ndarray, float]:
     """The parts of a measurement, by the names that mbi gives them: mbi itself is not needed."""
     if not all(hasattr(one, name) for name in ("clique", "noisy_measurement", "stddev")):
         raise Error(
@@ -445,7 +445,7 @@ def _is_identity(one: Any, size: int) -> bool:
     return answer.shape == (size,) and bool((answer == _Probe(size).values).all())
 
 
-def _merged(
+def _merge(
     domain: Domain, same: list[tuple[Clique, np.ndarray, float]], noise: str
 ) -> tuple[Clique, np.ndarray, float]:
     """One table from all measurements of the same attributes, axes as in the first."""

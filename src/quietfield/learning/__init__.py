@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from quietfield.learning.learner import Learner
     from quietfield.models.fit_report import FitReport
     from quietfield.models.model import Model
-    from quietfield.releases.release import Release
 
 
 #: Every learner, by the name that users type: its module here, and its class.
@@ -63,7 +62,7 @@ def _learner(method: str, options: dict[str, Any]) -> "Learner":
 
 @overload
 def fit(
-    release: "Release",
+    release: Release,
     method: str = "map",
     *,
     inference: str = "exact",
@@ -75,7 +74,7 @@ def fit(
 
 @overload
 def fit(
-    release: "Sequence[Release]",
+    release: Sequence[Release],
     method: str = "map",
     *,
     inference: str = "exact",
@@ -86,7 +85,7 @@ def fit(
 
 
 def fit(
-    release: "Release | Sequence[Release]",
+    release: Release | Sequence[Release],
     method: str = "map",
     *,
     inference: str = "exact",

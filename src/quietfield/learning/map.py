@@ -7,9 +7,9 @@ Cell by cell, a count n has mean N m(theta) and variance about v = N m (1 - m), 
 
 where the precision P weighs, table by table, the interaction of all attributes of the table and the rest, effects of
 fewer attributes, each by a variance tau^2 of its own. These come from the tables too (MacKay's evidence update, see
-:meth:`Prior.learn`). A few rounds of both settle. The density is averaged over what is uncertain (:func:`_blurred`);
+:meth:`Prior.learn`). A few rounds of both settle. The density is averaged over what is uncertain (:func:`_blur`);
 two corrections end the fit: the scales are set for least divergence rather than for the mode (:meth:`Prior.trusted`),
-and one step accounts for the correlation of counts that the sum over cells ignores (:func:`_joined`). Nothing is left
+and one step accounts for the correlation of counts that the sum over cells ignores (:func:`_join`). Nothing is left
 to tune.
 
 The expected information W of the cells and the Jacobian J of m give the curvature N^2 J W J + P. Small problems solve
@@ -174,7 +174,7 @@ class Map(Learner):
         found = self._climb(shape, data, state.theta, used, blur, self.steps * (2 if last else 1))
         steps = state.steps + found.steps
         if last:
-            theta = _guarded(shape, data, found, _joined(shape, data, found.theta, found.point, used, blur), used, blur)
+            theta = _guard(shape, data, found, _join(shape, data, found.theta, found.point, used, blur), used, blur)
             return FitState(theta, found.value, steps, settled, Extra(used, round + 1, True, prior))
         fresh = prior.learn(found.theta, found.point, weights(shape, data, found.point.shares), self.probes)
         moved = np.abs(np.log(fresh.variances.mean(1) / prior.variances.mean(1))) / 2
@@ -324,7 +324,7 @@ def ascend(
     return Climb(theta, point, here, taken)
 
 
-def _joined(shape: Shape, data: Data, theta: np.ndarray, point: Point, prior: Prior, blur: float) -> np.ndarray:
+def _join(shape: Shape, data: Data, theta: np.ndarray, point: Point, prior: Prior, blur: float) -> np.ndarray:
     """One step from the fit cell by cell to the fit of all cells together.
 
     Counts of one population are correlated, within a table and between tables: the covariance of n is N J. With s the
@@ -364,7 +364,7 @@ def _joined(shape: Shape, data: Data, theta: np.ndarray, point: Point, prior: Pr
     return theta + similar.solve(gradient, 0.02, 40, curved)
 
 
-def _guarded(shape: Shape, data: Data, found: Climb, joined: np.ndarray, prior: Prior, blur: float) -> np.ndarray:
+def _guard(shape: Shape, data: Data, found: Climb, joined: np.ndarray, prior: Prior, blur: float) -> np.ndarray:
     """As much of the step to ``joined`` as costs the fit cell by cell what correlations may.
 
     The step takes shares as linear in the parameters. Near a corner, where one cell holds nearly all, they are not:
@@ -391,7 +391,7 @@ def sampling_variance(shape: Shape, data: Data, m: np.ndarray) -> np.ndarray:
     return np.maximum(independent_variance(data.total, m, shape.copies), 0.0) + _LEAST_SHARE * data.b**2
 
 
-def _blurred(shape: Shape, data: Data, m: np.ndarray, blur: float) -> np.ndarray:
+def _blur(shape: Shape, data: Data, m: np.ndarray, blur: float) -> np.ndarray:
     """v, and for Laplace noise blur b^2: part of what is still uncertain about the expected count itself.
 
     A Laplace density is sharp, and its mode fits many cells exactly, as a median does. Averaged over what is uncertain
@@ -402,9 +402,9 @@ def _blurred(shape: Shape, data: Data, m: np.ndarray, blur: float) -> np.ndarray
 
 def _density(shape: Shape, data: Data, m: np.ndarray, blur: float) -> Density:
     """The density of each cell's error."""
-    return noisy_normal(data.y - data.total * m, _blurred(shape, data, m, blur), data.b, shape.is_gaussian)
+    return noisy_normal(data.y - data.total * m, _blur(shape, data, m, blur), data.b, shape.is_gaussian)
 
 
 def weights(shape: Shape, data: Data, m: np.ndarray, blur: float = 0.0) -> np.ndarray:
     """N^2 times the information of each cell about its mean."""
-    return data.total**2 * shape.counted * information(_blurred(shape, data, m, blur), data.b, shape.is_gaussian)
+    return data.total**2 * shape.counted * information(_blur(shape, data, m, blur), data.b, shape.is_gaussian)

@@ -12,6 +12,8 @@ import jax.numpy as jnp
 from quietfield.learning.learner import FARTHEST
 
 Operator = Callable[[jax.Array], jax.Array]
+#: Conjugate gradients for a direction end when the residual has shrunk by so much, or after so many.
+TOLERANCE, CONJUGATE = 0.02, 40
 
 
 class Local(NamedTuple):
@@ -64,8 +66,6 @@ def ascend(
     *,
     steps: Any,
     gain: Any,
-    conjugate: int = 40,
-    tolerance: float = 0.02,
     farthest: float = FARTHEST,
 ) -> Progress:
     """Newton steps until one promises to gain less than ``gain``, or ``steps`` of them.
@@ -75,7 +75,7 @@ def ascend(
 
     def body(state: Progress) -> Progress:
         here = local(state.theta)
-        direction = solve(here.curvature, here.gradient, here.diagonal, tolerance, conjugate)
+        direction = solve(here.curvature, here.gradient, here.diagonal, TOLERANCE, CONJUGATE)
         direction = direction * jnp.minimum(1.0, farthest / (jnp.abs(direction).max() + 1e-300))
         slope = jnp.vdot(here.gradient, direction)
 

@@ -26,16 +26,17 @@ from dataclasses import dataclass
 from math import prod, sqrt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from quietfield.domain import Clique, Domain
 from quietfield.errors import CannotLearn, Error
 from quietfield.inference import engine
+from quietfield.inference.tree import Tree
 from quietfield.privacy.noise import Laplace, Noise
 from quietfield.releases.parts import Table
 from quietfield.releases.release import Release
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from quietfield.models.model import Model
 
 _LEAST_VARIANCE = 1e-200  # stands for 0, to which the variance of discrete noise of a tiny scale rounds
@@ -53,7 +54,7 @@ def noise_variance(noise: Noise) -> float:
     return max(noise.variance, _LEAST_VARIANCE)
 
 
-def draw_noise(noise: Noise, shape: tuple[int, ...], random: "np.random.Generator") -> "np.ndarray":
+def draw_noise(noise: Noise, shape: tuple[int, ...], random: np.random.Generator) -> np.ndarray:
     """Draw noise for simulations, in counts. It comes from a seed, so it protects nobody.
 
     Args:
@@ -76,14 +77,12 @@ def draw_noise(noise: Noise, shape: tuple[int, ...], random: "np.random.Generato
     return (random.laplace if isinstance(noise, Laplace) else random.normal)(0.0, noise.scale, shape)
 
 
-def draw_steps(noise: Noise, shape: tuple[int, ...], random: "np.random.Generator") -> "np.ndarray":
+def draw_steps(noise: Noise, shape: tuple[int, ...], random: np.random.Generator) -> np.ndarray:
     """Draw discrete noise for simulations, in whole steps; exactly, but for the rounding of floats.
 
     Laplace noise is the difference of two geometric numbers. Gaussian noise is Laplace noise of scale t, kept with
     probability exp(-(|k| - sigma^2 / t)^2 / (2 sigma^2)) (Canonne, Kamath and Steinke 2020, Algorithm 3).
     """
-    import numpy as np
-
     if not noise.step:
         raise Error(f"{noise!r} is continuous and has no steps; draw it with draw_noise.")
     if isinstance(noise, Laplace):
@@ -101,9 +100,7 @@ def draw_steps(noise: Noise, shape: tuple[int, ...], random: "np.random.Generato
     return drawn.reshape(shape)
 
 
-def _draw_discrete_laplace(scale: float, size: int, random: "np.random.Generator") -> "np.ndarray":
-    import numpy as np
-
+def _draw_discrete_laplace(scale: float, size: int, random: np.random.Generator) -> np.ndarray:
     stop = -np.expm1(-1 / scale)
     return random.geometric(stop, size) - random.geometric(stop, size)
 
@@ -112,8 +109,8 @@ def _draw_discrete_laplace(scale: float, size: int, random: "np.random.Generator
 
 
 def count_codes(
-    domain: Domain, clique: Clique, columns: "Sequence[np.ndarray] | np.ndarray", weights: "np.ndarray | None" = None
-) -> "np.ndarray":
+    domain: Domain, clique: Clique, columns: Sequence[np.ndarray] | np.ndarray, weights: np.ndarray | None = None
+) -> np.ndarray:
     """Count made-up records into the table of a clique.
 
     Args:
@@ -130,16 +127,12 @@ def count_codes(
     >>> count_codes(Domain({"a": 2, "b": 3}), ("b", "a"), codes.T).tolist()
     [[0, 2], [0, 0], [1, 0]]
     """
-    import numpy as np
-
     index = _cell_numbers(domain, clique, columns)
     return np.bincount(index, weights, domain.cells(clique)).reshape(domain.table_shape(clique))
 
 
-def _cell_numbers(domain: Domain, clique: Clique, columns: "Sequence[np.ndarray] | np.ndarray") -> "np.ndarray":
+def _cell_numbers(domain: Domain, clique: Clique, columns: Sequence[np.ndarray] | np.ndarray) -> np.ndarray:
     """The cell of each record, numbered in the order of the clique's table."""
-    import numpy as np
-
     number = columns[domain.position(clique[0])].astype(np.int64)
     for name in clique[1:]:
         number *= domain.size(name)
@@ -147,7 +140,7 @@ def _cell_numbers(domain: Domain, clique: Clique, columns: "Sequence[np.ndarray]
     return number
 
 
-def grow_counts(counts: "np.ndarray", shares: "np.ndarray", records: float, total: float) -> "np.ndarray":
+def grow_counts(counts: np.ndarray, shares: np.ndarray, records: float, total: float) -> np.ndarray:
     """What ``total`` records would count to, imitated from fewer: their deviations from what is expected are scaled.
 
     Mean and covariance are those of a count of so many records.
@@ -155,10 +148,8 @@ def grow_counts(counts: "np.ndarray", shares: "np.ndarray", records: float, tota
     return total * shares + sqrt(total / records) * (counts - records * shares)
 
 
-def find_counted_cells(domain: Domain, cliques: Sequence[Clique], excluded: tuple[int, ...] | None) -> "np.ndarray":
+def find_counted_cells(domain: Domain, cliques: Sequence[Clique], excluded: tuple[int, ...] | None) -> np.ndarray:
     """Which cells of a table can hold a record: not one that was left out, nor one impossible in all its cliques."""
-    import numpy as np
-
     counted = np.any([domain.mask_over(clique) for clique in cliques], axis=0) if domain.impossible else None
     if counted is None:
         counted = np.ones(domain.table_shape(cliques[0]), bool)
@@ -279,8 +270,8 @@ def can_be_learned(release: Release) -> bool:
 class Moments(NamedTuple):
     """What one record adds to each cell of a table: its mean m and its variance V."""
 
-    shares: "np.ndarray"
-    variance: "np.ndarray"
+    shares: np.ndarray
+    variance: np.ndarray
 
 
 def independent_variance(total: Any, shares: Any, copies: Any = 1) -> Any:
@@ -291,7 +282,7 @@ def independent_variance(total: Any, shares: Any, copies: Any = 1) -> Any:
     return total * shares * (1 - shares / copies)
 
 
-def expect_shares(model: "Model", cliques: Sequence[Clique]) -> "np.ndarray":
+def expect_shares(model: "Model", cliques: Sequence[Clique]) -> np.ndarray:
     """m: the expected share of each cell of a table, summed over tied cliques."""
     return sum((model.marginal(clique) for clique in cliques[1:]), model.marginal(cliques[0]))
 
@@ -316,8 +307,6 @@ def cell_moments(model: "Model", cliques: Sequence[Clique]) -> Moments:
     >>> cell_moments(alike, [("a",), ("b",)]).variance.round(3).tolist()  # twice in a cell or never: not 0.5
     [1.0, 1.0]
     """
-    import numpy as np
-
     shares = expect_shares(model, cliques)
     if len(cliques) == 1:
         return Moments(shares, np.maximum(independent_variance(1.0, shares), 0.0))
@@ -329,12 +318,8 @@ def cell_moments(model: "Model", cliques: Sequence[Clique]) -> Moments:
     return Moments(shares, np.clip(variance, part * (1 - part), np.maximum(shares * (len(cliques) - shares), 0.0)))
 
 
-def _exact_tied_variance(model: "Model", cliques: Sequence[Clique]) -> "np.ndarray | None":
+def _exact_tied_variance(model: "Model", cliques: Sequence[Clique]) -> np.ndarray | None:
     """V as the derivative of m by the shared log-potential of each cell, or None where that would take too long."""
-    import numpy as np
-
-    from quietfield.inference.tree import Tree
-
     if not set(cliques) <= set(model.cliques):
         return None
     found: Any
@@ -366,10 +351,8 @@ def _exact_tied_variance(model: "Model", cliques: Sequence[Clique]) -> "np.ndarr
     return np.concatenate(variances).reshape(model.domain.table_shape(cliques[0]))
 
 
-def _simulated_tied_variance(model: "Model", cliques: Sequence[Clique], shares: "np.ndarray") -> "np.ndarray":
+def _simulated_tied_variance(model: "Model", cliques: Sequence[Clique], shares: np.ndarray) -> np.ndarray:
     """V = m + E X (X - 1) - m^2, the middle term from simulated records."""
-    import numpy as np
-
     records = _RECORDS if model.inference == "exact" else _GIBBS
     columns = model.sample(records, seed=0).codes.T
     cells = model.domain.cells(cliques[0])
@@ -388,23 +371,19 @@ class Residuals:
     standard deviations of noise, sampling and an estimated N together (NaN where nothing was counted)."""
 
     cliques: tuple[Clique, ...]
-    noisy: "np.ndarray"
-    expected: "np.ndarray"
-    sampling: "np.ndarray"
-    z: "np.ndarray"
+    noisy: np.ndarray
+    expected: np.ndarray
+    sampling: np.ndarray
+    z: np.ndarray
     std: float  # of the noise
 
     @property
     def cells(self) -> int:
-        import numpy as np
-
         return int(np.isfinite(self.z).sum())
 
     @property
     def mean_square(self) -> float:
         """Of z: 1 on average if the model is the true one. 0 where nothing was counted."""
-        import numpy as np
-
         return float(np.nanmean(self.z**2)) if self.cells else 0.0
 
     @property
@@ -443,8 +422,6 @@ def residuals(release: Release, moments: Iterable[Moments]) -> list[Residuals]:
     >>> found.z.round(2).tolist()  # 20 off, with a variance of 250 from sampling and of 8 from noise
     [1.25, -1.25]
     """
-    import numpy as np
-
     records = estimate_records(release)
     found = []
     for part, (m, v), weight in zip(release.parts, moments, records.weights, strict=True):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 
+from quietfield.cliques import Structure
 from quietfield.domain import Clique, Domain
 from quietfield.errors import CannotLearn, Error
 from quietfield.learning.loop import drive
@@ -29,7 +30,6 @@ from quietfield.models.model import Model
 from quietfield.models.sampling import check_whole
 from quietfield.privacy.noise import Laplace
 from quietfield.releases.release import Release
-from quietfield.structures import Structure
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -92,7 +92,7 @@ def fit_true_tables(
     release = _as_release(domain, tables, ties)
     shape, data = problem_of(release, inference, {})
     if pseudocount:
-        release, data = _padded(release, shape, data, float(pseudocount))
+        release, data = _pad(release, shape, data, float(pseudocount))
     recipe = recipe_of(shape) if closed_form and not regularisation else None
     if recipe is None:
         learner = MaximumLikelihood(regularisation=max(float(regularisation), _RIDGE))
@@ -109,7 +109,7 @@ def fit_true_tables(
 
 def fit_random_tables(
     domain: Domain,
-    cliques: "Structure | Iterable[str | Iterable[str]]",
+    cliques: Structure | Iterable[str | Iterable[str]],
     seed: int,
     *,
     regularisation: float = 1e-3,
@@ -184,7 +184,7 @@ def _margin(clique: Clique, table: np.ndarray, kept: Clique) -> np.ndarray:
     return summed.transpose([left.index(name) for name in kept])
 
 
-def _padded(release: Release, shape: Shape, data: Data, pseudocount: float) -> tuple[Release, Data]:
+def _pad(release: Release, shape: Shape, data: Data, pseudocount: float) -> tuple[Release, Data]:
     """The tables of the records and so many more, spread evenly."""
     with jax.enable_x64(True):
         even = np.asarray(jax.jit(shape.shares)(np.zeros(shape.size)))

@@ -5,7 +5,7 @@ Inside, a record is a row of codes: the position of each value among its attribu
 
 import io
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +14,8 @@ import numpy as np
 from quietfield.domain import Domain
 from quietfield.errors import Error, FileError
 from quietfield.files import write_atomically
-from quietfield.text import (
-    APOSTROPHE,
-    defuse_formulas,
-    free_name,
-    has_formulas,
-    join_names,
-    plural,
-    table_html,
-    type_name,
-)
+from quietfield.models.spreadsheets import APOSTROPHE, defuse_formulas, has_formulas
+from quietfield.text import join_names, plural, table_html, type_name
 
 #: What separates the fields of a CSV file.
 DELIMITERS = (",", ";", "|", "\t")
@@ -153,7 +145,6 @@ def write_table(
         FileError: The ending is another one, or the file cannot be written.
         Error: The delimiter is no single sign that separates fields.
     """
-
     buffer = io.BytesIO()
     match Path(path).suffix.lower():
         case ".csv":
@@ -246,7 +237,7 @@ def encode_records(domain: Domain, records: Any) -> np.ndarray:
     if isinstance(records, Frame) and records.domain.attributes == domain.attributes and records.domain == domain:
         return records.codes
     if isinstance(records, np.ndarray | list | tuple):
-        return _checked(domain, np.asarray(records))
+        return _check_codes(domain, np.asarray(records))
     columns = _columns(records)
     absent = [name for name in domain if name not in columns]
     if absent:
@@ -258,7 +249,7 @@ def encode_records(domain: Domain, records: Any) -> np.ndarray:
     )
 
 
-def _checked(domain: Domain, codes: np.ndarray) -> np.ndarray:
+def _check_codes(domain: Domain, codes: np.ndarray) -> np.ndarray:
     if codes.ndim == 1 and codes.dtype.kind in "iu" and len(codes) == len(domain):
         codes = codes[None, :]
     if codes.ndim != 2 or codes.shape[1] != len(domain):
@@ -308,3 +299,15 @@ def _encode(domain: Domain, name: str, column: Any) -> np.ndarray:
     if (codes < 0).any():
         raise Error(f"column {name!r} holds a value that is not among its labels ({join_names(labels)}), or a null.")
     return codes
+
+
+def free_name(name: str, taken: Iterable[str]) -> str:
+    """A name for a column that no attribute has.
+
+    >>> free_name("share", ("age", "share"))
+    'share_'
+    """
+    held = set(taken)
+    while name in held:
+        name += "_"
+    return name

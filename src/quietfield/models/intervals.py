@@ -25,11 +25,10 @@ import numpy as np
 from quietfield.domain import Clique, Domain, Label
 from quietfield.errors import Error
 from quietfield.inference.layout import IMPOSSIBLE
+from quietfield.learning.problem import shape_of
 from quietfield.text import join_names
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from quietfield.learning.covariance import ErrorParts
     from quietfield.learning.problem import Point
     from quietfield.models.model import Model
@@ -43,17 +42,17 @@ QUICK_MODEL, QUICK_ANSWER = 100_000, 10_000
 
 def interval(
     model: "Model",
-    query: "str | Iterable[str] | Mapping[Any, Any]",
+    query: str | Iterable[str] | Mapping[Any, Any],
     level: float = 0.9,
     given: Mapping[str, Label | Sequence[Label]] | None = None,
     of: str = "source",
-) -> "tuple[Any, Any]":
+) -> tuple[Any, Any]:
     """(low, high) of a question; see :meth:`quietfield.models.model.Model.interval`."""
     _check(model, level, of)
     return _ask(model, [_question(model, query, given or {})], level, given or {}, of)[0]
 
 
-def intervals(model: "Model", queries: Iterable[Any], level: float = 0.9) -> "list[tuple[Any, Any]]":
+def intervals(model: "Model", queries: Iterable[Any], level: float = 0.9) -> list[tuple[Any, Any]]:
     """(low, high) of many questions. What cliques of the model hold is worked out together, many times faster."""
     _check(model, level, "source")
     questions = [_question(model, query, {}) for query in queries]
@@ -73,7 +72,7 @@ def intervals(model: "Model", queries: Iterable[Any], level: float = 0.9) -> "li
 class _Question:
     """Weights of the cells of some tables, one row a number that is asked for; the shape of a table of answers."""
 
-    weights: "dict[Clique, np.ndarray]"
+    weights: dict[Clique, np.ndarray]
     shape: tuple[int, ...] | None
 
     @property
@@ -118,7 +117,7 @@ def _question(model: "Model", query: Any, given: Mapping[str, Any]) -> _Question
 
 def _ask(
     model: "Model", questions: Sequence[_Question], level: float, given: Mapping[str, Any], of: str
-) -> "list[tuple[Any, Any]]":
+) -> list[tuple[Any, Any]]:
     from scipy.special import stdtrit
 
     answer = _answer(model, questions, given)
@@ -144,12 +143,11 @@ def _ask(
     return found
 
 
-def _weights(domain: Domain, query: Any) -> "tuple[dict[Clique, np.ndarray], tuple[int, ...] | None]":
+def _weights(domain: Domain, query: Any) -> tuple[dict[Clique, np.ndarray], tuple[int, ...] | None]:
     """Weights of the cells of some tables: one row a number that is asked for; the shape of a table of answers.
 
     Where a whole table is asked for, each row would be one of its cells, and is left empty.
     """
-
     if not isinstance(query, Mapping):
         wanted = domain.clique(query)
         cells = domain.cells(wanted)
@@ -170,8 +168,7 @@ def _weights(domain: Domain, query: Any) -> "tuple[dict[Clique, np.ndarray], tup
         if table.shape != domain.table_shape(wanted):
             raise Error(
                 f"the weights of {join_names(wanted)} have shape {table.shape}; expected {domain.table_shape(wanted)}, "
-                "one "
-                "weight a combination."
+                "one weight a combination."
             )
         if not np.isfinite(table).all():
             raise Error(f"the weights of {join_names(wanted)} hold NaN or infinite values; they must be finite.")
@@ -183,9 +180,9 @@ def _weights(domain: Domain, query: Any) -> "tuple[dict[Clique, np.ndarray], tup
 
 @dataclass(frozen=True)
 class _Answer:
-    values: "np.ndarray"
+    values: np.ndarray
     errors: "ErrorParts"
-    sample_variance: "np.ndarray"  # of the same number among the records
+    sample_variance: np.ndarray  # of the same number among the records
     freedom: float  # how many draws a variance rests on; infinite where it is worked out
 
 
@@ -196,7 +193,6 @@ def _answer(model: "Model", asked: Sequence[_Question], given: Mapping[str, Any]
     in the model with the evidence and with a (zero) potential wherever f needs one, which gives a gradient; or, in a
     large model, in the direction of each error that was drawn, which gives what that error adds to all answers.
     """
-
     wanted = list(dict.fromkeys(clique for question in asked for clique in question.weights))
     known = _evidence(model.domain, wanted, given)
     if known:
@@ -245,11 +241,8 @@ class Cells:
 
     @classmethod
     def of(
-        cls, model: "Model", added: tuple[Clique, ...] = (), known: "Mapping[str, np.ndarray] | None" = None
+        cls, model: "Model", added: tuple[Clique, ...] = (), known: Mapping[str, np.ndarray] | None = None
     ) -> "Cells":
-
-        from quietfield.learning.problem import shape_of
-
         cliques = (*model.cliques, *added)
         theta = {c: np.zeros(model.domain.table_shape(c)) for c in cliques} | dict(model.potentials)
         for name, possible in (known or {}).items():
@@ -265,9 +258,8 @@ class Cells:
         return cls(model, cliques, dict(zip(cliques, shape.starts, strict=False)), point)
 
     @cached_property
-    def parameters(self) -> "np.ndarray":
+    def parameters(self) -> np.ndarray:
         """For each cell, the parameter of the fit that it is; -1 in tables that were added."""
-
         fitted = self.model._covariance.shape
         places = dict.fromkeys(self.cliques, -1) | {
             clique: start for group, start in zip(fitted.groups, fitted.starts, strict=False) for clique in group
@@ -279,20 +271,17 @@ class Cells:
         ]
         return np.concatenate(parts)
 
-    def from_parameters(self, rows: "np.ndarray") -> "np.ndarray":
+    def from_parameters(self, rows: np.ndarray) -> np.ndarray:
         """Rows by parameters of the fit as rows by cells."""
-
         return np.where(self.parameters >= 0, rows[:, self.parameters], 0.0)
 
-    def moved(self, directions: "np.ndarray") -> "np.ndarray":
+    def moved(self, directions: np.ndarray) -> np.ndarray:
         """What errors of the parameters add to the shares of all cells."""
-
         parts = np.array_split(directions, -(-len(directions) // 16))  # a few dozen would take much memory
         return np.concatenate([self.point.jacobian(self.from_parameters(part)) for part in parts])
 
-    def spread(self, directions: "np.ndarray") -> "tuple[np.ndarray, np.ndarray]":
+    def spread(self, directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(variance in one record, gradient by the parameters of the fit) of sums of cells, one a row."""
-
         moved = self.point.jacobian(directions)
         gradients = np.zeros((len(moved), self.model._covariance.shape.size))
         fitted = self.parameters >= 0
@@ -300,9 +289,8 @@ class Cells:
         return np.einsum("ij,ij->i", directions, moved), gradients
 
 
-def _sums(cells: Cells, asked: Sequence[_Question], homes: Mapping[Clique, Clique], rows: "np.ndarray") -> "np.ndarray":
+def _sums(cells: Cells, asked: Sequence[_Question], homes: Mapping[Clique, Clique], rows: np.ndarray) -> np.ndarray:
     """Rows of numbers by cells, summed to what is asked: one row an answer."""
-
     domain = cells.model.domain
     parts = []
     for question in asked:
@@ -318,9 +306,8 @@ def _sums(cells: Cells, asked: Sequence[_Question], homes: Mapping[Clique, Cliqu
     return np.concatenate(parts)
 
 
-def _directions(cells: Cells, question: _Question, homes: Mapping[Clique, Clique], rows: slice) -> "np.ndarray":
+def _directions(cells: Cells, question: _Question, homes: Mapping[Clique, Clique], rows: slice) -> np.ndarray:
     """Some of the numbers that are asked for, as weights of all cells."""
-
     domain = cells.model.domain
     found = np.zeros((len(range(question.rows)[rows]), len(cells.point.shares)))
     for clique, weights in question.weights.items():
@@ -336,8 +323,7 @@ def _blocks(question: _Question) -> Iterable[slice]:
     return [slice(start, start + MOST_ROWS) for start in range(0, question.rows, MOST_ROWS)]
 
 
-def _evidence(domain: Domain, weights: Iterable[Clique], given: Any) -> "dict[str, np.ndarray]":
-
+def _evidence(domain: Domain, weights: Iterable[Clique], given: Any) -> dict[str, np.ndarray]:
     if not isinstance(given, Mapping):
         raise Error(f'given maps attributes to labels, for instance {{"sex": "f"}}; it is not {given!r}.')
     known = {}
@@ -356,9 +342,8 @@ def _home(model: "Model", wanted: Clique) -> Clique:
     return min(holders, key=model.domain.cells) if holders else wanted
 
 
-def _at_home(domain: Domain, weights: "np.ndarray", wanted: Clique, home: Clique) -> "np.ndarray":
+def _at_home(domain: Domain, weights: np.ndarray, wanted: Clique, home: Clique) -> np.ndarray:
     """Weights of the cells of a table as weights of the cells of a larger one, axes in that one's order."""
-
     table = weights.reshape(-1, *domain.table_shape(wanted))
     order = [name for name in home if name in wanted]
     table = table.transpose(0, *(1 + wanted.index(name) for name in order))
@@ -367,16 +352,15 @@ def _at_home(domain: Domain, weights: "np.ndarray", wanted: Clique, home: Clique
 
 
 def _ends(
-    values: "np.ndarray", step: "np.ndarray", pull: "np.ndarray", power: "np.ndarray", least: float, most: float
-) -> "tuple[np.ndarray, np.ndarray]":
-
+    values: np.ndarray, step: np.ndarray, pull: np.ndarray, power: np.ndarray, least: float, most: float
+) -> tuple[np.ndarray, np.ndarray]:
     if not least < most:
         return values, values
     width = most - least
     share = np.clip((values - least) / width, 0, 1)
     power = np.maximum(power, 1e-3)
 
-    def away(share: "np.ndarray", pull: "np.ndarray") -> "np.ndarray":
+    def away(share: np.ndarray, pull: np.ndarray) -> np.ndarray:
         """A step away from 0: even on the Box-Cox scale in the lower half of the range, plain in the upper."""
         hidden = np.maximum(pull, 0) / width
         length = step / width + hidden

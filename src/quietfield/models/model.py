@@ -15,24 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from quietfield.archives import MISPLACED, SIGNATURE, TABLES, pack, read_archive, unpack, write_archive
+from quietfield.cliques import Structure
 from quietfield.domain import Clique, Domain, Label
 from quietfield.drawing.graph import model_html
 from quietfield.errors import Error, FileError
-from quietfield.files import (
-    MANIFEST,
-    MISPLACED,
-    SIGNATURE,
-    TABLES,
-    canonical_json,
-    pack,
-    read_archive,
-    unpack,
-    write_archive,
-)
+from quietfield.files import MANIFEST, canonical_json
 from quietfield.inference import Inference, NotConverged, check_options, infer
-from quietfield.inference.elimination import most_probable
+from quietfield.inference.elimination import Factor, list_factors, most_probable, restrict_factors
 from quietfield.inference.layout import IMPOSSIBLE, check_values, plain_layout
-from quietfield.learning.observation import count_codes, independent_variance
+from quietfield.inference.tree import Calibrated, calibrate_given
+from quietfield.learning.covariance import covariance_of
 from quietfield.models import sampling
 from quietfield.models.basis import describe_basis
 from quietfield.models.fit_report import FitReport
@@ -42,23 +35,15 @@ from quietfield.models.uncertainty import Uncertainty
 from quietfield.models.values import check_schema, draw_values
 from quietfield.releases import keys
 from quietfield.schema import Schema
-from quietfield.structures import Structure
 from quietfield.text import join_names, plural, type_name
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas
     import pyarrow
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from numpy.typing import ArrayLike
 
-    from quietfield.inference.elimination import Factor
-    from quietfield.inference.tree import Calibrated
     from quietfield.learning.covariance import Covariance
-    from quietfield.models.fit_report import FitReport
-    from quietfield.models.frames import Frame
-    from quietfield.models.sampling import GibbsReport, GibbsSample
-    from quietfield.models.uncertainty import Uncertainty
 
 KIND, VERSION = "model", 1
 RECORDS, CHAINS = 10_000, 500  # of the Gibbs samples behind answers: a share of one half is then right within 0.005
@@ -85,9 +70,9 @@ class Model:
         *,
         inference: str = "exact",
         options: Mapping[str, Any] | None = None,
-        report: "FitReport | None" = None,
-        uncertainty: "Uncertainty | None" = None,
-        schema: "Schema | None" = None,
+        report: FitReport | None = None,
+        uncertainty: Uncertainty | None = None,
+        schema: Schema | None = None,
     ) -> None:
         if not isinstance(domain, Domain):
             raise Error(f"a Model's first argument is a Domain, not {type_name(domain)}.")
@@ -129,12 +114,12 @@ class Model:
         """Marginals and log Z as inference found them, with its residual; computed once."""
         return infer(self.domain, self.potentials, self.inference, **self.options)
 
-    def marginals(self) -> "dict[Clique, np.ndarray]":
+    def marginals(self) -> dict[Clique, np.ndarray]:
         """The marginal table of every clique."""
         self._warn()
         return dict(self.inference_result.marginals)
 
-    def marginal(self, attributes: str | Iterable[str]) -> "np.ndarray":
+    def marginal(self, attributes: str | Iterable[str]) -> np.ndarray:
         """The joint distribution of any attributes, inside a clique or not; axes in the order given.
 
         Where inference is approximate and no clique holds them together, it is estimated from a Gibbs sample, always
@@ -158,9 +143,7 @@ class Model:
             return self._estimate(wanted, {}).shares
         return self._calibration.joint([self.domain.position(name) for name in wanted])
 
-    def conditional(
-        self, attributes: str | Iterable[str], given: Mapping[str, Label | Sequence[Label]]
-    ) -> "np.ndarray":
+    def conditional(self, attributes: str | Iterable[str], given: Mapping[str, Label | Sequence[Label]]) -> np.ndarray:
         """The joint distribution of attributes where others are known.
 
         Estimated from a Gibbs sample where inference is approximate and no clique holds all of them: see
@@ -184,7 +167,7 @@ class Model:
             raise Error(f"{join_names(both)} is both asked for and given; name each attribute once.")
         if self.inference != "exact":
             return self._approximate(wanted, known)
-        found = self._calibrated(known)
+        found = calibrate_given(self.domain, self.potentials, known)
         if found.log_z < IMPOSSIBLE / 10:
             raise Error(f"the given values {dict(given)!r} have probability 0 in this model.")
         return found.joint([self.domain.position(name) for name in wanted])
@@ -270,7 +253,7 @@ class Model:
 
     def estimate(
         self, attributes: str | Iterable[str], given: Mapping[str, Label | Sequence[Label]] | None = None
-    ) -> "sampling.Estimate | None":
+    ) -> sampling.Estimate | None:
         """An answer with its Monte Carlo errors, where it is estimated from a Gibbs sample.
 
         Args:
@@ -288,7 +271,7 @@ class Model:
             return None
         return self._estimate(wanted, known)
 
-    def log_prob(self, records: Any) -> "np.ndarray":
+    def log_prob(self, records: Any) -> np.ndarray:
         """The log-probability of each record.
 
         Args:
@@ -300,7 +283,6 @@ class Model:
         Raises:
             Error: A column is missing, or a value is no label of its attribute.
         """
-
         codes = encode_records(self.domain, records)
         total = np.full(len(codes), -self.log_partition())
         for scope, table in self._factors:
@@ -336,7 +318,7 @@ class Model:
         ({'rain': 'no', 'wet': 'no'}, {'rain': 'yes', 'wet': 'yes'})
         """
         given = {} if given is None else given
-        factors = self._factors_given(given)
+        factors = restrict_factors(self.domain, self._factors, self._known(given))
         self._need_exact("the most probable record")
         best, largest = most_probable(self.domain.shape, factors)
         if largest == float("-inf"):
@@ -383,7 +365,7 @@ class Model:
         self,
         n: int | None = None,
         seed: int | None = None,
-        schema: "Schema | None" = None,
+        schema: Schema | None = None,
         *,
         even: bool = False,
         **options: int,
@@ -451,7 +433,6 @@ class Model:
         >>> [bool(0.5 < drawn.marginal("a")[0] < 0.7) for drawn in qf.fit(release).draws(2, seed=0)]
         [True, True]
         """
-
         check_errors_known(self)
         count = sampling.check_whole("the number of models", count, 1)
         if seed is not None:
@@ -466,7 +447,7 @@ class Model:
             for theta in found
         ]  # fmt: skip
 
-    def sample(self, n: int, seed: int | None = None, *, even: bool = False, **options: int) -> "Frame":
+    def sample(self, n: int, seed: int | None = None, *, even: bool = False, **options: int) -> Frame:
         """Draw records: exactly where inference is exact, else by Gibbs sampling from many chains.
 
         :meth:`records` gives them the columns and types of their source.
@@ -503,8 +484,10 @@ class Model:
         self._warn()
         start = [self.inference_result.attributes[name] for name in self.domain]
         drawn = sampling.sample_gibbs(self.domain, self._factors, start, n, seed, **options)
-        columns = [column[:n] for column in drawn.columns]
-        return Frame(self.domain, columns, self._gibbs_report(drawn) if n else None)
+        report = sampling.check_gibbs(self.domain, drawn, self.inference_result.marginals) if n else None
+        if report is not None and report.stuck:
+            warnings.warn(str(report), NotConverged, stacklevel=2)
+        return Frame(self.domain, [column[:n] for column in drawn.columns], report)
 
     @property
     def signed(self) -> bool:
@@ -553,7 +536,7 @@ class Model:
         }
 
     @classmethod
-    def load(cls, path: str | Path, trust: "str | Path | Iterable[str | Path] | None" = None) -> "Model":
+    def load(cls, path: str | Path, trust: str | Path | Iterable[str | Path] | None = None) -> "Model":
         """Read a file that :meth:`save` wrote. With ``trust`` (public key files), only one that one of them signed.
 
         Args:
@@ -600,9 +583,8 @@ class Model:
         model.signer = signers[0] if signers else None
         return model
 
-    def _inside(self, wanted: Clique) -> "np.ndarray | None":
+    def _inside(self, wanted: Clique) -> np.ndarray | None:
         """A marginal that some clique's table holds, or None."""
-
         holders = [c for c in self.cliques if set(wanted) <= set(c)]
         if holders:
             clique = min(holders, key=self.domain.cells)
@@ -622,50 +604,25 @@ class Model:
     @cached_property
     def _covariance(self) -> "Covariance":
         """The errors of the parameters; factorised once."""
-        from quietfield.learning.covariance import covariance_of
-
         return covariance_of(self)
 
     @cached_property
-    def _moved(self) -> "np.ndarray":
+    def _moved(self) -> np.ndarray:
         """What each error that was drawn of the parameters adds to the shares of all cells."""
         return Cells.of(self).moved(self._covariance.draws.directions)
 
     @cached_property
-    def _factors(self) -> "list[Factor]":
-        """Potentials and impossible combinations as (attribute positions, log-table) pairs."""
+    def _factors(self) -> list[Factor]:
+        """Potentials and impossible combinations, for elimination."""
+        return list_factors(self.domain, self.potentials)
 
-        factors = [(tuple(self.domain.position(a) for a in c), table) for c, table in self.potentials.items()]
-        masks = [
-            (tuple(self.domain.position(a) for a in c), np.where(mask, 0.0, -np.inf)) for c, mask in self.domain.masks
-        ]
-        return [*factors, *masks]
-
-    def _known(self, given: Mapping[str, Label | Sequence[Label]]) -> "dict[str, Sequence[int]]":
+    def _known(self, given: Mapping[str, Label | Sequence[Label]]) -> dict[str, Sequence[int]]:
         """The codes that each of some attributes may have."""
         if not isinstance(given, Mapping):
             raise Error(f'given maps attributes to labels, for instance {{"sex": "f"}}; it is not {given!r}.')
         return {name: self.domain.codes(name, given[name]) for name in self.domain.clique(given)}
 
-    def _factors_given(self, given: Mapping[str, Label | Sequence[Label]]) -> "list[Factor]":
-        """The factors where some attributes are known: a single value's axis goes, several values become a factor."""
-
-        factors = self._factors
-        for name, codes in self._known(given).items():
-            v = self.domain.position(name)
-            if len(codes) == 1:
-                factors = [
-                    (tuple(u for u in scope if u != v), table.take(codes[0], axis=scope.index(v))) if v in scope
-                    else (scope, table)
-                    for scope, table in factors
-                ]  # fmt: skip
-            else:
-                known = np.full(self.domain.shape[v], -np.inf)
-                known[codes] = 0.0
-                factors = [*factors, ((v,), known)]
-        return factors
-
-    def _approximate(self, wanted: Clique, known: "Mapping[str, Sequence[int]]") -> "np.ndarray":
+    def _approximate(self, wanted: Clique, known: Mapping[str, Sequence[int]]) -> np.ndarray:
         """A conditional distribution from a clique that holds all attributes, or from a Gibbs sample."""
         table = self._inside((*known, *wanted))
         if table is None:
@@ -677,25 +634,23 @@ class Model:
         return table / table.sum()
 
     @cached_property
-    def _samples(self) -> "dict[tuple[Any, ...], GibbsSample]":
+    def _samples(self) -> dict[tuple[Any, ...], sampling.GibbsSample]:
         """Gibbs samples by what is known: the last few."""
         return {}
 
-    def _estimate(self, wanted: Clique, known: "Mapping[str, Sequence[int]]") -> "sampling.Estimate":
+    def _estimate(self, wanted: Clique, known: Mapping[str, Sequence[int]]) -> sampling.Estimate:
         """The joint distribution of attributes in a Gibbs sample where some have one of some codes."""
         key = tuple(sorted((name, tuple(codes)) for name, codes in known.items()))
         if key not in self._samples:
             self._warn()
-            labels = {name: [self.domain.labels(name)[c] for c in codes] for name, codes in known.items()}
-            factors = self._factors_given(labels)
+            factors = restrict_factors(self.domain, self._factors, known)
             if any(np.isneginf(table).all() for _, table in factors):
+                labels = {name: [self.domain.labels(name)[c] for c in codes] for name, codes in known.items()}
                 raise Error(f"the given values {labels!r} have probability 0 in this model.")
-            start = []
-            for name in self.domain:
-                chances = np.array(self.inference_result.attributes[name])
-                if name in known:
-                    chances = np.isin(np.arange(len(chances)), known[name]).astype(float)
-                start.append(chances)
+            start = [self.inference_result.attributes[name] for name in self.domain]
+            for name, codes in known.items():
+                v = self.domain.position(name)
+                start[v] = np.isin(np.arange(len(start[v])), codes).astype(float)
             factors = [factor for factor in factors if factor[0]]
             drawn = sampling.sample_gibbs(self.domain, factors, start, RECORDS, seed=0, chains=CHAINS)
             while len(self._samples) >= MOST_SAMPLES:
@@ -704,30 +659,10 @@ class Model:
         return sampling.estimate_joint(self.domain, self._samples[key], [self.domain.position(name) for name in wanted])
 
     @cached_property
-    def _calibration(self) -> "Calibrated":
+    def _calibration(self) -> Calibrated:
         """Exact inference where nothing is known."""
         self.log_partition()  # refuses a model without possible records
-        return self._calibrated({})
-
-    def _calibrated(self, known: "Mapping[str, Sequence[int]]") -> "Calibrated":
-        """Exact inference where some attributes have one of some codes."""
-
-        from quietfield.inference.tree import Tree
-
-        masks = {}
-        for name, codes in known.items():
-            masks[name,] = np.full(self.domain.shape[self.domain.position(name)], IMPOSSIBLE)
-            masks[name,][list(codes)] = 0.0
-        tables = dict(self.potentials)
-        held = {name for clique in self.cliques for name in clique}
-        masked = {name for clique, _ in self.domain.masks for name in clique}
-        for name in sorted(masked - held):  # so that they can be followed like the others
-            tables[name,] = np.zeros(self.domain.shape[self.domain.position(name)])
-        for clique, mask in masks.items():
-            tables[clique] = tables[clique] + mask if clique in tables else mask
-        tree = Tree.of(self.domain, tuple(tables))
-        tree.plan.check_memory(log_space=True)
-        return tree.calibrate(tree.layout.pack(tables))
+        return calibrate_given(self.domain, self.potentials, {})
 
     def _need_exact(self, what: str) -> None:
         if self.inference != "exact":
@@ -740,21 +675,6 @@ class Model:
     def _warn(self) -> None:
         if not self.inference_result.converged:
             warnings.warn(self.inference_result.advice, NotConverged, stacklevel=3)
-
-    def _gibbs_report(self, drawn: "GibbsSample") -> "GibbsReport":
-
-        columns, chains, sweeps, stuck = drawn
-        effective = sampling.effective_size(self.domain, columns, chains)
-        gaps, spreads = [], []
-        for clique, table in self.inference_result.marginals.items():
-            shares = count_codes(self.domain, clique, columns) / len(columns[0])
-            gaps.append(0.5 * float(np.abs(shares - table).sum()))
-            spreads.append(0.5 * float(np.sqrt(2 / np.pi * independent_variance(1 / effective, table)).sum()))
-        mean, expected = float(np.mean(gaps or 0)), float(np.mean(spreads or 0))
-        report = sampling.GibbsReport(chains, sweeps, effective, mean, expected, max(gaps, default=0.0), stuck)
-        if stuck:
-            warnings.warn(str(report), NotConverged, stacklevel=4)
-        return report
 
     def __repr__(self) -> str:
         return (

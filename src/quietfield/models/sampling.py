@@ -5,7 +5,7 @@ records whatever the number of threads.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from operator import index
@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from quietfield.domain import Domain
+from quietfield.domain import Clique, Domain
 from quietfield.errors import Error, TooLarge
 from quietfield.inference.elimination import Factor, conditionals
+from quietfield.learning.observation import count_codes, independent_variance
 from quietfield.memory import available_memory, readable_bytes
 
 CHUNK = 1 << 16  # records drawn at a time: columns of this length stay in a core's cache
@@ -300,6 +301,19 @@ def estimate_joint(domain: Domain, sample: GibbsSample, wanted: Sequence[int]) -
     more = (shares * records + 1) / (records + 2)
     errors = np.maximum(between, np.sqrt(more * (1 - more) / records))
     return Estimate(shares.reshape(shape), errors.reshape(shape), records, chains, sample.stuck)
+
+
+def check_gibbs(domain: Domain, sample: GibbsSample, marginals: Mapping[Clique, np.ndarray]) -> GibbsReport:
+    """How far a sample is from what inference says of every clique, and from what chance alone would leave."""
+    columns, chains, sweeps, stuck = sample
+    effective = effective_size(domain, columns, chains)
+    gaps, spreads = [], []
+    for clique, table in marginals.items():
+        shares = count_codes(domain, clique, columns) / len(columns[0])
+        gaps.append(0.5 * float(np.abs(shares - table).sum()))
+        spreads.append(0.5 * float(np.sqrt(2 / np.pi * independent_variance(1 / effective, table)).sum()))
+    mean, expected = float(np.mean(gaps or 0)), float(np.mean(spreads or 0))
+    return GibbsReport(chains, sweeps, effective, mean, expected, max(gaps, default=0.0), stuck)
 
 
 def effective_size(domain: Domain, columns: Sequence[np.ndarray], chains: int) -> float:

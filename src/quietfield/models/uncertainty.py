@@ -7,16 +7,15 @@ a question into an interval.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error
 from quietfield.learning.observation import estimate_records
 from quietfield.privacy.noise import Noise, noise_from_json
 from quietfield.releases.release import Release
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 @dataclass(frozen=True)
@@ -109,9 +108,7 @@ def _within(index: int, size: int) -> bool:
     return 0 <= index < size
 
 
-def remember_fit(
-    release: Release, total: float, variances: "np.ndarray", drawn: "np.ndarray | None" = None
-) -> Uncertainty:
+def remember_fit(release: Release, total: float, variances: np.ndarray, drawn: np.ndarray | None = None) -> Uncertainty:
     """What a fit to a release leaves behind: ``total`` and the prior's variances (2, tables) as the fit used them.
 
     ``drawn`` are the variances that the release shows, where the fit used others on purpose.

@@ -26,9 +26,10 @@ import numpy as np
 
 from quietfield.domain import Domain, Label
 from quietfield.errors import Error
+from quietfield.models.frames import free_name
 from quietfield.models.sampling import CHUNK
 from quietfield.schema import Attribute, ColumnType, Cuts, Dates, Labels, Schema
-from quietfield.text import free_name, join_names, type_name
+from quietfield.text import join_names, type_name
 
 if TYPE_CHECKING:
     import pyarrow as pa

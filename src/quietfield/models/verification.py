@@ -8,24 +8,24 @@ from quietfield.errors import Error, NoLedger, NoPromise, OtherRelease, WeakProm
 from quietfield.files import archive_kind
 from quietfield.models.model import Model
 from quietfield.privacy import accounting, promises
-from quietfield.privacy.calibration import HUGE_DELTA
+from quietfield.privacy.planning import HUGE_DELTA
 from quietfield.privacy.promises import HUGE_EPSILON
 from quietfield.releases import keys
-from quietfield.releases.checks import PAPER_NOTE
 from quietfield.releases.description import describe_signers, summarize_promise
+from quietfield.releases.parts import PAPER_NOTE
 from quietfield.releases.release import Release
 
 
 def verify(
-    file: "Release | Model | str | Path",
+    file: Release | Model | str | Path,
     *,
-    trust: "str | Path | Iterable[str | Path] | None" = None,
+    trust: str | Path | Iterable[str | Path] | None = None,
     max_epsilon: accounting.Number | None = None,
     max_delta: accounting.Number | None = None,
     require_promise: bool | None = None,
     require_ledger: bool = False,
     require_signatures: int = 1,
-    release: "Release | str | Path | None" = None,
+    release: Release | str | Path | None = None,
     complete: bool = True,
 ) -> tuple[str, ...]:
     """Check a release, or a model and the release that it was learned from, and what a reader demands of it.
@@ -137,7 +137,7 @@ def verify(
 
 
 def check_demands(
-    release: "Release",
+    release: Release,
     max_epsilon: accounting.Number | None = None,
     max_delta: accounting.Number | None = None,
     require_promise: bool = True,
@@ -162,14 +162,14 @@ def check_demands(
         if (require_promise or max_epsilon is not None) and promise.epsilon > largest:
             raise WeakPromise(
                 f"epsilon {accounting.format_number(promise.epsilon)} is promised, and at most "
-                f"{accounting.format_number(largest)} is "
-                "accepted; ask for a release with a smaller one, or accept more (--max-epsilon)."
+                f"{accounting.format_number(largest)} is accepted; ask for a release with a smaller one, or accept "
+                "more (--max-epsilon)."
             )
         if (require_promise or max_delta is not None) and promise.delta is not None and promise.delta > chance:
             raise WeakPromise(
                 f"delta {accounting.format_number(promise.delta)} is promised, and at most "
-                f"{accounting.format_number(chance)} is "
-                "accepted; ask for a release with a smaller one, or accept more (--max-delta)."
+                f"{accounting.format_number(chance)} is accepted; ask for a release with a smaller one, or accept more "
+                "(--max-delta)."
             )
     if require_ledger and release.ledger is None:
         raise NoLedger(
@@ -178,7 +178,7 @@ def check_demands(
         )
 
 
-def check_learned_from(model: "Model", release: "Release") -> None:
+def check_learned_from(model: Model, release: Release) -> None:
     """Refuse to speak of a model in the name of a release that waits for a signature, or that it was not learned from.
 
     Args:
@@ -199,7 +199,7 @@ def check_learned_from(model: "Model", release: "Release") -> None:
         )
 
 
-def learned_elsewhere(model: "Model", release: "Release") -> bool:
+def learned_elsewhere(model: Model, release: Release) -> bool:
     """Whether a model was learned from another release than this, as far as the two tell."""
     report = model.report
     if report is None:

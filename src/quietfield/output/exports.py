@@ -18,7 +18,8 @@ from typing import Any
 
 from quietfield.errors import Error, FileError
 from quietfield.files import check_writable, create, set_time, temporary_neighbour
-from quietfield.text import defuse_formulas, join_names, plural
+from quietfield.models.spreadsheets import defuse_formulas
+from quietfield.text import join_names, plural
 
 #: What exports are written as; xlsx from a model alone.
 FORMATS = ("csv", "parquet", "xlsx")
@@ -78,8 +79,7 @@ def check_target(out: Path, format: str, force: bool) -> None:
     if strange := _of_others(out, files or ()):
         raise FileError(
             f"{out} holds {join_names(strange)}, which no index of an export lists; choose another folder, or, if an "
-            "export "
-            "was interrupted there, remove what it left."
+            "export was interrupted there, remove what it left."
         )
 
 

@@ -81,7 +81,6 @@ def write_records(
     >>> [file.name for file in write_records("people.csv", model, 100, seed=0)]
     ['people.csv', 'people.card.md']
     """
-
     if release is not None:
         check_learned_from(model, release)
     schema = model.schema if schema is None else schema

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quietfield.domain import Clique, Domain
+from quietfield.drawing.columns import format_level
 from quietfield.errors import Error
 from quietfield.files import write_atomically
 from quietfield.models import intervals
 from quietfield.models.basis import INFERRED, UNMEASURED, describe_basis
-from quietfield.models.frames import import_pandas
+from quietfield.models.frames import free_name, import_pandas
+from quietfield.models.spreadsheets import APOSTROPHE, has_formulas
 from quietfield.models.verification import check_learned_from
 from quietfield.output import exports
 from quietfield.output.workbooks import Sheet, workbook
@@ -26,10 +28,9 @@ from quietfield.privacy.accounting import format_number
 from quietfield.releases.checks import check_same
 from quietfield.releases.description import describe_counted, describe_signers, explain_promise, list_warnings
 from quietfield.status import show_status
-from quietfield.text import APOSTROPHE, format_level, free_name, has_formulas, join_names, plural, table_html
+from quietfield.text import join_names, plural, table_html
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas
 
     from quietfield.models.model import Model
@@ -152,7 +153,7 @@ class Publication:
 
 def people_tables(
     model: "Model",
-    tables: "str | Iterable[str | Sequence[str]] | None" = None,
+    tables: str | Iterable[str | Sequence[str]] | None = None,
     *,
     level: float = 0.9,
     total: float | None = None,
@@ -190,7 +191,7 @@ def people_tables(
     if release is not None:
         check_same(release.domain, model.domain, "the release and the model")
         check_learned_from(model, release)
-    wanted = _wanted(model, tables)
+    wanted = _list_tables(model, tables)
     if total is None and model.report is not None:
         total = model.report.total
     if total is not None and not 0 < total < float("inf"):
@@ -214,7 +215,7 @@ def people_tables(
     return Publication(model.domain, tuple(made), tuple(said), level, total is not None, created, counted)
 
 
-def _wanted(model: "Model", tables: "str | Iterable[str | Sequence[str]] | None") -> list[Clique]:
+def _list_tables(model: "Model", tables: str | Iterable[str | Sequence[str]] | None) -> list[Clique]:
     if tables is None:
         singles: list[Clique] = [(name,) for name in model.domain]
         return singles + [clique for clique in model.cliques if len(clique) > 1]
@@ -229,14 +230,13 @@ def _check_sizes(model: "Model", wanted: Iterable[Clique]) -> None:
         if (cells := model.domain.cells(attributes)) > MOST_CELLS:
             raise Error(
                 f"the table of {join_names(attributes)} has {cells:,} cells, more than the {MOST_CELLS:,} that are "
-                "written "
-                "for people; name fewer attributes."
+                "written for people; name fewer attributes."
             )
 
 
 def _margins(
     model: "Model", wanted: Sequence[Clique], level: float
-) -> "dict[Clique, tuple[tuple[np.ndarray, np.ndarray] | None, str]]":
+) -> dict[Clique, tuple[tuple[np.ndarray, np.ndarray] | None, str]]:
     """The ends of the margins of each table, or None and why it has none."""
     found: dict[Clique, tuple[tuple[np.ndarray, np.ndarray] | None, str]] = {}
     held = {name for clique in model.cliques for name in clique}
@@ -263,9 +263,8 @@ def _margins(
 
 
 def _columns(
-    model: "Model", attributes: Clique, ends: "tuple[Any, Any] | None", total: float | None, note: str
+    model: "Model", attributes: Clique, ends: tuple[Any, Any] | None, total: float | None, note: str
 ) -> dict[str, list[Any]]:
-
     shares = model.marginal(attributes)
     numbers = {"share": shares}
     if ends is not None:

@@ -12,7 +12,7 @@ from math import isfinite
 from typing import Any
 
 from quietfield.errors import Error
-from quietfield.text import has_formulas
+from quietfield.models.spreadsheets import has_formulas
 
 #: What Excel can hold in one sheet.
 MOST_ROWS, MOST_COLUMNS, MOST_LETTERS = 1_048_576, 16_384, 32_767

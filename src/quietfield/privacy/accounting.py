@@ -20,8 +20,6 @@ Number = int | float | str | Decimal | Fraction
 DIGITS = 40
 #: No number that a person writes is larger, or has a larger denominator; squares of it still fit into a file.
 LARGEST = 10**400
-#: Beyond this exponent a sum of powers of e is not worked out, and a delta that it multiplies is taken as 1.
-LARGEST_EXPONENT = 1000
 #: How files hold rationals. Anything looser (exponents) lets a short text ask for a huge number.
 _WRITTEN = re.compile(rf"[0-9]{{1,{MOST_DIGITS}}}(/[1-9][0-9]{{0,{MOST_DIGITS - 1}}})?")
 _UNWRITTEN = 10**MOST_DIGITS
@@ -105,56 +103,13 @@ def format_number(value: Fraction | None, digits: int = 6) -> str:
     if value is None:
         return "none"
     small = -1000 < value.numerator.bit_length() - value.denominator.bit_length() < 1000  # within a float's reach
-    return f"{float(value):.{digits}g}" if small else f"{_decimal(value):.{digits - 1}e}"
-
-
-def format_above(value: Fraction, digits: int = 6) -> str:
-    """A bound for people: a short decimal that is never below the value.
-
-    >>> format_above(Fraction("869.4872")), format_above(Fraction(1, 3), 2), format_above(Fraction(84))
-    ('869.488', '0.34', '84')
-    """
-    with localcontext(Context(prec=digits, rounding=ROUND_CEILING)):
-        return format_number(Fraction(_decimal(value)), digits)
+    return f"{float(value):.{digits}g}" if small else f"{to_decimal(value):.{digits - 1}e}"
 
 
 def exp_above(value: Fraction) -> Fraction:
     """e^value, rounded up."""
     with localcontext(Context(prec=DIGITS + 20)):
-        return _outward(_decimal(value).exp().next_plus(), ROUND_CEILING)
-
-
-def group_loss(
-    units: int, epsilon: Fraction, delta: Fraction | None, rho: Fraction | None
-) -> tuple[Fraction, Fraction | None]:
-    """The epsilon and delta of data sets that are some steps apart, where those one step apart have these.
-
-    Pure epsilons add up. In zCDP, k steps cost k^2 rho (Bun and Steinke 2016, proposition 1.9), which gives an epsilon
-    at the same delta. Without a rho, delta becomes delta (1 + e^epsilon + ... + e^((k-1) epsilon)).
-
-    Args:
-        units: How many steps: how many units come or go.
-        epsilon: The epsilon of one step.
-        delta: The delta of one step, or None if it is pure.
-        rho: The zCDP parameter of one step, where it is known.
-
-    Returns:
-        Epsilon and delta, rounded up; delta is None if it was.
-
-    >>> group_loss(21, Fraction(4), None, None)
-    (Fraction(84, 1), None)
-    >>> found, _ = group_loss(2, Fraction(1), Fraction(1, 10**6), zcdp_rho(Fraction(1), Fraction(1, 10**6)))
-    >>> 2 < found < 3
-    True
-    """
-    if units == 1 or delta is None:
-        return units * epsilon, delta
-    if rho is not None:
-        return zcdp_epsilon(units * units * rho, delta), delta
-    if units * epsilon > LARGEST_EXPONENT:
-        return units * epsilon, Fraction(1)
-    steps = sum((exp_above(i * epsilon) for i in range(units)), Fraction(0))
-    return units * epsilon, min(Fraction(1), delta * steps)
+        return _outward(to_decimal(value).exp().next_plus(), ROUND_CEILING)
 
 
 def worst_case(
@@ -209,7 +164,7 @@ def zcdp_epsilon(rho: Fraction, delta: Fraction) -> Fraction:
     alpha rho + (ln(1/delta) + (alpha - 1) ln(1 - 1/alpha) - ln(alpha)) / (alpha - 1).
     """
     with localcontext(Context(prec=DIGITS + 20)):
-        r, log = _decimal(rho), -_decimal(delta).ln()
+        r, log = to_decimal(rho), -to_decimal(delta).ln()
         best = -_maximum(lambda alpha: -(alpha * r + _slack(alpha, log)), _guess(float(rho), float(log)))
     return max(Fraction(0), _outward(best, ROUND_CEILING))
 
@@ -218,7 +173,7 @@ def zcdp_epsilon(rho: Fraction, delta: Fraction) -> Fraction:
 def zcdp_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
     """The largest rho whose zCDP implies (epsilon, delta)-DP, rounded down: the inverse of :func:`zcdp_epsilon`."""
     with localcontext(Context(prec=DIGITS + 20)):
-        e, log = _decimal(epsilon), -_decimal(delta).ln()
+        e, log = to_decimal(epsilon), -to_decimal(delta).ln()
         rho = float(epsilon) / (4 * (float(log) / float(epsilon) + 1))
         best = _maximum(lambda alpha: (e - _slack(alpha, log)) / alpha, _guess(rho, float(log)))
     # A hair less, so that converting back, which rounds up, never exceeds epsilon.
@@ -276,7 +231,7 @@ def _maximum(value: Callable[[Decimal], Decimal], guess: float) -> Decimal:
     return best
 
 
-def _decimal(value: Fraction) -> Decimal:
+def to_decimal(value: Fraction) -> Decimal:
     return Decimal(value.numerator) / Decimal(value.denominator)
 
 
@@ -284,9 +239,9 @@ def _outward(value: Decimal, rounding: str) -> Fraction:
     return Fraction(value.normalize(Context(prec=DIGITS, rounding=rounding)))
 
 
-def round_up_decimal(value: Fraction, places: int = 30) -> Fraction:
-    """A rational rounded up to a number of decimal places, so that sums of many keep short denominators."""
-    unit = 10**places
+def round_up_decimal(value: Fraction) -> Fraction:
+    """A rational rounded up to 30 decimal places, so that sums of many keep short denominators."""
+    unit = 10**30
     return Fraction(-((-value.numerator * unit) // value.denominator), unit)
 
 

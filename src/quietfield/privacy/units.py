@@ -12,9 +12,9 @@ from fractions import Fraction
 from math import prod
 from typing import Any, Literal, get_args
 
+from quietfield.cliques import Structure
 from quietfield.domain import Clique, Domain, Label
 from quietfield.errors import Error, FileError
-from quietfield.structures import Structure
 from quietfield.text import join_names
 
 Neighbours = Literal["add_remove", "replace", "paper"]
@@ -37,7 +37,7 @@ class Rows:
     rows: int = 1
 
     def __post_init__(self) -> None:
-        _positive(self.rows)
+        _check_positive(self.rows)
 
     @property
     def who(self) -> str:
@@ -107,7 +107,7 @@ class Person:
                 "normalise=True (all rows, each with weight 1/K)."
             )
         if self.rows is not None:
-            _positive(self.rows)
+            _check_positive(self.rows)
         if self.null is not None and not self.normalise:
             raise Error("null says which label is left out of K, so it goes with normalise only.")
         if any(kind not in (None, "integer") for kind in self.kinds) or len(self.kinds) != len(self.columns):
@@ -269,7 +269,7 @@ def statistics(
     rows = 1 if normalise else int(unit.rows or 1)
     replace = 2 if neighbours == "replace" else 1  # one person leaves and another comes
     known = is_total_public(unit, neighbours)
-    tables = tuple(_counted(group, domain, unit, rows, replace) for group in structure.groups)
+    tables = tuple(_counted_table(group, domain, unit, rows, replace) for group in structure.groups)
     counts_total = total and not known
     # The change of a total lies between -rows and rows, also when one person replaces another.
     total_l1 = Fraction(rows if counts_total else 0)
@@ -342,7 +342,7 @@ def wants_total(statistics: Statistics, growth_squared: Fraction) -> tuple[bool,
     return True, "released, since no table's sum tells it"
 
 
-def _counted(group: tuple[Clique, ...], domain: Domain, unit: Unit, rows: int, replace: int) -> CountedTable:
+def _counted_table(group: tuple[Clique, ...], domain: Domain, unit: Unit, rows: int, replace: int) -> CountedTable:
     edge, null = len(group[0]) > 1, unit.null if isinstance(unit, Person) else None
     shared = edge and isinstance(unit, Person) and unit.normalise
     most = Fraction(1 if shared else rows * len(group))
@@ -362,6 +362,6 @@ def null_cell(clique: Clique, domain: Domain, null: Label | None) -> tuple[int, 
     return tuple(domain.code(name, null) for name in clique)
 
 
-def _positive(rows: Any) -> None:
+def _check_positive(rows: Any) -> None:
     if isinstance(rows, bool) or not isinstance(rows, int) or rows < 1:
         raise Error(f"the number of rows of a person is a whole number of 1 or more, not {rows!r}.")

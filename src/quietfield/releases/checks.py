@@ -1,82 +1,15 @@
-"""Checks on a release: do its parts fit together, does its noise keep its promise? Plain Python, without OpenDP."""
+"""Checks on a release: does its noise keep its promise? Plain Python, without OpenDP."""
 
-from datetime import datetime
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from quietfield.domain import Domain
 from quietfield.errors import Error, FileError
-from quietfield.files import TIME_FORMAT
-from quietfield.privacy import accounting, promises, units
+from quietfield.privacy import accounting, units
 from quietfield.text import join_names, plural
 
 if TYPE_CHECKING:
     from quietfield.releases.release import Release
-
-PAPER_NOTE = "paper mode: not a differential privacy guarantee for N"
-
-
-def check_parts(release: "Release") -> None:
-    """Refuse a release whose parts do not fit together."""
-    import numpy as np
-
-    release.structure.check(release.domain)
-    groups = release.structure.groups
-    if tuple(part.cliques for part in release.parts) != groups:
-        there = {part.cliques for part in release.parts}
-        missing = [group[0] for group in groups if group not in there]
-        what = (
-            f"the table of {join_names(missing)} is missing" if missing else "there are tables that no clique asks for"
-        )
-        raise FileError(f"this release does not fit together: {what}; expected one table a clique or tie, in order.")
-    if release.schema is not None and release.schema.domain != release.domain:
-        raise FileError("this release does not fit together: its schema gives another domain than its tables have.")
-    if not groups:
-        raise Error("a release needs at least one table; name at least one clique.")
-    if type(release.denominator) is not int or not 1 <= release.denominator <= 2**40:
-        raise FileError(f"the denominator of a release is an integer from 1 to 2**40, not {release.denominator!r}.")
-    for part in release.parts:
-        expected = release.domain.table_shape(part.cliques[0])
-        if part.values.shape != expected:
-            raise FileError(f"the table of {part.cliques[0]} has shape {part.values.shape}; expected {expected}.")
-        if part.values.dtype not in (np.int64, np.float64):
-            raise FileError(
-                f"the table of {part.cliques[0]} holds {part.values.dtype}; expected 64-bit integers or floats."
-            )
-        if part.values.dtype == np.float64 and not np.isfinite(part.values).all():
-            raise FileError(f"the table of {part.cliques[0]} holds a value that is not a finite number.")
-        if release.promise is not None and (
-            part.values.dtype != np.int64 or part.l1 is None or part.l2_squared is None
-        ):
-            raise FileError(
-                f"the table of {part.cliques[0]} must hold integers and its sensitivity for a promise to be made."
-            )
-        cell = part.excluded
-        if cell is not None and (
-            len(cell) != len(expected) or not all(0 <= i < n for i, n in zip(cell, expected, strict=True))
-        ):
-            raise FileError(f"the table of {part.cliques[0]} leaves out the cell {cell}, which it does not have.")
-        part.values.flags.writeable = False
-    places = {part.cliques[0]: i for i, part in enumerate(release.parts)}
-    for one in release.selections:
-        if one.candidates < 1 or not 0 <= one.measured <= places.get(one.chosen, -1):
-            raise FileError(f"{one.chosen} was chosen, and there is no table of it that was measured afterwards.")
-    if release.total_part is not None and not np.isfinite(release.total_part.value):
-        raise FileError("the total is not a finite number.")
-    if release.promise is not None and release.promise.neighbours not in promises.NEIGHBOURS:
-        raise FileError(f"neighbours are {join_names(promises.NEIGHBOURS)}, not {release.promise.neighbours!r}.")
-    if release.promise is not None and release.total_part is not None and type(release.total_part.value) is not int:
-        raise FileError("the total must be a whole number of steps for a promise to be made.")
-    if release.created:
-        try:
-            datetime.strptime(release.created, TIME_FORMAT)
-        except ValueError:
-            raise FileError(
-                f"the time of a release is written as 2024-05-01T12:00:00Z, not {release.created!r:.60}."
-            ) from None
-    paper = release.promise is not None and release.promise.neighbours == "paper"
-    if (PAPER_NOTE in release.notes) != paper:
-        raise FileError("the notes and the neighbours of this release disagree on whether it is in paper mode.")
 
 
 def check_promise(release: "Release") -> tuple[str, ...]:
@@ -179,6 +112,5 @@ def check_same(one: Domain, other: Domain, which: str, more: bool = False) -> No
     if differing:
         raise Error(
             f"{which} differ in {join_names(differing)}: both need the same attributes, with the same labels in the "
-            "same "
-            "order; give two that belong together."
+            "same order; give two that belong together."
         )

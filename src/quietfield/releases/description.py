@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from quietfield.errors import Error
 from quietfield.privacy import accounting, promises
 from quietfield.privacy.units import Person, unit_from_json
-from quietfield.releases.checks import PAPER_NOTE
+from quietfield.releases.parts import PAPER_NOTE
 from quietfield.text import plural
 
 if TYPE_CHECKING:

@@ -5,19 +5,19 @@ passphrase if one is given. Keys neither expire nor are revoked here: ``docs/how
 """
 
 import base64
-import hashlib
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from quietfield.archives import SIGNATURE
 from quietfield.errors import FileError, NotSigned, OtherSigner, TooFewSignatures
-from quietfield.files import MANIFEST, SIGNATURE, canonical_json, parse_json, read_bytes
+from quietfield.files import MANIFEST, canonical_json, parse_json, read_bytes
+from quietfield.releases.public_keys import KEY_LIMIT, fingerprint, load_public, parse_key
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-KEY_LIMIT = 64 * 1024
 #: OpenSSL takes no longer passphrase.
 PASSPHRASE_BYTES = 1023
 #: What is signed starts with these bytes, so that a signature for one purpose never serves another.
@@ -57,7 +57,7 @@ def create_keys(path: str | Path, passphrase: str | None = None) -> tuple[Path, 
     key = Ed25519PrivateKey.generate()
     encoding = serialization.Encoding.PEM
     plain: serialization.KeySerializationEncryption = serialization.NoEncryption()
-    how = plain if passphrase is None else serialization.BestAvailableEncryption(_bytes(passphrase))
+    how = plain if passphrase is None else serialization.BestAvailableEncryption(_passphrase_bytes(passphrase))
     secret = key.private_bytes(encoding, serialization.PrivateFormat.PKCS8, how)
     open_part = key.public_key().public_bytes(encoding, serialization.PublicFormat.SubjectPublicKeyInfo)
     _write_new(private, secret, 0o600)
@@ -98,31 +98,13 @@ def load_private(path: str | Path, passphrase: str | None = None) -> "Ed25519Pri
                 f"{path} is encrypted, and no passphrase is given; with `quietfield`, type it at a terminal or name "
                 "its file with --passphrase-file; in Python: quietfield.releases.keys.load_private(path, passphrase)."
             )
-        secret = _bytes(passphrase)
-    key = _parsed(lambda: serialization.load_pem_private_key(data, secret))
+        secret = _passphrase_bytes(passphrase)
+    key = parse_key(lambda: serialization.load_pem_private_key(data, secret))
     if key is None and secret is not None:
         raise FileError(f"{path} cannot be decrypted: the passphrase is wrong, or the file is damaged; try again.")
     if not isinstance(key, Ed25519PrivateKey):
         raise FileError(f"{path} is not an Ed25519 private key in PEM; make one with: quietfield key create.")
     return key
-
-
-def load_public(path: str | Path) -> "Ed25519PublicKey":
-    """A public key from a PEM file."""
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-    data = read_bytes(path, KEY_LIMIT)
-    key = _parsed(lambda: serialization.load_pem_public_key(data))
-    if not isinstance(key, Ed25519PublicKey):
-        hint = " (this is a private key: give the .pub.pem file)" if b"PRIVATE KEY" in data else ""
-        raise FileError(f"{path} is not an Ed25519 public key in PEM{hint}.")
-    return key
-
-
-def fingerprint(key: "Ed25519PublicKey") -> str:
-    """A short name of a public key: the first 32 hexadecimal digits of the SHA-256 of its raw bytes."""
-    return hashlib.sha256(key.public_bytes_raw()).hexdigest()[:32]
 
 
 def sign(data: bytes, key: "Ed25519PrivateKey | str | Path", kind: str = "release") -> dict[str, str]:
@@ -144,8 +126,8 @@ def check(data: bytes, signature: Any, kind: str = "release") -> "Ed25519PublicK
     if not isinstance(signature, dict) or set(signature) != expected or signature["algorithm"] != "ed25519":
         raise FileError("the signature is damaged or of an unknown kind; get a fresh copy of the file.")
     try:
-        key = Ed25519PublicKey.from_public_bytes(_decoded(signature["public_key"]))
-        key.verify(_decoded(signature["signature"]), CONTEXT.format(kind=kind).encode() + data)
+        key = Ed25519PublicKey.from_public_bytes(_decode(signature["public_key"]))
+        key.verify(_decode(signature["signature"]), CONTEXT.format(kind=kind).encode() + data)
     except (InvalidSignature, ValueError, TypeError):
         raise FileError(
             "the signature does not match: the file was altered after it was signed; do not use it."
@@ -154,7 +136,7 @@ def check(data: bytes, signature: Any, kind: str = "release") -> "Ed25519PublicK
 
 
 def check_archive(
-    members: Mapping[str, bytes], kind: str, path: str | Path, trust: "str | Path | Iterable[str | Path] | None" = None
+    members: Mapping[str, bytes], kind: str, path: str | Path, trust: str | Path | Iterable[str | Path] | None = None
 ) -> tuple[str, ...]:
     """The fingerprints of the keys that signed an archive: none, one or two.
 
@@ -185,7 +167,7 @@ def check_archive(
 
 def check_trust(
     signers: tuple[str, ...],
-    trust: "str | Path | Iterable[str | Path]",
+    trust: str | Path | Iterable[str | Path],
     path: str | Path,
     *,
     every: bool = False,
@@ -235,7 +217,7 @@ def check_trust(
     return trusted
 
 
-def list_paths(trust: "str | Path | Iterable[str | Path]") -> list[str | Path]:
+def list_paths(trust: str | Path | Iterable[str | Path]) -> list[str | Path]:
     """Public key files as a list: one alone, or whatever can be iterated over, perhaps only once."""
     return [trust] if isinstance(trust, str | Path) else list(trust)
 
@@ -249,7 +231,7 @@ def check_all(data: bytes, signatures: Any, kind: str) -> tuple[str, ...]:
     return found
 
 
-def _bytes(passphrase: str) -> bytes:
+def _passphrase_bytes(passphrase: str) -> bytes:
     """A passphrase as it is used."""
     try:
         data = passphrase.encode()
@@ -260,20 +242,11 @@ def _bytes(passphrase: str) -> bytes:
     return data
 
 
-def _decoded(text: str) -> bytes:
+def _decode(text: str) -> bytes:
     data = base64.b64decode(text, validate=True)
     if base64.b64encode(data).decode() != text:  # base64 has spare bits, and nothing may hide in them
         raise ValueError("not the one spelling of these bytes")
     return data
-
-
-def _parsed(load: Callable[[], Any]) -> Any:
-    from cryptography.exceptions import UnsupportedAlgorithm
-
-    try:
-        return load()
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        return None  # the caller says which kind of key was expected
 
 
 def _write_new(path: Path, data: bytes, mode: int) -> None:

@@ -1,40 +1,43 @@
 """How a release is written down: its manifest and tables to bytes, and back with every part checked."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from quietfield.cliques import Structure
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error, FileError
-from quietfield.files import (
-    MANIFEST_LIMIT,
-    TABLES_LIMIT,
-    canonical_json,
-)
+from quietfield.files import MANIFEST_LIMIT, TABLES_LIMIT, canonical_json
 from quietfield.privacy import units
 from quietfield.privacy.accounting import parse_rational, write_rational
-from quietfield.privacy.noise import noise_from_json
-from quietfield.releases.parts import Discovery, Payment, PolicyInForce, Promise, Selection, Table, Total
+from quietfield.privacy.noise import Gaussian, Laplace, noise_from_json
+from quietfield.releases.parts import (
+    Discovery,
+    Payment,
+    PolicyInForce,
+    Promise,
+    ReleaseContent,
+    Selection,
+    Table,
+    Total,
+)
 from quietfield.schema import Schema
-from quietfield.structures import Structure
-
-if TYPE_CHECKING:
-    from quietfield.releases.release import Release
 
 #: Rationals in a manifest lie between 1 / REACH and REACH, so that floats can tell them.
 REACH = 10**300
 
 
-def check_room(schema: Schema, structure: Structure) -> None:
-    """Refuse a release that no file takes. A curator asks before anything is charged.
+def check_room(schema: Schema, groups: Sequence[tuple[Clique, ...]]) -> None:
+    """Refuse a release that no file takes, of a table per group of tied cliques. A curator asks before paying.
 
-    >>> check_room(Schema({"a": 2, "b": 2}), Structure((("a", "b"),)))
+    >>> check_room(Schema({"a": 2, "b": 2}), [(("a", "b"),)])
     """
     domain, rules = schema.domain, schema.list_rules()
-    tables = len(structure.groups)
-    cells = sum(domain.cells(group[0]) for group in structure.groups)
+    tables = len(groups)
+    cells = sum(domain.cells(group[0]) for group in groups)
     words = sum(len(canonical_json(content)) for content in (domain.to_json(), rules))
-    words += 3 * len(canonical_json(structure.cliques))  # and ties, and tables
+    words += 3 * len(canonical_json(groups))  # and ties, and tables
     if words + 300 * tables + 2**16 > MANIFEST_LIMIT or 8 * cells + 100 * tables > TABLES_LIMIT:
         raise Error(
             f"a release of {tables:,} tables with {cells:,} cells, whose names and values take {words:,} bytes, is "
@@ -44,86 +47,43 @@ def check_room(schema: Schema, structure: Structure) -> None:
         raise Error("this schema is not what its JSON says; write its rules as Labels, Cuts and Dates.")
 
 
-def to_json(release: "Release") -> dict[str, Any]:
+def to_json(release: ReleaseContent) -> dict[str, Any]:
     """The manifest of a release. The exact number of units is in it only where that number is public."""
-    promise, total = release.promise, release.total_part
+    total = release.total_part
+    # Releases without one of these are written as they always were.
+    later = {"policy": release.policy, "selections": release.selections, "discovery": release.discovery}
     return {
         "id": release.id,
         "created": release.created,
         "package": release.package,
         "domain": release.domain.to_json(),
-        "cliques": [list(clique) for clique in release.structure.cliques],
-        "ties": [[list(clique) for clique in tie] for tie in release.structure.ties],
+        "cliques": _plain(release.structure.cliques),
+        "ties": _plain(release.structure.ties),
         "denominator": release.denominator,
         "tables": [
-            {
-                "cliques": [list(clique) for clique in part.cliques],
-                "noise": part.noise.to_json(),
-                "l1": _text(part.l1),
-                "l2_squared": _text(part.l2_squared),
-                "excluded": None if part.excluded is None else list(part.excluded),
-            }
+            {name: _plain(getattr(part, name)) for name in ("cliques", "noise", "l1", "l2_squared", "excluded")}
             for part in release.parts
         ],
-        "total": None
-        if total is None
-        else {
-            "value": total.value,
-            "public": total.noise is None,
-            "noise": None if total.noise is None else total.noise.to_json(),
-            "l1": _text(total.l1),
-        },
-        "privacy": None
-        if promise is None
-        else {
-            "epsilon": _text(promise.epsilon),
-            "delta": _text(promise.delta),
-            "rho": _text(promise.rho),
-            "l1": _text(promise.l1),
-            "l2_squared": _text(promise.l2_squared),
-            "unit": dict(promise.unit),
-            "protects": promise.protects,
-            "neighbours": promise.neighbours,
-        },
-        "ledger": None
-        if release.ledger is None
-        else {"id": release.ledger.id, "number": release.ledger.number, "digest": release.ledger.digest},
+        "total": None if total is None else {**_plain(total), "public": total.noise is None},
+        "privacy": _plain(release.promise),
+        "ledger": _plain(release.ledger),
         "notes": list(release.notes),
-        # Releases without one of these are written as they always were.
-        **_policy_json(release.policy),
-        **_selections_json(release.selections),
-        **_discovery_json(release.discovery),
+        **{name: _plain(part) for name, part in later.items() if part},
         **({} if release.schema is None else {"rules": release.schema.list_rules()}),
     }
 
 
-def _discovery_json(discovery: Discovery | None) -> dict[str, Any]:
-    if discovery is None:
-        return {}
-    return {"discovery": {"cost": _text(discovery.cost), "threshold": _text(discovery.threshold)}}
-
-
-def _selections_json(selections: tuple[Selection, ...]) -> dict[str, Any]:
-    if not selections:
-        return {}
-    return {
-        "selections": [
-            {
-                "chosen": list(one.chosen),
-                "candidates": one.candidates,
-                "measured": one.measured,
-                "sensitivity": _text(one.sensitivity),
-                "scale": _text(one.scale),
-            }
-            for one in selections
-        ]
-    }
-
-
-def _policy_json(policy: PolicyInForce | None) -> dict[str, Any]:
-    if policy is None:
-        return {}
-    return {"policy": {"name": policy.name, "digest": policy.digest, "signers": list(policy.signers)}}
+def _plain(value: Any) -> Any:
+    """A part of a release for JSON: its fields by name, tuples as lists, rationals as texts."""
+    if isinstance(value, Laplace | Gaussian):
+        return value.to_json()
+    if is_dataclass(value):
+        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, Fraction):
+        return write_rational(value, "a rational of the release")
+    return dict(value) if isinstance(value, Mapping) else value
 
 
 def fields_from_json(manifest: Mapping[str, Any], tables: list[Any]) -> dict[str, Any]:
@@ -222,10 +182,6 @@ def _string(value: Any) -> str:
     if not isinstance(value, str):
         raise FileError(f"text was expected in the manifest, not {value!r:.60}.")
     return value
-
-
-def _text(value: Fraction | None) -> str | None:
-    return None if value is None else write_rational(value, "a rational of the release")
 
 
 def _whole(value: Any) -> int:

@@ -1,20 +1,25 @@
-"""The parts of a release: its noisy tables and total, what it promises, who paid, and the policy in force."""
+"""The content of a release: noisy tables and total, what they promise, who paid, and under which policy."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
-from quietfield.domain import Clique
-from quietfield.errors import Error
+from quietfield.cliques import Structure
+from quietfield.domain import Clique, Domain
+from quietfield.errors import Error, FileError
+from quietfield.files import TIME_FORMAT
+from quietfield.privacy import units
 from quietfield.privacy.noise import Noise
-from quietfield.text import join_names, plural, table_html
+from quietfield.text import join_names
 
 if TYPE_CHECKING:
     import numpy as np
 
-#: The most tables that a notebook lists.
-MOST_SHOWN = 40
+    from quietfield.schema import Schema
+
+PAPER_NOTE = "paper mode: not a differential privacy guarantee for N"
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,44 +100,91 @@ class PolicyInForce:
     signers: tuple[str, ...] = ()
 
 
-class Tables(Mapping[Clique, "np.ndarray"]):
-    """The tables by clique, as floats, axes in the order asked for.
+@dataclass(frozen=True, eq=False, repr=False)
+class ReleaseContent:
+    """All that a release holds: noisy or public numbers, and what is said of them.
 
-    Iterating gives the first clique of each table; any tied clique and any order of its attributes can be looked up.
+    This is where the promise ends: whatever is made of it afterwards (a file, a signature, a model) costs nothing.
     """
 
-    def __init__(self, parts: tuple[Table, ...], denominator: int) -> None:
-        self._parts, self._denominator = parts, denominator
-        self._places = {frozenset(c): (i, c) for i, part in enumerate(parts) for c in part.cliques}
+    domain: Domain
+    structure: Structure
+    parts: tuple[Table, ...]
+    total_part: Total | None = None
+    denominator: int = 1
+    promise: Promise | None = None
+    notes: tuple[str, ...] = ()
+    id: str = ""
+    created: str = ""
+    package: str = ""
+    ledger: Payment | None = None
+    policy: PolicyInForce | None = None
+    selections: tuple[Selection, ...] = ()  # where the structure was chosen privately
+    discovery: Discovery | None = None  # where the schema was discovered under the same charge
+    schema: "Schema | None" = None
 
-    def __getitem__(self, clique: str | Iterable[str]) -> "np.ndarray":
-        wanted = (clique,) if isinstance(clique, str) else tuple(clique)
-        if frozenset(wanted) not in self._places or len(set(wanted)) != len(wanted):
-            raise Error(f"there is no table of {wanted}; expected one of {join_names(self)}.")
-        i, stored = self._places[frozenset(wanted)]
-        table = self._parts[i].values / self._denominator
-        return table.transpose([stored.index(name) for name in wanted])
+    def __post_init__(self) -> None:
+        _check_parts(self)
 
-    def __contains__(self, clique: object) -> bool:
-        return (
-            isinstance(clique, str | tuple)
-            and frozenset((clique,) if isinstance(clique, str) else clique) in self._places
+
+def _check_parts(release: ReleaseContent) -> None:
+    """Refuse a release whose parts do not fit together."""
+    import numpy as np  # a ledger, which knows of payments alone, needs none
+
+    release.structure.check(release.domain)
+    groups = release.structure.groups
+    if tuple(part.cliques for part in release.parts) != groups:
+        there = {part.cliques for part in release.parts}
+        missing = [group[0] for group in groups if group not in there]
+        what = (
+            f"the table of {join_names(missing)} is missing" if missing else "there are tables that no clique asks for"
         )
-
-    def __iter__(self) -> Iterator[Clique]:
-        return (part.cliques[0] for part in self._parts)
-
-    def __len__(self) -> int:
-        return len(self._parts)
-
-    def __repr__(self) -> str:
-        return f"Tables({join_names(self)})"
-
-    def _repr_html_(self) -> str:
-        rows = []
-        for part in self._parts[:MOST_SHOWN]:
-            tied = f", tied with {len(part.cliques) - 1:,} more" if len(part.cliques) > 1 else ""
-            shape = " × ".join(map(str, part.values.shape))
-            rows.append((" × ".join(part.cliques[0]) + tied, shape, part.noise.describe()))
-        more = [f"… {plural(len(self) - MOST_SHOWN, 'more table')}"] if len(self) > MOST_SHOWN else []
-        return table_html(plural(len(self), "noisy table"), ("attributes", "shape", "noise"), rows, more)
+        raise FileError(f"this release does not fit together: {what}; expected one table a clique or tie, in order.")
+    if release.schema is not None and release.schema.domain != release.domain:
+        raise FileError("this release does not fit together: its schema gives another domain than its tables have.")
+    if not groups:
+        raise Error("a release needs at least one table; name at least one clique.")
+    if type(release.denominator) is not int or not 1 <= release.denominator <= 2**40:
+        raise FileError(f"the denominator of a release is an integer from 1 to 2**40, not {release.denominator!r}.")
+    for part in release.parts:
+        expected = release.domain.table_shape(part.cliques[0])
+        if part.values.shape != expected:
+            raise FileError(f"the table of {part.cliques[0]} has shape {part.values.shape}; expected {expected}.")
+        if part.values.dtype not in (np.int64, np.float64):
+            raise FileError(
+                f"the table of {part.cliques[0]} holds {part.values.dtype}; expected 64-bit integers or floats."
+            )
+        if part.values.dtype == np.float64 and not np.isfinite(part.values).all():
+            raise FileError(f"the table of {part.cliques[0]} holds a value that is not a finite number.")
+        if release.promise is not None and (
+            part.values.dtype != np.int64 or part.l1 is None or part.l2_squared is None
+        ):
+            raise FileError(
+                f"the table of {part.cliques[0]} must hold integers and its sensitivity for a promise to be made."
+            )
+        cell = part.excluded
+        if cell is not None and (
+            len(cell) != len(expected) or not all(0 <= i < n for i, n in zip(cell, expected, strict=True))
+        ):
+            raise FileError(f"the table of {part.cliques[0]} leaves out the cell {cell}, which it does not have.")
+        part.values.flags.writeable = False
+    places = {part.cliques[0]: i for i, part in enumerate(release.parts)}
+    for one in release.selections:
+        if one.candidates < 1 or not 0 <= one.measured <= places.get(one.chosen, -1):
+            raise FileError(f"{one.chosen} was chosen, and there is no table of it that was measured afterwards.")
+    if release.total_part is not None and not np.isfinite(release.total_part.value):
+        raise FileError("the total is not a finite number.")
+    if release.promise is not None and release.promise.neighbours not in get_args(units.Neighbours):
+        raise FileError(f"neighbours are {join_names(get_args(units.Neighbours))}, not {release.promise.neighbours!r}.")
+    if release.promise is not None and release.total_part is not None and type(release.total_part.value) is not int:
+        raise FileError("the total must be a whole number of steps for a promise to be made.")
+    if release.created:
+        try:
+            datetime.strptime(release.created, TIME_FORMAT)
+        except ValueError:
+            raise FileError(
+                f"the time of a release is written as 2024-05-01T12:00:00Z, not {release.created!r:.60}."
+            ) from None
+    paper = release.promise is not None and release.promise.neighbours == "paper"
+    if (PAPER_NOTE in release.notes) != paper:
+        raise FileError("the notes and the neighbours of this release disagree on whether it is in paper mode.")

@@ -4,45 +4,79 @@ One file holds a release: a manifest in canonical JSON and the tables as integer
 Ed25519 signature of the manifest if the curator wants one. The manifest carries a digest of the tables.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from quietfield.archives import MISPLACED, SIGNATURE, TABLES, content_digest, pack, read_archive, unpack, write_archive
+from quietfield.cliques import Structure
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error, FileError, Incomplete
-from quietfield.files import (
-    MANIFEST,
-    MISPLACED,
-    SIGNATURE,
-    TABLES,
-    canonical_json,
-    content_digest,
-    pack,
-    parse_json,
-    read_archive,
-    unpack,
-    write_archive,
-)
+from quietfield.files import MANIFEST, canonical_json, parse_json
 from quietfield.privacy import accounting
 from quietfield.privacy.noise import Gaussian, Laplace, Noise
 from quietfield.releases import keys, manifest
-from quietfield.releases.checks import check_parts, check_promise
-from quietfield.releases.parts import Discovery, Payment, PolicyInForce, Promise, Selection, Table, Tables, Total
-from quietfield.schema import Schema
-from quietfield.structures import Structure
-from quietfield.text import facts_html, join_names, plural, printable
+from quietfield.releases.checks import check_promise
+from quietfield.releases.parts import ReleaseContent, Table, Total
+from quietfield.text import facts_html, join_names, plural, printable, table_html
 
 if TYPE_CHECKING:
+    import numpy as np
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 
 KIND, VERSION = "release", 1
+#: The most tables that a notebook lists.
+MOST_SHOWN = 40
+
+
+class Tables(Mapping[Clique, "np.ndarray"]):
+    """The tables by clique, as floats, axes in the order asked for.
+
+    Iterating gives the first clique of each table; any tied clique and any order of its attributes can be looked up.
+    """
+
+    def __init__(self, parts: tuple[Table, ...], denominator: int) -> None:
+        self._parts, self._denominator = parts, denominator
+        self._places = {frozenset(c): (i, c) for i, part in enumerate(parts) for c in part.cliques}
+
+    def __getitem__(self, clique: str | Iterable[str]) -> "np.ndarray":
+        wanted = (clique,) if isinstance(clique, str) else tuple(clique)
+        if frozenset(wanted) not in self._places or len(set(wanted)) != len(wanted):
+            raise Error(f"there is no table of {wanted}; expected one of {join_names(self)}.")
+        i, stored = self._places[frozenset(wanted)]
+        table = self._parts[i].values / self._denominator
+        return table.transpose([stored.index(name) for name in wanted])
+
+    def __contains__(self, clique: object) -> bool:
+        return (
+            isinstance(clique, str | tuple)
+            and frozenset((clique,) if isinstance(clique, str) else clique) in self._places
+        )
+
+    def __iter__(self) -> Iterator[Clique]:
+        return (part.cliques[0] for part in self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def __repr__(self) -> str:
+        return f"Tables({join_names(self)})"
+
+    def _repr_html_(self) -> str:
+        rows = []
+        for part in self._parts[:MOST_SHOWN]:
+            tied = f", tied with {len(part.cliques) - 1:,} more" if len(part.cliques) > 1 else ""
+            shape = " × ".join(map(str, part.values.shape))
+            rows.append((" × ".join(part.cliques[0]) + tied, shape, part.noise.describe()))
+        more = [f"… {plural(len(self) - MOST_SHOWN, 'more table')}"] if len(self) > MOST_SHOWN else []
+        return table_html(plural(len(self), "noisy table"), ("attributes", "shape", "noise"), rows, more)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Release:
+class Release(ReleaseContent):
     """Noisy tables, safe to publish.
 
     ``tables[clique]`` is a noisy table as an array, ``total`` the noisy number of records (or None, or the public
@@ -56,33 +90,27 @@ class Release:
     0.4
     """
 
-    domain: Domain
-    structure: Structure
-    parts: tuple[Table, ...]
-    total_part: Total | None = None
-    denominator: int = 1
-    promise: Promise | None = None
-    notes: tuple[str, ...] = ()
-    id: str = ""
-    created: str = ""
-    package: str = ""
-    ledger: Payment | None = None
-    signer: str | None = field(default=None)
-    second_signer: str | None = field(default=None)
-    policy: PolicyInForce | None = None
-    selections: tuple[Selection, ...] = ()  # where the structure was chosen privately
-    discovery: Discovery | None = None  # where the schema was discovered under the same charge
-    schema: Schema | None = None
+    signer: str | None = None
+    second_signer: str | None = None
 
-    def __post_init__(self) -> None:
-        check_parts(self)
+    @classmethod
+    def of(cls, content: ReleaseContent) -> "Release":
+        """The release of what a curator has made.
+
+        Args:
+            content: Noisy or public numbers, and what is said of them.
+
+        Returns:
+            The release, which nobody has signed.
+        """
+        return cls(**{part.name: getattr(content, part.name) for part in fields(ReleaseContent)})
 
     @classmethod
     def from_tables(
         cls,
         domain: Domain,
-        tables: "Mapping[Any, Any]",
-        noise: "Noise | Mapping[Any, Noise]",
+        tables: Mapping[Any, Any],
+        noise: Noise | Mapping[Any, Noise],
         total: float | None = None,
         total_noise: Noise | None = None,
         ties: Iterable[Iterable[Any]] | None = None,
@@ -212,6 +240,7 @@ class Release:
         Raises:
             Incomplete: It waits for a signature.
 
+        >>> from quietfield.releases.parts import PolicyInForce
         >>> domain = Domain({"a": 2})
         >>> release = Release.from_tables(domain, {"a": [5, 7]}, noise=Laplace(2.0))
         >>> replace(release, policy=PolicyInForce("office", "", ("anna", "ben"))).check_complete("visits.qfr")
@@ -358,7 +387,7 @@ class Release:
         write_archive(path, members, time=self.created)
 
     def check_trust(
-        self, trust: "str | Path | Iterable[str | Path] | None", name: str | Path = "this release", least: int = 1
+        self, trust: str | Path | Iterable[str | Path] | None, name: str | Path = "this release", least: int = 1
     ) -> tuple[str, ...]:
         """Refuse a release that these keys did not sign.
 

@@ -90,7 +90,7 @@ def read(data: Any) -> tuple[dict[str, Attribute], list[dict[str, Any]], dict[st
         )
     if data.get("version") != 1:
         raise FileError(f"this schema has version {data.get('version')!r}; this quietfield reads version 1.")
-    unfilled = _unfilled(data)
+    unfilled = _list_unfilled(data)
     if unfilled:
         raise FileError(
             f"this schema is still to be filled in for {join_names(unfilled, 20)}: replace each {FILL_IN!r}, "
@@ -117,12 +117,12 @@ def take_filled(data: Any) -> Any:
     attributes = data.get("attributes") if isinstance(data, dict) else None
     if not isinstance(attributes, list):
         return data  # which will be refused
-    waiting = set(_unfilled(data))
+    waiting = set(_list_unfilled(data))
     kept = [item for item in attributes if not (isinstance(item, dict) and str(item.get("name")) in waiting)]
     return {**data, "attributes": kept} if kept else None
 
 
-def _unfilled(data: dict[str, Any]) -> list[str]:
+def _list_unfilled(data: dict[str, Any]) -> list[str]:
     attributes = data.get("attributes")
     listed = [item for item in attributes if isinstance(item, dict)] if isinstance(attributes, list) else []
 

@@ -67,6 +67,11 @@ class Attribute:
         """The position that an unknown value takes, or None where the record is dropped."""
         return None if self.unknown == DROP else self.labels.index(self.unknown)
 
+    @property
+    def compared(self) -> bool:
+        """Whether an engine compares each value with every limit, one by one."""
+        return False
+
     def content(self) -> dict[str, Any]:
         """The rule itself, for JSON."""
         raise NotImplementedError
@@ -160,6 +165,10 @@ class Cuts(Attribute):
         middle = (f"{a}-{b}" for a, b in pairwise(text))
         return (f"<{text[0]}", *middle, f"{text[-1]}+")
 
+    @property
+    def compared(self) -> bool:
+        return True
+
     def content(self) -> dict[str, Any]:
         bounds = {"least": self.least, "most": self.most}
         return {"cuts": list(self.points), **{name: bound for name, bound in bounds.items() if bound is not None}}
@@ -243,6 +252,10 @@ class Dates(Attribute):
     def own(self) -> tuple[Label, ...]:
         forms = {"year": "%Y", "month": "%Y-%m", "week": "%Y-%m-%d", "day": "%Y-%m-%d", "hour": "%Y-%m-%d %H:%M"}
         return tuple(moment.strftime(forms[self.period]) for moment in self.moments[:-1])
+
+    @property
+    def compared(self) -> bool:
+        return self.period not in SECONDS
 
     def content(self) -> dict[str, Any]:
         return {"period": self.period, "start": self.start, "end": self.end}

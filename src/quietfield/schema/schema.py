@@ -48,7 +48,7 @@ class Schema:
         rules = {}
         for name, rule in attributes.items():
             try:
-                rules[name] = rule if isinstance(rule, Attribute) else Labels(_listed(rule))
+                rules[name] = rule if isinstance(rule, Attribute) else Labels(_list_labels(rule))
             except Error as error:
                 raise Error(f"attribute {name!r}: {error}") from None
         object.__setattr__(self, "attributes", tuple(rules.items()))
@@ -191,7 +191,7 @@ def starter(columns: Iterable[tuple[str, str]], origin: str) -> dict[str, Any]:
     return {"format": FORMAT, "version": 1, "columns_from": origin, "attributes": attributes, "impossible": []}
 
 
-def _listed(rule: Sequence[Label] | int) -> Any:
+def _list_labels(rule: Sequence[Label] | int) -> Any:
     if isinstance(rule, bool | str) or rule is None:
         raise Error(f"expected Labels, Cuts, Dates, a list of labels or a number of them, not {rule!r}.")
     return rule if isinstance(rule, Iterable) else range(_integer(rule))

@@ -11,17 +11,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from markupsafe import Markup
 
+from quietfield.cliques import Structure
 from quietfield.curator.counting import columns, is_address, lines
 from quietfield.curator.inspection import inspect_lines, inspect_records
 from quietfield.curator.ledger import Ledger
+from quietfield.curator.ledger_words import describe_remaining
+from quietfield.curator.release import warn_of_plan
+from quietfield.curator.synthesis import SynthesisPlan
 from quietfield.errors import Error
 from quietfield.inference.plan import plan_elimination
 from quietfield.memory import available_memory, readable_bytes
-from quietfield.privacy import accounting, calibration, promises
+from quietfield.privacy import accounting, planning, promises
 from quietfield.privacy.units import Person, Unit
 from quietfield.releases import keys
 from quietfield.schema import Schema
-from quietfield.structures import Structure, chain, complete, star
+from quietfield.structures import chain, complete, star
 from quietfield.studio.analyst import list_files, list_ledgers
 from quietfield.studio.drafts import IDS, Draft, check_path, join, tidy
 from quietfield.studio.jobs import command_text
@@ -299,7 +303,7 @@ def _told(draft: Draft) -> dict[str, Any]:
     return {
         "words": promises.describe_promise(epsilon, delta, None, "add_remove"), "noises": draft.noises,
         "belief": [(prior, _belief(prior, float(epsilon))) for prior in (0.01, 0.1, 0.5)] if delta is None else [],
-        "warning": calibration.warn_of_budget(epsilon, delta), "first": first, "each": each,
+        "warning": planning.warn_of_budget(epsilon, delta), "first": first, "each": each,
         "made_up": made_up,
     }  # fmt: skip
 
@@ -437,7 +441,8 @@ def _publish(studio: "Studio", draft: Draft) -> dict[str, Any]:
         "encrypted": keys.is_encrypted(draft.key), "protects": protects,
         "words": promises.describe_promise(price.epsilon, price.delta, rho, "add_remove"), "price": price,
         "noises": draft.noises, "command": command_text(draft.command("publish")),
-        "after": "" if cost is None else book.describe_after(cost, price.threshold),
+        "after": "" if cost is None else describe_remaining(book, cost, price.threshold),
+        "warnings": plan.warnings if isinstance(plan, SynthesisPlan) else warn_of_plan(plan),
     }  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
 
+from quietfield.cliques import Structure
 from quietfield.curator.counting import is_address, open_address
 from quietfield.curator.counting.csvfiles import CsvFile, separator_by_name
 from quietfield.curator.counting.statfiles import StatFile, is_statfile
@@ -28,11 +29,10 @@ from quietfield.curator.steps import StepPlan
 from quietfield.curator.synthesis import SynthesisPlan, plan_synthesis
 from quietfield.errors import Error, FileError
 from quietfield.files import hold_lock, read_json, write_atomically
-from quietfield.privacy import calibration
+from quietfield.privacy import calibration, planning
 from quietfield.privacy.units import Person, Rows, Unit, choose_statistics
 from quietfield.releases import keys
 from quietfield.schema import DROP, FORMAT, Cuts, Dates, Labels, Schema
-from quietfield.structures import Structure
 from quietfield.studio.jobs import PASSPHRASE, STATE, Job, Jobs
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}")
@@ -238,7 +238,7 @@ class Draft:
         return tidy(known, (c for c in self.data["cliques"] if set(c) <= set(known)))
 
     @cached_property
-    def noises(self) -> tuple[calibration.TableNoise, ...]:
+    def noises(self) -> tuple[planning.TableNoise, ...]:
         """The noise of each table, and what it does to shares of the guessed number of records.
 
         There are none where the tables are chosen privately: which ones, and with what noise, the release will tell.
@@ -247,11 +247,11 @@ class Draft:
         if data["auto"]:
             calibration.check_budget(data["epsilon"], self.delta, data["noise"])
             return ()
-        guess = calibration.check_guess(int(data["records"]) if data["records"].isdecimal() else 0)
+        guess = planning.check_guess(int(data["records"]) if data["records"].isdecimal() else 0)
         structure, domain, noise = Structure(self.cliques), self.schema.domain, data["noise"]
         counted, _ = choose_statistics(structure, domain, self.unit, "add_remove", "auto", noise)
-        planned = calibration.calibrate_noise(counted, epsilon=data["epsilon"], delta=self.delta, noise=noise)
-        return calibration.table_noises(counted, planned, None if getattr(self.unit, "normalise", False) else guess)
+        planned = planning.calibrate_noise(counted, epsilon=data["epsilon"], delta=self.delta, noise=noise)
+        return planning.table_noises(counted, planned, None if getattr(self.unit, "normalise", False) else guess)
 
     @property
     def delta(self) -> str | None:

@@ -19,8 +19,8 @@ from quietfield.errors import Error
 from quietfield.models.basis import COUNTED, describe_basis
 from quietfield.models.intervals import QUICK_ANSWER, QUICK_MODEL
 from quietfield.models.model import Model
+from quietfield.models.spreadsheets import defuse_formulas
 from quietfield.studio.jobs import command_text
-from quietfield.text import defuse_formulas
 
 PICTURES = ("bars", "line", "heat")
 LEVELS = ("0.5", "0.8", "0.9", "0.95", "0.99")

@@ -22,6 +22,7 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Respon
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from quietfield.curator.ledger_words import describe_ledger
 from quietfield.errors import Error, FileError
 from quietfield.files import parse_json
 from quietfield.output.report.pages import format_percent, mark_up_name
@@ -69,7 +70,12 @@ class Studio:
             trim_blocks=True, lstrip_blocks=True,
         )  # fmt: skip
         found.filters.update(
-            name=mark_up_name, shown=printable, percent=format_percent, many=plural, number=format_number
+            name=mark_up_name,
+            shown=printable,
+            percent=format_percent,
+            many=plural,
+            number=format_number,
+            in_words=describe_ledger,
         )
         found.globals["t"] = self.texts
         found.globals["m"] = found.get_template("macros.html").module

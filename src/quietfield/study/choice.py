@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from quietfield.cliques import Structure
 from quietfield.domain import Clique, Domain
 from quietfield.errors import CannotLearn, Error
 from quietfield.inference.plan import elimination_order, schedule
@@ -23,7 +24,6 @@ from quietfield.models.model import Model
 from quietfield.releases.parts import Table, Total
 from quietfield.releases.release import Release
 from quietfield.status import show_status
-from quietfield.structures import Structure
 
 _SINGLES = Fraction(1, 10)  # of the budget, for one-way tables
 _CHOOSING = Fraction(1, 10)  # of a round's part of it, for choices
@@ -210,7 +210,7 @@ class Choice:
             return []
         model, total = learn(steps)
         groups = {name: starts for name in domain if (starts := _runs(model.marginal(name))) is not None}
-        counts = _expected(model, candidates, groups, total)
+        counts = _expect(model, candidates, groups, total)
         # What the table would differ by if nothing were missing: by the chance of who is in the data (and who was
         # drawn from the model), and by the noise that it would get.
         noise = _mean_noise(steps, float(amount * (1 - _CHOOSING)), times)
@@ -261,7 +261,7 @@ def _runs(shares: np.ndarray) -> np.ndarray | None:
     return np.array(starts)
 
 
-def _expected(
+def _expect(
     model: Model, cliques: Sequence[Clique], groups: Mapping[str, np.ndarray], total: float
 ) -> list[np.ndarray]:
     """The counts of grouped values that a model expects, from records that are drawn from it."""

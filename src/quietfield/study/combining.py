@@ -14,12 +14,11 @@ may have changed: no rule finds that in them, and none is given here.
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from quietfield.errors import Error
-
-if TYPE_CHECKING:
-    import numpy as np
 
 
 class CombinedEstimate(NamedTuple):
@@ -32,7 +31,7 @@ class CombinedEstimate(NamedTuple):
 
 
 def combine_estimates(
-    estimates: "Sequence[Any] | np.ndarray", variances: "Sequence[Any] | np.ndarray", level: float = 0.9
+    estimates: Sequence[Any] | np.ndarray, variances: Sequence[Any] | np.ndarray, level: float = 0.9
 ) -> CombinedEstimate:
     """Combine the same analysis of several synthetic data sets, each from a model of :meth:`quietfield.Model.draws`.
 
@@ -51,7 +50,6 @@ def combine_estimates(
     >>> round(found.estimate, 3), round(found.low, 3), round(found.high, 3)
     (0.305, 0.25, 0.36)
     """
-    import numpy as np
     from scipy.special import stdtrit
 
     q, u = np.asarray(estimates, float), np.asarray(variances, float)

@@ -16,17 +16,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quietfield.domain import Clique
-from quietfield.drawing.charts import bars_svg
+from quietfield.drawing.columns import pad_left, quote_label, text_width
+from quietfield.drawing.distributions import Distribution, bars_svg
 from quietfield.errors import Error
 from quietfield.learning import check_methods, fit
+from quietfield.learning.likelihood import noisy_normal
 from quietfield.learning.observation import residuals, table_moments
 from quietfield.models.model import Model
 from quietfield.models.verification import learned_elsewhere
-from quietfield.privacy.calibration import format_points
 from quietfield.privacy.noise import Gaussian
+from quietfield.privacy.planning import format_points
 from quietfield.releases.checks import check_same
 from quietfield.status import show_status
-from quietfield.text import join_names, pad_left, printable, quote_label, table_html, text_width, type_name
+from quietfield.study.trials import measure_errors
+from quietfield.text import join_names, printable, table_html, type_name
 
 if TYPE_CHECKING:
     from quietfield.releases.release import Release
@@ -126,7 +129,7 @@ class Comparison:
 
     def lines(self) -> list[str]:
         """The comparison in words, for a terminal."""
-        wide = [(max(map(text_width, (head, *texts))), head, texts) for head, texts in self._shown()]
+        wide = [(max(map(text_width, (head, *texts))), head, texts) for head, texts in self._list_columns()]
         said = []
         for cells in zip(*((head, *texts) for _, head, texts in wide), strict=True):
             first = cells[0] + " " * (wide[0][0] - text_width(cells[0]))
@@ -151,7 +154,7 @@ class Comparison:
         ]
         return f" ({'; '.join(without)})" if without else ""
 
-    def _shown(self) -> list[tuple[str, list[str]]]:
+    def _list_columns(self) -> list[tuple[str, list[str]]]:
         """The columns for people: their heads and texts. One without a value says nothing and is left out."""
         rows = self.rows
         found: dict[str, list[str | None]] = {
@@ -180,15 +183,15 @@ class Comparison:
 
     def svg(self) -> str:
         """How far each model is from the first, as bars."""
-        first = self.rows[0].name
-        bars = [(row.name, 100 * row.distance) for row in self.rows[1:]]
-        return bars_svg(bars, title=f"Distance from {first}: mean total variation of a table, percentage points")
+        distances = Distribution("distance", [row.distance for row in self.rows[1:]])
+        title = f"Distance from {self.rows[0].name}: mean total variation of a table"
+        return bars_svg([row.name for row in self.rows[1:]], [distances], title)
 
     def __repr__(self) -> str:
         return "\n".join(["Comparison", *self.lines(), *(f"note: {note}" for note in self.notes)])
 
     def _repr_html_(self) -> str:
-        table = self._shown()
+        table = self._list_columns()
         rows = zip(*(texts for _, texts in table), strict=True)
         picture = self.svg() if len(self.rows) > 1 else ""
         return table_html("Comparison", [head for head, _ in table], rows, self.notes, picture)
@@ -284,8 +287,7 @@ def _notes(release: "Release | None", models: Mapping[str, Model], cliques: Sequ
             was, its, it_has = ("was", "its", "it has") if len(strangers) == 1 else ("were", "their", "they have")
             notes.append(
                 f"{join_names(strangers)} {was} learned from another release: here {its} log-score and residuals are "
-                "of "
-                f"tables that {it_has} not seen, and are not comparable with those of models that have"
+                f"of tables that {it_has} not seen, and are not comparable with those of models that have"
             )
     tables = tuple(dict.fromkeys(name for clique in cliques for name in clique))
     notes += [
@@ -322,7 +324,6 @@ def _row(
     release: "Release | None",
     truth: Model | None,
 ) -> ComparisonRow:
-
     largest, distances = None, []
     for clique in cliques:
         share, reference = model.marginal(clique), first.marginal(clique)
@@ -350,16 +351,11 @@ def _row(
 
 
 def _errors(truth: Model, model: Model) -> TruthErrors:
-    from quietfield.study.trials import measure_errors
-
     return TruthErrors(kl=_kl(truth, model), **asdict(measure_errors(model, truth)))  # over the truth's tables
 
 
 def explain_columns(release: "Release", model: Model) -> tuple[float, float, int]:
     """How well a model explains a release: log-score a cell, root mean square residual, tables beyond their noise."""
-
-    from quietfield.learning.likelihood import noisy_normal
-
     fits = residuals(release, table_moments(release, model))
     logs, squares = [], []
     for part, found in zip(release.parts, fits, strict=True):

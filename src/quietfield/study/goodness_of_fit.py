@@ -19,7 +19,6 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import prod, sqrt
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -41,11 +40,6 @@ from quietfield.models.sampling import check_whole
 from quietfield.privacy.noise import Noise
 from quietfield.releases.release import Release
 from quietfield.text import plural, table_html, type_name
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from quietfield.models.model import Model
 
 BLIND = (
     "This check sees only what the tables show. Dependence between attributes that no table joins leaves no trace in "
@@ -95,7 +89,7 @@ class GoodnessOfFit:
 
 
 def goodness_of_fit(
-    release: Release, model: "Model", *, draws: int = 199, refits: int = 0, seed: int = 0
+    release: Release, model: Model, *, draws: int = 199, refits: int = 0, seed: int = 0
 ) -> GoodnessOfFit:
     """Whether a release and a model can both be right; needs no records.
 
@@ -162,7 +156,6 @@ def _verdict(found: GoodnessOfFit) -> str:
 
 def _agreement(release: Release, seed: int) -> tuple[float | None, float | None, int]:
     """(p-value, spread over the stated spread, number of redundant measurements)."""
-
     random = np.random.default_rng([seed, 0])
     plain = [np.asarray(part.values, dtype=float)[None] / release.denominator for part in release.parts]
     total = np.array([0.0 if release.total is None else release.total])
@@ -184,11 +177,8 @@ def _agreement(release: Release, seed: int) -> tuple[float | None, float | None,
     return min(1.0, 2 * float(1 + min(above, below)) / (_DRAWS + 1)), sqrt(float(observed[0]) / count), count
 
 
-def _squares(
-    release: Release, tables: "list[np.ndarray]", total: "np.ndarray", public: bool
-) -> "tuple[np.ndarray, int]":
+def _squares(release: Release, tables: list[np.ndarray], total: np.ndarray, public: bool) -> tuple[np.ndarray, int]:
     """(sum of squares of what must be noise alone, in units of its variance; how many), for rows of tables."""
-
     domain = release.domain
     largest = max(abs(float(part.values.max())) for part in release.parts) / release.denominator
 
@@ -215,9 +205,9 @@ def _squares(
         key = frozenset(part.cliques[0][i] for i in axes)
         if key and often[key] == 1:
             continue  # nothing to compare it with
-        own, ties = _own(rows, axes), len(part.cliques)
+        own, ties = _interactions(rows, axes), len(part.cliques)
         cells = rows[0].size / own[0].size
-        ordered = _ordered(own, [part.cliques[0][i] for i in axes])
+        ordered = _put_in_order(own, [part.cliques[0][i] for i in axes])
         measured.setdefault(key, []).append((ordered / ties, variance(part.noise) * cells / ties**2))
     nothing: frozenset[str] = frozenset()
     if release.total is not None and release.total_noise is not None:
@@ -232,7 +222,7 @@ def _squares(
     return squares, count
 
 
-def _own(rows: "np.ndarray", axes: tuple[int, ...]) -> "np.ndarray":
+def _interactions(rows: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     """Each row's table summed to some axes, less its means along each of them."""
     table = rows.sum(tuple(i + 1 for i in range(rows.ndim - 1) if i not in axes))
     for axis in range(1, table.ndim):
@@ -245,19 +235,18 @@ def _split(count: int, most: int) -> list[int]:
     return [min(most, count - start) for start in range(0, count, most)]
 
 
-def _ordered(values: "np.ndarray", names: list[str]) -> "np.ndarray":
+def _put_in_order(values: np.ndarray, names: list[str]) -> np.ndarray:
     """Rows of coefficients as vectors, the axes in the order of their names."""
     order = sorted(range(len(names)), key=names.__getitem__)
     return values.transpose(0, *(1 + i for i in order)).reshape(len(values), -1)
 
 
-def _fit(release: Release, model: "Model", draws: int, refits: int, seed: int) -> tuple[float, tuple[TableFit, ...]]:
+def _fit(release: Release, model: Model, draws: int, refits: int, seed: int) -> tuple[float, tuple[TableFit, ...]]:
     """(p-value of all residuals together or the worst table, the fit of each table)."""
-
     moments = table_moments(release, model)
     observed = _misfit(release, moments)
     # Where noise is nearly all, some come out with a number of records below zero; the release at hand did not.
-    simulated = [r for r in _simulated(release, model, moments, refits or draws, seed) if can_be_learned(r)]
+    simulated = [r for r in _simulate(release, model, moments, refits or draws, seed) if can_be_learned(r)]
     if not simulated:
         raise CannotLearn("the noise of this release is larger than its data, so that no fit to it can be checked.")
     if refits:
@@ -283,15 +272,13 @@ def _fit(release: Release, model: "Model", draws: int, refits: int, seed: int) -
     return p_value, tuple(sorted(tables, key=lambda t: (t.p_value, -t.residual)))
 
 
-def _misfit(release: Release, moments: list[Moments]) -> "np.ndarray":
+def _misfit(release: Release, moments: list[Moments]) -> np.ndarray:
     """Per table, the mean square of the residuals."""
-
     return np.array([table.mean_square for table in residuals(release, moments)])
 
 
-def _simulated(release: Release, model: "Model", moments: list[Moments], count: int, seed: int) -> list[Release]:
+def _simulate(release: Release, model: Model, moments: list[Moments], count: int, seed: int) -> list[Release]:
     """Releases of populations of the model, with noise of the stated kind."""
-
     random = np.random.default_rng([seed, 1])
     total = estimate_total(release)
     records = max(1, min(round(total), _RECORDS if model.inference == "exact" else _GIBBS))

@@ -11,17 +11,19 @@ from dataclasses import asdict, dataclass, field
 from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from quietfield.cliques import Structure
 from quietfield.domain import Domain
 from quietfield.drawing.charts import Series, crossing, curves_svg, curves_text
 from quietfield.errors import Error, TooLarge
 from quietfield.inference.plan import EliminationPlan, plan_elimination
 from quietfield.memory import readable_bytes
-from quietfield.privacy import accounting
-from quietfield.privacy import calibration as planning
-from quietfield.privacy.calibration import TableNoise, format_points
+from quietfield.models.sampling import check_whole
+from quietfield.privacy import accounting, planning
+from quietfield.privacy.calibration import Weights
+from quietfield.privacy.planning import TableNoise, format_points
 from quietfield.privacy.units import Neighbours, Person, Rows, Statistics, Unit, choose_statistics
 from quietfield.schema import Schema
-from quietfield.structures import Structure
+from quietfield.study.trials import run_trials
 from quietfield.text import join_names, plural, table_html, type_name
 
 if TYPE_CHECKING:
@@ -104,7 +106,7 @@ class Rehearsal:
         return rows
 
     @property
-    def sampling(self) -> "dict[str, float] | None":
+    def sampling(self) -> dict[str, float] | None:
         """The errors that so many records have without any noise: no epsilon gets below."""
         if not self.trials:
             return None
@@ -126,9 +128,9 @@ class Rehearsal:
         mean = [sum(values) / len(values) for values in zip(*curves.values(), strict=True)]
         each = [crossing(self.epsilons, curve, error) for curve in curves.values()]
         found = NeededEpsilon(crossing(self.epsilons, mean, error), min(each), max(each), "")
-        return found._replace(note=self._needed(found, error, measure, len(each)))
+        return found._replace(note=self._describe_needed(found, error, measure, len(each)))
 
-    def _needed(self, found: NeededEpsilon, error: float, measure: Measure, models: int) -> str:
+    def _describe_needed(self, found: NeededEpsilon, error: float, measure: Measure, models: int) -> str:
         asked = f"{MEASURES[measure]} of {format_points(error)}"
         if not isfinite(found.epsilon):
             least = (self.sampling or {}).get(measure, 0.0)
@@ -244,14 +246,14 @@ class Rehearsal:
 
 def rehearse(
     schema: Schema | Domain,
-    cliques: "Structure | Iterable[str | Iterable[str]]",
+    cliques: Structure | Iterable[str | Iterable[str]],
     *,
     records: int,
     epsilons: Sequence[accounting.Number] = EPSILONS,
     unit: Unit = Rows(1),  # noqa: B008  # a frozen record
     neighbours: Neighbours = "add_remove",
     total: Literal["auto"] | bool = "auto",
-    weights: planning.Weights = None,
+    weights: Weights = None,
     noise: Literal["laplace", "gaussian", "both"] = "laplace",
     delta: accounting.Number | None = None,
     rows_each: int = 1,
@@ -297,8 +299,6 @@ def rehearse(
     >>> 0.1 <= seen.epsilon_for(0.01).epsilon <= 10
     True
     """
-    from quietfield.models.sampling import check_whole
-
     started = time.perf_counter()
     if not isinstance(schema, Schema | Domain):
         raise Error(f"a rehearsal needs a Schema or a Domain, not {type_name(schema)}.")
@@ -345,8 +345,6 @@ def rehearse(
     except TooLarge as refusal:
         notes.append(f"nothing was rehearsed: {refusal}")
     else:
-        from quietfield.study.trials import run_trials
-
         trials, a_fit, remarks = run_trials(
             domain, structure, unit, counted, noises, records=records, rows_each=rows_each, strengths=strengths,
             repeats=repeats, seconds=seconds, seed=seed, progress=progress,

@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from math import sqrt
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from quietfield import structures
+from quietfield.cliques import Structure
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error
 from quietfield.learning.observation import count_codes, draw_noise
@@ -28,13 +29,7 @@ from quietfield.models.sampling import check_whole
 from quietfield.privacy import accounting
 from quietfield.privacy.noise import Gaussian, Laplace, Noise
 from quietfield.releases.release import Release
-from quietfield.structures import Structure
 from quietfield.text import join_names, plural, type_name
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from quietfield.models.frames import Frame
 
 Potentials = Literal["dirichlet", "gaussian", "peaked"]
 STRUCTURES = ("chain", "random", "tree", "grid")
@@ -46,7 +41,7 @@ _GRAPH, _MODEL, _PEOPLE, _NOISE = range(4)
 
 
 def simulate(
-    structure: "str | Structure | Iterable[str | Iterable[str]]" = "chain",
+    structure: str | Structure | Iterable[str | Iterable[str]] = "chain",
     *,
     records: int = 10_000,
     epsilon: accounting.Number = 1.0,
@@ -111,7 +106,7 @@ def simulate(
 
 
 def random_model(
-    structure: "str | Structure | Iterable[str | Iterable[str]]" = "chain",
+    structure: str | Structure | Iterable[str | Iterable[str]] = "chain",
     *,
     attributes: int = 10,
     states: int = 10,
@@ -146,17 +141,15 @@ class Simulation:
     seed: int
 
     @cached_property
-    def population(self) -> "Frame":
+    def population(self) -> Frame:
         """The made-up records; drawn when first asked for."""
-
         parts = [self._chunk(i, n)._columns for i, n in enumerate(self._chunks)]
         columns = parts[0] if len(parts) == 1 else [np.concatenate(column) for column in zip(*parts, strict=True)]
         return Frame(self.model.domain, columns)
 
     @cached_property
-    def tables(self) -> "dict[Clique, np.ndarray]":
+    def tables(self) -> dict[Clique, np.ndarray]:
         """The true tables n of the population, counted chunk by chunk: the population is not kept for them."""
-
         domain, cliques = self.model.domain, self.model.cliques
         counts = {c: np.zeros(domain.table_shape(c), np.int64) for c in cliques}
         drawn = "population" in self.__dict__
@@ -205,7 +198,7 @@ class Simulation:
         full, rest = divmod(self.records, CHUNK)
         return [CHUNK] * full + ([rest] if rest else [])
 
-    def _chunk(self, number: int, records: int) -> "Frame":
+    def _chunk(self, number: int, records: int) -> Frame:
         return self.model.sample(records, seed=int(_random(self.seed, _PEOPLE, number).integers(2**62)))
 
     def __repr__(self) -> str:
@@ -226,8 +219,7 @@ def _structure(structure: Any, domain: Domain, seed: int) -> Structure:
     return builders[structure]()
 
 
-def _potential(shape: tuple[int, ...], kind: Potentials, strength: float, random: "np.random.Generator") -> Any:
-
+def _potential(shape: tuple[int, ...], kind: Potentials, strength: float, random: np.random.Generator) -> Any:
     cells = int(np.prod(shape))
     if kind == "dirichlet":
         # The logarithm of a gamma draw, formed so that no tiny one becomes log 0: G(a) = G(a + 1) U^(1/a).
@@ -241,6 +233,5 @@ def _potential(shape: tuple[int, ...], kind: Potentials, strength: float, random
     return table
 
 
-def _random(seed: int, *stream: int) -> "np.random.Generator":
-
+def _random(seed: int, *stream: int) -> np.random.Generator:
     return np.random.default_rng([seed, *stream])

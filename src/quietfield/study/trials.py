@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from quietfield.cliques import Structure
 from quietfield.domain import Clique, Domain
+from quietfield.learning import fit
 from quietfield.learning.observation import can_be_learned, count_codes, draw_steps, grow_counts
 from quietfield.models.model import Model
 from quietfield.privacy.noise import Noise
@@ -22,7 +24,6 @@ from quietfield.privacy.units import GRID, Person, Statistics, Unit
 from quietfield.releases.parts import Table, Total
 from quietfield.releases.release import Release
 from quietfield.status import show_status
-from quietfield.structures import Structure
 from quietfield.study.simulation import NOTE
 from quietfield.text import plural
 
@@ -137,7 +138,7 @@ def add_simulated_noise(population: Population, planned: Sequence[Noise], random
     )
 
 
-def measure_errors(truth: Model, found: "dict[Clique, np.ndarray] | Model") -> RehearsalErrors:
+def measure_errors(truth: Model, found: dict[Clique, np.ndarray] | Model) -> RehearsalErrors:
     """How far shares by clique (or a model's) are from a true model's."""
     shares = found.marginals() if isinstance(found, Model) else found
     gaps = [np.abs(shares[clique] - truth.marginal(clique)) for clique in shares]
@@ -216,7 +217,7 @@ def run_trials(
                         add_simulated_noise(population, planned[key], np.random.default_rng([seed, i, 2]))
                         for key in keys
                     ]
-                    models = _learned(releases, deadline if spent else None, seconds)
+                    models = _learn(releases, deadline if spent else None, seconds)
                     for (_, epsilon), model in zip(keys, models, strict=True):
                         wrong = measure_errors(
                             truth, Model(domain, _nothing(domain, structure)) if model is None else model
@@ -243,10 +244,9 @@ def run_trials(
     return trials, (min(spent[1:]) / len(planned) if len(spent) > 1 else None), notes
 
 
-def _learned(releases: Sequence[Release], deadline: float | None, seconds: float) -> list[Model | None]:
+def _learn(releases: Sequence[Release], deadline: float | None, seconds: float) -> list[Model | None]:
     """Models, or None for each release that none can be learned from. Without a deadline, the time begins after the
     first round, which compiles."""
-    from quietfield.learning import fit
 
     def look(_: object) -> None:
         nonlocal deadline

@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 import reference
 
+from quietfield.cliques import Structure
 from quietfield.curator.counting import count
 from quietfield.errors import Error
 from quietfield.privacy.units import Person, Rows, Statistics, Unit, statistics
 from quietfield.schema import Attribute, Cuts, Dates, Labels, Schema
-from quietfield.structures import Structure
 
 DAY, DATETIME, UTC = datetime.date, datetime.datetime, datetime.UTC
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
+from quietfield.cliques import Structure
 from quietfield.privacy.units import Person, Rows, Unit
 from quietfield.schema import Cuts, Dates, Labels, Schema
-from quietfield.structures import Structure
 
 TEXTS = ["a", "b", "it's", '"quoted"', "'; DROP TABLE records; --", "a,b", "ä", "\\", "$p0", "%s", "z", " a", "A"]
 NUMBERS = ["1", " 1", "1.0", "+2", "-3", "2.", ".5", "1e2", "1e999", "9e300", "inf", "nan", "0x10", "1,5", "x", "007"]

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from quietfield.cliques import Structure
 from quietfield.curator.counting import count
 from quietfield.curator.inspection import inspect_records
 from quietfield.privacy.units import Rows, statistics
 from quietfield.schema import Attribute, Cuts, Dates, Labels, Schema
-from quietfield.structures import Structure
 
 UTC = datetime.UTC
 

@@ -7,12 +7,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from quietfield.cliques import Structure
 from quietfield.curator.counting import count
 from quietfield.curator.counting.reading import hide_details
 from quietfield.errors import Error, FileError
 from quietfield.privacy.units import Rows, statistics
 from quietfield.schema import Schema
-from quietfield.structures import Structure
 
 SECRET = "Smith-1970"
 SCHEMA = Schema({"a": ["x"], "b": ["y"]})

@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import frames
 import reference
 
+from quietfield.cliques import Structure
 from quietfield.curator.counting import count, duckdb_engine, open_engine
 from quietfield.curator.counting.coding import Parameters
 from quietfield.curator.counting.tally import cover_cliques
@@ -21,7 +22,7 @@ from quietfield.domain import Domain
 from quietfield.errors import Error, TooLarge
 from quietfield.privacy.units import Person, Rows, statistics
 from quietfield.schema import Labels, Schema
-from quietfield.structures import Structure, chain
+from quietfield.structures import chain
 
 ONE = Rows(1)
 PAIR = Schema({"a": ["x", "y"], "b": [0, 1]})

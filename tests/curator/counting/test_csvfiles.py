@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 
 import quietfield as qf
 from quietfield.cli import main
+from quietfield.cliques import Structure
 from quietfield.curator.counting import columns, count, lines
 from quietfield.curator.counting.csvfiles import CsvFile, encoding_name, find_coding
 from quietfield.curator.counting.statfiles import StatFile
 from quietfield.errors import Error, FileError
 from quietfield.privacy.units import Rows, statistics
 from quietfield.schema import Labels, Schema
-from quietfield.structures import Structure
 
 SCHEMA = Schema({"âge": Labels(("jeune", "âgé"), null="none", unknown="other"), "b": Labels((0, 1), unknown=9)})
 ASKED = statistics(Structure((("âge", "b"),)), SCHEMA.domain, Rows(1), "add_remove", True)

@@ -15,11 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import quietfield as qf
+from quietfield.cliques import Structure
 from quietfield.curator.counting import count
 from quietfield.curator.counting.sources import check_columns
 from quietfield.errors import Error
 from quietfield.privacy.units import statistics
-from quietfield.structures import Structure
 
 SCHEMA = qf.Schema({"a": [0, 1], "b": [0, 1]})
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quietfield.cliques import Structure
 from quietfield.curator.counting import count, lines, open_engine
 from quietfield.curator.counting.csvfiles import CsvFile
 from quietfield.errors import Error
 from quietfield.privacy.units import Rows, statistics
 from quietfield.schema import Labels, Schema
-from quietfield.structures import Structure
 
 SCHEMA = Schema({"a": Labels(("x", "y"), null="none", unknown="other"), "b": Labels((0, 1), null=8, unknown=9)})
 ASKED = statistics(Structure((("a", "b"),)), SCHEMA.domain, Rows(1), "add_remove", True)

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import csv
 
+from quietfield.cliques import Structure
 from quietfield.curator.counting import count, lines, open_engine
 from quietfield.curator.counting.csvfiles import CsvFile
 from quietfield.curator.release import release
 from quietfield.errors import Error
 from quietfield.privacy.units import Rows, statistics
 from quietfield.schema import Labels, Schema
-from quietfield.structures import Structure
 
 Row = tuple[str | None, ...]
 SCHEMA = Schema({"a": Labels(("x", "y"), null="none", unknown="other"), "b": Labels((0, 1), null=8, unknown=9)})

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from quietfield.cliques import Structure
 from quietfield.curator.counting import count
 from quietfield.privacy.units import GRID, Person, Rows, statistics
 from quietfield.schema import Schema
-from quietfield.structures import Structure
 
 ibis = pytest.importorskip("ibis")
 SIZE = 200

@@ -16,12 +16,12 @@ from pyarrow import parquet
 import quietfield as qf
 from experiments.psgd import psgd
 from quietfield.cli import main
+from quietfield.cliques import Structure
 from quietfield.curator.counting import count, lines
 from quietfield.curator.score import dp_score
 from quietfield.output.report import write_report
 from quietfield.output.tables import people_tables
 from quietfield.privacy.units import statistics
-from quietfield.structures import Structure
 
 SCHEMA = qf.Schema({"ward": ["a", "b"]})
 WARD = Structure((("ward",),))

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pytest
 
 from quietfield.cli import main
+from quietfield.cliques import Structure
 from quietfield.curator.counting import count, describe_spilling, duckdb_engine
 from quietfield.curator.counting.tally import BATCH
 from quietfield.privacy.units import Person, statistics
 from quietfield.schema import Schema
-from quietfield.structures import Structure
 
 HOLDING = """
 import sys, time

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 
 import quietfield as qf
 from quietfield.cli import main
+from quietfield.cliques import Structure
 from quietfield.curator.counting import columns, count, statfiles
 from quietfield.curator.counting.statfiles import StatFile
 from quietfield.curator.inspection import inspect_records
 from quietfield.errors import FileError
 from quietfield.privacy.units import Person, Rows, Unit, statistics
-from quietfield.structures import Structure
 
 pyreadstat = pytest.importorskip("pyreadstat")
 

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quietfield.cliques import Structure
 from quietfield.curator.counting import columns, count
 from quietfield.errors import Error
 from quietfield.privacy.units import Person, Rows, statistics
 from quietfield.schema import Cuts, Dates, Labels, Schema
-from quietfield.structures import Structure
 
 
 class Rude:

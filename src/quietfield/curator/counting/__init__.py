@@ -90,7 +90,7 @@ def count(source: Any, schema: Schema, statistics: Statistics, unit: Unit, *, pr
     """Count what ``statistics`` says in some records. The result is private.
 
     >>> from quietfield.privacy.units import Rows, statistics
-    >>> from quietfield.structures import Structure
+    >>> from quietfield.cliques import Structure
     >>> schema = Schema({"a": ["x", "y"], "b": 2})
     >>> wanted = statistics(Structure((("a", "b"),)), schema.domain, Rows(1), "add_remove", total=True)
     >>> counts = count({"a": ["x", "y", "x", "z"], "b": [0, 1, 1, 1]}, schema, wanted, Rows(1))

@@ -9,7 +9,7 @@ from quietfield.curator import mechanism
 from quietfield.curator.charging import Price
 from quietfield.curator.discovery import partitions
 from quietfield.errors import Error
-from quietfield.privacy import accounting, calibration
+from quietfield.privacy import accounting, calibration, planning
 from quietfield.privacy.thresholds import smallest_threshold
 from quietfield.privacy.units import CountedTable, Neighbours, Person, Rows, Statistics, Unit
 from quietfield.schema import Attribute, Labels, Schema
@@ -114,7 +114,7 @@ class DiscoveryPlan:
     @property
     def warning(self) -> str | None:
         """What there is to say about an epsilon or a delta that promises next to nothing, or about much noise."""
-        return None if self.promised is None else calibration.warn_of_budget(*self.promised)
+        return None if self.promised is None else planning.warn_of_budget(*self.promised)
 
     @property
     def rows(self) -> int:

@@ -24,8 +24,6 @@ from quietfield.study.goodness_of_fit import goodness_of_fit
 from quietfield.text import plural
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from quietfield.models.model import Model
     from quietfield.releases.release import Release
 
@@ -103,9 +101,11 @@ def gather(
     say(f"report: associations of {plural(len(model.domain), 'attribute')} ...")
     joined = set(associations.joined_pairs(model))
     strengths = _strengths(model, joined, many)
-    joints = _chosen(model, joined, strengths, many)
+    joints = _choose_pairs(model, joined, strengths, many)
     say("report: intervals ...")
-    cells, ends = error_bars(model, level, [(name,) for name in model.domain], _worth(joints, joined, many))
+    cells, ends = error_bars(
+        model, level, [(name,) for name in model.domain], _list_with_intervals(joints, joined, many)
+    )
     say("report: goodness of fit ...")
     fits = residuals(release, table_moments(release, model))
     fit = _fit(release, model, fits, total)
@@ -169,8 +169,8 @@ def check_inputs(release: "Release", model: "Model", level: float) -> None:
 
 
 def error_bars(
-    model: "Model", level: float, tables: Iterable[Clique], joints: "Mapping[tuple[str, str], np.ndarray]"
-) -> "tuple[dict[Clique, tuple[np.ndarray, np.ndarray]], dict[Clique, tuple[float, float]]]":
+    model: "Model", level: float, tables: Iterable[Clique], joints: Mapping[tuple[str, str], np.ndarray]
+) -> tuple[dict[Clique, tuple[np.ndarray, np.ndarray]], dict[Clique, tuple[float, float]]]:
     """The intervals of all cells of some tables and joint distributions, and of Cramér's V of the latter; in one call.
 
     What has none is left out: a model of another method, too many cells, an attribute in no table.
@@ -209,11 +209,10 @@ def error_bars(
 def _attribute(
     model: "Model",
     name: str,
-    ends: "tuple[np.ndarray, np.ndarray] | None",
+    ends: tuple[np.ndarray, np.ndarray] | None,
     most_folded: int,
     partners: list[tuple[int, str, float, bool]],
 ) -> AttributeSection:
-
     shares, labels = model.marginal(name), model.domain.labels(name)
     top = max(float(shares.max()), 0.0 if ends is None else float(ends[1].max()))
 
@@ -240,9 +239,8 @@ def _attribute(
 
 
 def _partners(
-    model: "Model", matrix: "np.ndarray | None", joined: set[tuple[str, str]], i: int
+    model: "Model", matrix: np.ndarray | None, joined: set[tuple[str, str]], i: int
 ) -> list[tuple[int, str, float, bool]]:
-
     if matrix is None:
         return []
     names = list(model.domain)
@@ -268,9 +266,9 @@ def _strengths(model: "Model", joined: set[tuple[str, str]], many: bool) -> dict
     }
 
 
-def _chosen(
+def _choose_pairs(
     model: "Model", joined: set[tuple[str, str]], strengths: Mapping[tuple[str, str], float], many: bool
-) -> "dict[tuple[str, str], np.ndarray]":
+) -> dict[tuple[str, str], np.ndarray]:
     """The joint distributions of the pairs that are listed, strongest first; in a large report, of all joined ones."""
     place = model.domain.position
     order = sorted(strengths, key=lambda pair: (-strengths[pair], pair not in joined, place(pair[0]), place(pair[1])))
@@ -280,9 +278,9 @@ def _chosen(
     return {pair: p for pair in chosen if (p := associations.joint(model, pair)) is not None}
 
 
-def _worth(
-    joints: "Mapping[tuple[str, str], np.ndarray]", joined: set[tuple[str, str]], many: bool
-) -> "dict[tuple[str, str], np.ndarray]":
+def _list_with_intervals(
+    joints: Mapping[tuple[str, str], np.ndarray], joined: set[tuple[str, str]], many: bool
+) -> dict[tuple[str, str], np.ndarray]:
     """The pairs with intervals. Where no clique joins a pair, they take an inference of their own."""
     apart = [pair for pair in joints if pair not in joined][: 0 if many else limits.MOST_APART]
     found, cells = {}, 0
@@ -296,9 +294,9 @@ def _worth(
 def _pairs(
     release: "Release",
     fits: Sequence[Residuals],
-    joints: "Mapping[tuple[str, str], np.ndarray]",
+    joints: Mapping[tuple[str, str], np.ndarray],
     joined: set[tuple[str, str]],
-    cells: "Mapping[Clique, Any]",
+    cells: Mapping[Clique, Any],
     ends: Mapping[Clique, tuple[float, float]],
     many: bool,
 ) -> list[PairSection]:
@@ -325,9 +323,8 @@ def _pairs(
     return found
 
 
-def _matrix(model: "Model", strengths: Mapping[tuple[str, str], float]) -> "np.ndarray":
+def _matrix(model: "Model", strengths: Mapping[tuple[str, str], float]) -> np.ndarray:
     """Cramér's V of all pairs, NaN where it was not worked out."""
-
     found = np.full((len(model.domain), len(model.domain)), np.nan)
     for (a, b), v in strengths.items():
         i, j = model.domain.position(a), model.domain.position(b)
@@ -335,7 +332,7 @@ def _matrix(model: "Model", strengths: Mapping[tuple[str, str], float]) -> "np.n
     return found
 
 
-def _draw_matrix(model: "Model", matrix: "np.ndarray | None", joined: set[tuple[str, str]]) -> Markup | None:
+def _draw_matrix(model: "Model", matrix: np.ndarray | None, joined: set[tuple[str, str]]) -> Markup | None:
     if matrix is None or len(model.domain) > limits.MOST_IN_MATRIX:
         return None
 
@@ -344,7 +341,6 @@ def _draw_matrix(model: "Model", matrix: "np.ndarray | None", joined: set[tuple[
 
 
 def _fit(release: "Release", model: "Model", fits: Sequence[Residuals], total: float) -> dict[str, Any]:
-
     z = np.concatenate([fit.z.ravel() for fit in fits])
     z = z[np.isfinite(z)]
     rms = float(np.sqrt((z**2).mean())) if len(z) else 0.0
@@ -383,7 +379,6 @@ def _fit(release: "Release", model: "Model", fits: Sequence[Residuals], total: f
 
 
 def _worst(release: "Release", fit: Residuals) -> str:
-
     if not fit.cells:
         return "no cell was counted"
     cell = np.unravel_index(int(np.nanargmax(np.abs(fit.z))), fit.z.shape)

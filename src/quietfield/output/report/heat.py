@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from quietfield.output.report import associations, plots
 from quietfield.output.report.limits import MOST_LABELS, MOST_PIXELS, MOST_TELLING
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from quietfield.learning.observation import Residuals
     from quietfield.releases.release import Release
 
@@ -39,10 +39,8 @@ class Heat:
     any_noise: bool
 
 
-def only_noise(fit: "Residuals") -> "np.ndarray":
+def only_noise(fit: "Residuals") -> np.ndarray:
     """Which cells of a noisy table cannot be told from empty ones (or were not counted, and hold noise alone)."""
-    import numpy as np
-
     return (fit.noisy <= TOLD * fit.std) | ~np.isfinite(fit.z)
 
 
@@ -50,12 +48,10 @@ def heat(
     release: "Release",
     fits: "Sequence[Residuals]",
     pair: tuple[str, str],
-    p: "np.ndarray",
-    ends: "tuple[np.ndarray, np.ndarray] | None",
+    p: np.ndarray,
+    ends: tuple[np.ndarray, np.ndarray] | None,
 ) -> Heat:
     """The heat map of a pair with the joint distribution p; ``ends`` are those of the cells' intervals."""
-    import numpy as np
-
     ratios = associations.ratios(p)
     levels = plots.levels(ratios)
     noise = _pair_noise(fits, pair, p.shape)
@@ -89,10 +85,8 @@ def heat(
     return Heat(a, b, None, picture, telling, marked)
 
 
-def _pair_noise(fits: "Sequence[Residuals]", pair: tuple[str, str], shape: tuple[int, ...]) -> "np.ndarray | None":
+def _pair_noise(fits: "Sequence[Residuals]", pair: tuple[str, str], shape: tuple[int, ...]) -> np.ndarray | None:
     """Which cells of a pair's table, summed from the smallest noisy table that holds both, are only noise."""
-    import numpy as np
-
     holders = [(fit, clique) for fit in fits for clique in fit.cliques if set(pair) <= set(clique)]
     if not holders:
         return None

@@ -9,7 +9,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from quietfield.text import format_level, plural, printable, truncate
+from quietfield.drawing.columns import format_level, truncate
+from quietfield.text import plural, printable
 
 FOLDER = Path(__file__).parent
 MOST_LETTERS = 48

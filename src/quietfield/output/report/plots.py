@@ -5,14 +5,12 @@ import zlib
 from base64 import b64encode
 from collections.abc import Sequence
 from math import exp, pi, sqrt
-from typing import TYPE_CHECKING
 
+import numpy as np
 from markupsafe import Markup
 
-from quietfield.text import printable, text_width, truncate
-
-if TYPE_CHECKING:
-    import numpy as np
+from quietfield.drawing.columns import text_width, truncate
+from quietfield.text import printable
 
 #: Steps of the diverging scale: a ratio r has level k where 2**STEPS[k-1] <= r, and -k below its inverse.
 STEPS = (0.14, 0.5, 1.0, 2.0)
@@ -25,10 +23,8 @@ COLOURS = (
 )  # fmt: skip
 
 
-def levels(ratios: "np.ndarray") -> "np.ndarray":
+def levels(ratios: np.ndarray) -> np.ndarray:
     """The colours of ratios to independence: -4 (far fewer) to 4 (far more), and 0 where there is none."""
-    import numpy as np
-
     with np.errstate(divide="ignore", invalid="ignore"):
         reached = np.searchsorted(STEPS, np.abs(np.log2(ratios)), side="right")
     return np.where(np.isnan(ratios), 0, np.where(ratios > 1, reached, -reached))
@@ -53,10 +49,8 @@ def bar(
     ).format(Markup("".join(parts)))  # numbers alone
 
 
-def histogram(z: "np.ndarray", label: str, description: str) -> Markup:
+def histogram(z: np.ndarray, label: str, description: str) -> Markup:
     """Normalised residuals as a histogram with the normal curve that they should follow if all is well."""
-    import numpy as np
-
     width, height, base, reach = 480, 190, 160, 4.0
     values = np.clip(z[np.isfinite(z)], -reach, reach)
     bins = 16 if len(values) < 60 else 32
@@ -95,18 +89,16 @@ def histogram(z: "np.ndarray", label: str, description: str) -> Markup:
     )  # fmt: skip
 
 
-def matrix(names: Sequence[str], v: "np.ndarray", joined: "np.ndarray") -> Markup:
+def matrix(names: Sequence[str], v: np.ndarray, joined: np.ndarray) -> Markup:
     """Cramér's V of all pairs as a triangle: rows by name, columns by the number on the diagonal.
 
     A dot marks pairs that a table joins; where V is NaN, it was not worked out. One path per colour, not one per cell.
     """
-    import numpy as np
-
     shown = [truncate(printable(name), 26) for name in names]
     side, left, n = 10, 12 + 5 * max(map(text_width, shown)), len(names)
     colour = np.searchsorted(STRENGTHS, v, side="right")
 
-    def path(chosen: "np.ndarray", mark: str, off: float) -> str:
+    def path(chosen: np.ndarray, mark: str, off: float) -> str:
         return "".join(f"M{left + side * j + off:g} {side * i + off:g}{mark}" for i, j in np.argwhere(chosen).tolist())
 
     below = np.tril(~np.isnan(v), -1)
@@ -132,10 +124,8 @@ def matrix(names: Sequence[str], v: "np.ndarray", joined: "np.ndarray") -> Marku
     )  # fmt: skip
 
 
-def pixels(ratios: "np.ndarray") -> str:
+def pixels(ratios: np.ndarray) -> str:
     """A heat map too large for a table as a PNG in a data address, one pixel a cell."""
-    import numpy as np
-
     rows, columns = ratios.shape
     colours = np.array(COLOURS, np.uint8)[levels(ratios) + 4]
     colours[np.isnan(ratios)] = 160

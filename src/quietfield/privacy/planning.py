@@ -1,0 +1,220 @@
+"""Plans of noise for people: how noisy each table would be, and what is allowed but hardly meant. Nothing is searched.
+
+Nothing here sees a record: it serves the curator before paying (``quietfield plan``). The scales are those of the real
+mechanism up to the last digits of a float: that looks for the smallest one whose promise OpenDP confirms.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import exp, expm1, fsum, log, pi, prod, sqrt
+from operator import index
+from statistics import NormalDist
+from typing import Any
+
+from quietfield.cliques import Structure
+from quietfield.domain import Clique, Domain
+from quietfield.errors import Error
+from quietfield.privacy import accounting
+from quietfield.privacy.calibration import LARGEST_SCALE, Weights, check_budget, check_scale, relative_weights
+from quietfield.privacy.noise import Gaussian, Laplace, Noise
+from quietfield.privacy.promises import HUGE_EPSILON
+from quietfield.privacy.units import Statistics, sensitivities
+from quietfield.text import join_names
+
+HUGE_DELTA = Fraction(1, 10**4)
+#: Below this, tables of thousands of records drown in noise.
+SMALL_EPSILON = Fraction(1, 100)
+#: No guess of a number of records is larger: their counts, in steps, would not fit into 64 bits.
+MOST_RECORDS = 10**12
+
+
+def warn_of_budget(
+    epsilon: accounting.Number, delta: accounting.Number | None = None, noises: Sequence[Noise] = ()
+) -> str | None:
+    """What there is to say about an epsilon or a delta that promises next to nothing, or about much noise; or None.
+
+    ``noises`` is the noise of each table, which together keep the promise.
+
+    >>> warn_of_budget(1, "1e-6") is None
+    True
+    >>> warn_of_budget(1, 0.5)[:47]
+    'delta 0.5 promises next to nothing: with such a'
+    """
+    found = []
+    value = accounting.to_rational(epsilon, "epsilon")
+    if value > HUGE_EPSILON:
+        said = accounting.format_number(value)
+        found.append(
+            f"epsilon {said} promises next to nothing: what is published may be e^{said} times as likely for one data "
+            "set as for a neighbouring one. Usual choices lie between 0.1 and 10."
+        )
+    if 1 / LARGEST_SCALE < value < SMALL_EPSILON:  # what is smaller is refused
+        least = min((noise.std for noise in noises), default=sqrt(2) / float(value))
+        shared = f" of the {len(noises)} tables that share it" if len(noises) > 1 else ""
+        found.append(
+            f"epsilon {accounting.format_number(value)} takes much noise: its standard deviation is at least "
+            f"{least:,.0f} in every cell{shared}, and only counts far beyond that tell anything. Usual choices lie "
+            "between 0.1 and 10."
+        )
+    chance = None if delta is None else accounting.to_probability(delta)
+    if chance is not None and chance > HUGE_DELTA:
+        found.append(
+            f"delta {accounting.format_number(chance)} promises next to nothing: with such a probability the promise "
+            "may fail altogether, for anyone. It should be far below one in the number of people, such as 1e-6 or less."
+        )
+    return " ".join(found) or None
+
+
+def warn_of_uncovered(domain: Domain, structure: Structure) -> str | None:
+    """A sentence about attributes that no clique holds, or None.
+
+    >>> warn_of_uncovered(Domain({"a": 2, "b": 2}), Structure((("a",),)))
+    "no clique holds 'b', so nothing of it is released, and a model takes all its values as equally likely; add it to \
+a clique, or take it out of the schema."
+    """
+    missing = [name for name in domain if name not in set(structure.attributes)]
+    if not missing:
+        return None
+    it, its = ("it", "its") if len(missing) == 1 else ("them", "their")
+    return (
+        f"no clique holds {join_names(missing)}, so nothing of {it} is released, and a model takes all {its} values as "
+        f"equally likely; add {it} to a clique, or take {it} out of the schema."
+    )
+
+
+def check_guess(value: Any) -> int:
+    """A guess of the number of records, or an error that says what would be one."""
+    try:
+        guess = 0 if isinstance(value, bool) else index(value)
+    except TypeError:
+        guess = 0
+    if not 1 <= guess <= MOST_RECORDS:
+        raise Error(
+            f"the guessed number of records is a whole number from 1 to {MOST_RECORDS:,}, not {str(value)[:40]}."
+        )
+    return guess
+
+
+def calibrate_noise(
+    statistics: Statistics,
+    *,
+    epsilon: accounting.Number,
+    delta: accounting.Number | None = None,
+    noise: str = "laplace",
+    weights: Weights = None,
+) -> tuple[Noise, ...]:
+    """The noise of each table (and of the total, last, where it is counted) that keeps a promise, in counts.
+
+    >>> from quietfield.domain import Domain
+    >>> from quietfield.structures import chain
+    >>> from quietfield.privacy.units import Rows, statistics
+    >>> domain = Domain({"a": 2, "b": 3, "c": 2})
+    >>> calibrate_noise(statistics(chain(domain), domain, Rows(1), total=False), epsilon=0.5)
+    (Laplace(scale=4, step='1'), Laplace(scale=4, step='1'))
+    """
+    budget, chance = check_budget(epsilon, delta, noise)
+    if not statistics.tables:
+        raise Error("there is no table to release; name at least one clique.")
+    relative = relative_weights(statistics, weights, noise)
+    l1s, l2s = sensitivities(statistics)
+    step = Fraction(1, statistics.denominator)
+    inverse = [1 / w for w in relative]
+    if chance is None:
+        base = accounting.round_up(accounting.laplace_epsilon(l1s, statistics.l1, inverse), 1024) / budget
+        scales = [base * w for w in inverse]
+    else:
+        rho = accounting.gaussian_rho(l2s, statistics.l2_squared, inverse) / accounting.zcdp_rho(budget, chance)
+        scales = [Fraction(sqrt(rho)) * w for w in inverse]
+    for scale in scales:
+        check_scale(scale / step)
+    make = Laplace if chance is None else Gaussian
+    return tuple(make(scale, step) for scale in scales)  # type: ignore[arg-type]  # exact, until it is asked for
+
+
+@dataclass(frozen=True)
+class TableNoise:
+    """One table as it would be released: its size, its noise, and what that does to a share.
+
+    ``std`` is a cell's standard deviation in counts; ``margin`` is what a cell's noise stays below 19 times of 20.
+    ``share_std`` is ``std`` divided by the guessed number of records, and ``distance`` the expected total variation
+    between the noisy shares as they are and the true ones. None where no number was guessed.
+    """
+
+    cliques: tuple[Clique, ...]
+    cells: int
+    noise: Noise
+    margin: float
+    share_std: float | None
+    distance: float | None
+
+    @property
+    def std(self) -> float:
+        return self.noise.std
+
+    def to_dict(self) -> dict[str, Any]:
+        """A plain dictionary for JSON."""
+        return {
+            "cliques": [list(clique) for clique in self.cliques],
+            "cells": self.cells,
+            "noise": self.noise.kind,
+            "scale": self.noise.scale,
+            "std": self.std,
+            "margin_95": self.margin,
+            "share_std": self.share_std,
+            "expected_total_variation": self.distance,
+        }
+
+
+def table_noises(statistics: Statistics, planned: tuple[Noise, ...], records: float | None) -> tuple[TableNoise, ...]:
+    """How noisy each table would be; ``records`` is the guessed (weighted) number of records behind a table."""
+    found = []
+    for table, noise in zip(statistics.tables, planned, strict=False):
+        cells = prod(table.shape)
+        behind = None if records is None else records * len(table.cliques)
+        found.append(
+            TableNoise(
+                table.cliques,
+                cells,
+                noise,
+                margin(noise),
+                None if behind is None else noise.std / behind,
+                None if behind is None else min(1.0, 0.5 * cells * mean_absolute(noise) / behind),
+            )
+        )
+    return tuple(found)
+
+
+def margin(noise: Noise) -> float:
+    """What the absolute value of the noise stays below 19 times of 20 (continuous noise)."""
+    return noise.scale * (log(20) if isinstance(noise, Laplace) else NormalDist().inv_cdf(0.975))
+
+
+def mean_absolute(noise: Noise) -> float:
+    """The mean of the absolute value of the noise, that of the discrete distribution where there is a step.
+
+    >>> round(mean_absolute(Gaussian(0.5)), 3), round(mean_absolute(Gaussian(0.5, 1)), 3)
+    (0.399, 0.214)
+    """
+    step = float(noise.step)
+    if isinstance(noise, Gaussian):
+        if not step:
+            return noise.scale * sqrt(2 / pi)
+        if noise.scale > 2 * step:  # Euler and Maclaurin: the next term is below 1e-4 of the last one
+            sigma = noise.scale / step
+            return step * 2 * (sigma**2 - 1 / 12 - 1 / (240 * sigma**2)) / (sigma * sqrt(2 * pi))
+        return 2 * fsum(k * step**2 * exp(noise.log_density(k * step)) for k in range(1, 81))
+    if not step:
+        return noise.scale
+    h = float(noise.step / noise.exact)  # one step in units of the scale
+    return step * 2 * exp(-h) / -expm1(-2 * h)
+
+
+def format_points(value: float) -> str:
+    """A share as percentage points, for people.
+
+    >>> format_points(0.0123)
+    '1.2 pp'
+    """
+    points = 100 * value
+    return f"{points:.2g} pp" if points < 10 else f"{points:.0f} pp"
