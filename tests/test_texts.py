@@ -47,6 +47,12 @@ def test_bars_of_wide_labels_stand_in_one_column():
     assert len({text_width(line.partition("█")[0]) for line in lines}) == 1
 
 
+def test_no_share_is_written_as_zero_that_is_not():
+    lines = bars(["a", "b", "c", "d"], [0.9992, 0.0007, 0.0001 - 1e-8, 1e-8]).splitlines()
+    assert [line.split()[-1] for line in lines] == ["99.9200%", "0.0700%", "0.0100%", "<0.0001%"]
+    assert [line.split()[-1] for line in bars(["a", "b"], [1.0, 0.0]).splitlines()] == ["100.0%", "0.0%"]
+
+
 def test_a_name_in_a_graph_or_a_notebook_cannot_reorder_the_others():
     domain = Domain({"\u202egnorw": 2, "b": ["x", "\u202ey"]})
     structure = chain(["\u202egnorw", "b"])

@@ -46,6 +46,7 @@ _NAMES = {
     "people_tables": "output.tables",
     "Person": "privacy.units",
     "PolicyRefused": "errors",
+    "Forms": "curator.discovery.plan",
     "Range": "curator.discovery.plan",
     "references": "learning.references",
     "rehearse": "study.rehearsal",

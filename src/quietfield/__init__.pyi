@@ -5,6 +5,7 @@ from quietfield.curator.confidential_report import write_confidential_report as 
 from quietfield.curator.counting.csvfiles import CsvFile as CsvFile
 from quietfield.curator.counting.statfiles import StatFile as StatFile
 from quietfield.curator.discovery import discover as discover
+from quietfield.curator.discovery.plan import Forms as Forms
 from quietfield.curator.discovery.plan import Range as Range
 from quietfield.curator.ledger import Ledger as Ledger
 from quietfield.curator.loading import load as load

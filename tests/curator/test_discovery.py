@@ -5,8 +5,11 @@ limit, and noise alone is taken for a count once in 10^9 times (``partitions.EVI
 fails by chance less than once in ten million times.
 """
 
+import datetime
 import json
 import random
+from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from math import exp
 from pathlib import Path
@@ -20,13 +23,23 @@ from scipy.stats import binomtest
 import quietfield as qf
 from quietfield.cli import main
 from quietfield.curator import mechanism
+from quietfield.curator.counting import count
 from quietfield.curator.counting import values as counted_values
 from quietfield.curator.counting.duckdb_engine import DuckEngine, connect
-from quietfield.curator.discovery import column_kinds, partitions, plan_discovery, questions, run_discovery
+from quietfield.curator.discovery import (
+    column_kinds,
+    column_storage,
+    partitions,
+    plan_discovery,
+    questions,
+    run_discovery,
+)
 from quietfield.curator.discovery.plan import FIRST, REST, histogram_sensitivity
 from quietfield.curator.discovery.questions import CLASSES
 from quietfield.errors import Error
+from quietfield.models.values import draw_values
 from quietfield.privacy import thresholds
+from quietfield.privacy.units import statistics
 from quietfield.schema import Cuts, Dates, Labels, Schema
 
 pytest.importorskip("duckdb")
@@ -48,6 +61,10 @@ NASTY = [
     "x",
     "y",
     "\x00",
+    "n/a",
+    "1.234,5",
+    "31.12.2024",
+    "01/02/2024",
 ]
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 
@@ -78,6 +95,8 @@ def ask_everything(people, unit):
             for texts, counts in values.labels():
                 labels.update(zip(texts, counts.tolist(), strict=True))
             answers.append(labels)
+            answers.append(dict(enumerate(values.numbers(",").count(INTERVALS["numbers"]).tolist())))
+            answers.append(dict(enumerate(values.days("dd.mm.yyyy").count(INTERVALS["days"]).tolist())))
     return answers
 
 
@@ -107,7 +126,7 @@ def neighbouring_answers(unit, seed, times):
 @pytest.mark.parametrize("unit", [qf.Rows(1), qf.Rows(3), qf.Person("id", rows=1), qf.Person("id", rows=2)])
 def test_one_unit_moves_every_histogram_as_little_as_is_claimed(unit):
     reached = [0, 0]
-    for gone, replaced in neighbouring_answers(unit, 5, 14):
+    for gone, replaced in neighbouring_answers(unit, 1, 14):
         for i, (moved, neighbours) in enumerate(((gone, "add_remove"), (replaced, "replace"))):
             l1, l2_squared = histogram_sensitivity(unit, neighbours)
             assert moved[0] <= l1
@@ -403,7 +422,9 @@ def test_sources_of_every_kind_find_the_same(tmp_path):
     )
     for source in sources:
         header = {"header": True} if str(source).endswith(".csv") else {}
-        assert qf.discover(source, epsilon=10, delta=1e-12, noise="gaussian", **header, **ROW) == expected
+        found = qf.discover(source, epsilon=10, delta=1e-12, noise="gaussian", **header, **ROW)
+        assert {rule.stored for _, rule in found.attributes} <= {None, "string", "large_string"}
+        assert Schema({name: replace(rule, stored=None) for name, rule in found.attributes}) == expected
     for source in (polars.LazyFrame(data), np.zeros((3, 2), int)):
         with pytest.raises(Error, match="columns"):
             qf.discover(source, epsilon=10, delta=1e-12, noise="gaussian", **ROW)
@@ -727,8 +748,201 @@ def test_adult_has_the_labels_that_its_domain_has():
 
 def test_every_pair_of_classes_is_told_apart():
     """Each text is of one class, by what the rules would make of it."""
-    expected = {"": 0, "nan": 0, "0": 1, "-3": 1, "01": 5, "1.0": 2, " 7 ": 2, "2.5": 3, "1e300": 3, "2024-02-29": 4,
-                "9999-12-31 23:59:59": 4, "x": 5, "y": 5, "\x00": 5, "-0": 2, "+5": 2, "00.5": 5, "0.5": 3}  # fmt: skip
-    for text, number in expected.items():
-        classes = ask_everything({"p": [(text, "")]}, qf.Rows(1))[0]
-        assert classes == {name: int(i == number) for i, name in enumerate(CLASSES)}, text
+    expected = {
+        "missing": ["", "nan"],
+        "mark": ["-", "NA", "?", ".", "n/a"],
+        "plain": ["0", "-3"],
+        "spelled": ["1.0", " 7 ", "-0", "+5"],
+        "fraction": ["2.5", "1e300", "0.5", "1.5000", "1234.500"],
+        "either point": ["1.000", "1.500", "-12.345"],
+        "comma": ["0,5", "1.234,50", "-1234,5", "3,", " 1,25 ", "1.234.567", "0,123", "1234,567"],
+        "either comma": ["1,234", "-12,345"],
+        "date": ["2024-02-29", "9999-12-31 23:59:59"],
+        "dd.mm.yyyy": ["31.12.2024", "1.2.2024", "29.02.2024 23:59"],
+        "dd-mm-yyyy": ["31-12-2024", "01-02-2024"],
+        "yyyy/mm/dd": ["2024/12/31"],
+        "dd/mm/yyyy": ["31/12/2024", "13/1/2024"],
+        "mm/dd/yyyy": ["12/31/2024"],
+        "either date": ["01/02/2024", "12/12/2024"],
+        "text": [
+            "x",
+            "y",
+            "\x00",
+            "01",
+            "00.5",
+            "30.02.2024",
+            "1.2.24",
+            "1,23,456",
+            "2023-02-29",
+            "31/31/2024",
+            "1.2-2024",
+        ],
+    }
+    assert set(expected) == set(CLASSES)
+    for name, texts in expected.items():
+        for text in texts:
+            classes = ask_everything({"p": [(text, "")]}, qf.Rows(1))[0]
+            assert classes == {one: int(one == name) for one in CLASSES}, text
+
+
+# --- How values are written -----------------------------------------------------------------------------------------
+
+
+def spread(values, rows=12_000):
+    """Each of some values equally often."""
+    return [values[i % len(values)] for i in range(rows)]
+
+
+def found_of(column, **more):
+    return qf.discover({"a": column}, epsilon=20, delta=1e-12, noise="gaussian", **ROW, **more)
+
+
+def test_decimal_commas_are_found_and_read():
+    amounts = [f"{i // 100},{i % 100:02}" for i in range(1, 900)] + [f"1.{i:03},50" for i in range(300)]
+    schema = found_of(spread([*amounts, "n/a", "-"]))
+    rule = schema["a"]
+    assert isinstance(rule, Cuts)
+    assert (rule.decimal, rule.type) == (",", "number")
+    assert {"n/a", "-"} <= set(rule.missing)
+    assert rule.points[0] < 9
+    assert rule.points[-1] > 1000
+    points = [f"{i}.{i % 10}" for i in range(100)]
+    assert found_of(spread(points))["a"].decimal == "."
+    # Thousands or decimal places? Nothing tells, so it has to be said.
+    doubt = [f"{i},{100 + 7 * i % 900}" for i in range(1, 90)]
+    with pytest.raises(Error, match="no column is left"):
+        found_of(spread(doubt))
+    assert found_of(spread(doubt), forms=qf.Forms(decimal=","))["a"].points[-1] < 100
+
+
+@pytest.mark.parametrize(
+    ("written", "form"),
+    [
+        ("dd.mm.yyyy", "%d.%m.%Y"),
+        ("dd/mm/yyyy", "%d/%m/%Y"),
+        ("mm/dd/yyyy", "%m/%d/%Y"),
+        ("dd-mm-yyyy", "%d-%m-%Y"),
+        ("yyyy/mm/dd", "%Y/%m/%d"),
+        ("yyyy-mm-dd", "%Y-%m-%d"),
+    ],
+)
+def test_the_form_of_dates_is_found(written, form):
+    days = [datetime.date(2023, 1, 1) + datetime.timedelta(days=i) for i in range(400)]
+    rule = found_of(spread([*(day.strftime(form) for day in days), "?"]))["a"]
+    assert (rule.written, rule.period, rule.start, rule.end) == (written, "month", "2023-01-01", "2024-03-01")
+    assert "?" in rule.missing
+
+
+def test_dates_that_nothing_tells_the_order_of_have_to_be_said():
+    days = spread([f"{i:02}/{j:02}/2023" for i in range(1, 13) for j in range(1, 13)])
+    schema = found_of(days, forms=qf.Forms(dates="mm/dd/yyyy"))
+    assert schema["a"].written == "mm/dd/yyyy"
+    both = qf.discover({"a": days, "b": spread(["x", "y"])}, epsilon=20, delta=1e-12, noise="gaussian", **ROW)
+    assert "day/month or month/day" in both.discovered["left_out"]["a"]
+
+
+def test_columns_that_can_be_read_in_one_way_tell_how_others_are():
+    doubt = [f"{i},{100 + 7 * i % 900}" for i in range(1, 90)]
+    thousands = [f"{i}.500" for i in range(1, 90)]
+    days = [f"{i:02}/{j:02}/2023" for i in range(1, 13) for j in range(1, 13)]
+    columns = {
+        "a": spread(doubt), "b": spread(thousands), "c": spread([f"{i},5" for i in range(90)]), "d": spread(days),
+        "e": spread([f"{i:02}/01/2023" for i in range(1, 29)]),
+    }  # fmt: skip
+    asked = {"epsilon": 20, "delta": 1e-12, "noise": "gaussian", **ROW}
+    found = qf.discover(columns, **asked)
+    assert [found[name].decimal for name in "abc"] == [",", ",", ","]
+    assert found["a"].points[-1] < 100 < 1000 < found["b"].points[0]
+    assert found["b"].type == "integer"
+    assert found["d"].written == found["e"].written == "dd/mm/yyyy"
+    alone = qf.discover({"b": columns["b"]}, **asked)
+    assert (alone["b"].decimal, alone["b"].type) == (".", "number")
+    assert alone["b"].points[-1] < 100
+
+
+def test_marks_are_labels_in_columns_of_texts_unless_they_are_said_to_be_missing():
+    column = spread(["NA", "DE", "?", "k. A."])
+    assert found_of(column)["a"] == Labels(("?", "DE", "NA", "k. A."), null="other", unknown="other")
+    said = found_of(column, forms=qf.Forms(missing=["k. A.", "?"]))["a"]
+    assert said == Labels(("DE", "NA"), null="missing", unknown="other", missing=("k. A.", "?"))
+
+
+@pytest.mark.parametrize("wrong", [{"decimal": ";"}, {"dates": "dd.mm"}, {"missing": "-"}, {"missing": [""]}])
+def test_forms_that_are_none_are_refused(wrong):
+    with pytest.raises(Error):
+        qf.Forms(**wrong)
+
+
+def test_nothing_is_read_from_noise(monkeypatch):
+    """Fifteen answers that are noise alone add up to more than a column needs: what stands out from noise counts."""
+    plan = plan_discovery({"a": "text"}, epsilon=1, delta=1e-6, unit=qf.Rows(1), noise="gaussian")
+    asked, std = questions.Questions(plan), plan.std(plan.scale(FIRST))
+
+    class Nothing:
+        def classes(self):
+            return np.zeros(len(CLASSES), np.int64)
+
+    monkeypatch.setattr(asked, "_measure", lambda scale, counts: counts + 2.9 * std)
+    found = asked.find_rules({plan.columns[0]: Nothing()})["a"]
+    assert found.rule is None
+    assert "too few values" in found.said
+
+
+def test_types_of_the_source_are_kept_and_what_cannot_be_missing_is_not():
+    random = np.random.default_rng(2)
+    n = 8000
+    money = [Decimal(int(cents)) / 100 for cents in random.integers(1, 90_000, n)]
+    fields = [
+        pa.field("small", pa.int8()), pa.field("wide", pa.uint16(), nullable=False), pa.field("single", pa.float32()),
+        pa.field("money", pa.decimal128(9, 2)), pa.field("yes", pa.bool_(), nullable=False),
+        pa.field("moment", pa.timestamp("ms", "Europe/Berlin")), pa.field("word", pa.large_string()),
+        pa.field("text", pa.string()), pa.field("day", pa.date64()),
+    ]  # fmt: skip
+    days = (np.datetime64("2024-01-01") + random.integers(0, 300, n)).astype("M8[ms]")
+    columns = [
+        random.integers(-90, 90, n), random.integers(0, 60_000, n), random.normal(size=n), money,
+        random.random(n) < 0.3, days, random.choice(["a", "b"], n), random.choice(["31.12.2024", "1.1.2024"], n), days,
+    ]  # fmt: skip
+    source = pa.table([pa.array(c, f.type) for c, f in zip(columns, fields, strict=True)], schema=pa.schema(fields))
+    schema = qf.discover(source, epsilon=10, delta=1e-12, noise="gaussian", **ROW)
+    assert schema["yes"] == Labels(("false", "true"), null="false", unknown="false", type="boolean")
+    assert "other" not in schema["wide"].labels
+    assert Schema.from_json(json.loads(json.dumps(schema.to_json()))) == schema
+    codes = {name: np.arange(3000) % schema.domain.size(name) for name in schema}
+    made = draw_values(schema, codes, seed=0)
+    assert made.schema.types == source.schema.types
+    for name in ("yes", "wide"):
+        assert made[name].null_count == 0
+    # What was drawn is read as what was drawn, whatever the type rounds.
+    asked = statistics(qf.Structure(tuple((name,) for name in schema)), schema.domain, qf.Rows(1), "add_remove", True)
+    for name, table in zip(schema, count(made, schema, asked, qf.Rows(1)).tables, strict=True):
+        own = len(schema[name].own)
+        np.testing.assert_array_equal(table[:own], np.bincount(codes[name])[:own], err_msg=name)
+
+
+def test_a_type_that_cannot_hold_the_values_gives_way():
+    codes = {"a": np.array([0, 1, 2])}
+    for rule, kind in (
+        (Cuts([10, 1000], type="integer", stored="int8"), pa.int64()),
+        (Cuts([10, 100], least=-128, most=127, type="integer", stored="int8"), pa.int8()),
+        (Cuts([1 + 1e-9, 1 + 2e-9], type="number", stored="float"), pa.float64()),
+        (Cuts([0.001, 0.002], type="number", stored="decimal128(5, 2)"), pa.float64()),
+        (Dates("year", "1500-01-01", "1503-01-01", type="time", stored="timestamp[ns]"), pa.timestamp("s")),
+    ):
+        assert draw_values(Schema({"a": rule}), codes, seed=0).schema.field("a").type == kind
+    with pytest.raises(Error, match="names a type of Arrow"):
+        Cuts([1], stored="list<int8>")
+
+
+def test_dictionaries_stay_dictionaries():
+    table = pa.table({"a": pa.array(["x", "y"]).dictionary_encode(), "b": ["x", "y"]})
+    assert {name: one.type for name, one in column_storage(table).items()} == {"a": None, "b": "string"}
+
+
+def test_numpy_says_what_cannot_be_missing():
+    people = {"a": np.arange(9000) % 2 == 0, "b": np.arange(9000)}
+    schema = qf.discover(people, epsilon=5, noise="laplace", **ROW)
+    assert schema["a"].labels == ("false", "true")
+    assert schema["b"].labels == schema["b"].own
+    replaced = qf.discover(people, epsilon=5, noise="laplace", neighbours="replace", **ROW)
+    assert not replaced.drops

@@ -326,8 +326,10 @@ def test_replace_neighbours_have_a_public_total():
         ([2, 2, 2], Choice()),
         ([9] * 6, Choice(most_work=300)),  # the first rounds have no room for any pair
         ([9] * 6, Choice(most_work=60)),  # nor has any round
+        ([9] * 6, Choice(most_work=200)),  # a single pair, and no room for any other
+        ([4] * 4, Choice(include=[("a0", "a1"), ("a1", "a2"), ("a2", "a3")], rounds=1)),  # no tree is left to choose
     ],
-    ids=["pair", "triple", "late", "never"],
+    ids=["pair", "triple", "late", "never", "once", "included"],
 )
 def test_what_is_charged_is_spent(sizes, choice):
     schema = qf.Schema({f"a{i}": size for i, size in enumerate(sizes)})
@@ -344,5 +346,28 @@ def test_a_release_whose_noise_outweighs_the_records_is_not_lost():
     data, schema = {"a": [0, 1], "b": [0, 1]}, qf.Schema({"a": 2, "b": 2})
     asked = {"epsilon": Fraction(1, 50), "unit": qf.Rows(1), "ledger": None}
     found = [qf.release(data, schema, "auto", **asked) for _ in range(32)]
-    assert {len(one.parts) for one in found} == {2, 3}
+    assert {len(one.selections) for one in found} == {0, 1}
     assert all(one.check_promise() for one in found)
+    # Where nothing can be chosen, what is left measures the smallest tables: it is paid for.
+    assert {one.structure.cliques for one in found} == {(("a",), ("b",), ("a", "b"))}
+
+
+@pytest.mark.parametrize("stop", [Error("no more."), KeyboardInterrupt()])
+@pytest.mark.parametrize("paid", [True, False])
+def test_what_was_measured_before_a_failure_is_not_lost(stop, paid, tmp_path):
+    class Stops(All):
+        def run(self, steps, *, progress=False):
+            steps.measure([("a",)], Fraction(1, 4))
+            raise stop
+
+    planned = plan_steps(SCHEMA, Stops(), epsilon=1, unit=qf.Rows(1))
+    book = qf.Ledger.create(tmp_path / "b.db", epsilon=1, unit=qf.Rows(1)) if paid else None
+    with pytest.raises(type(stop)) as caught:
+        charge_and_publish(open_records(np.zeros((50, 3), np.int64), planned), planned, book)
+    assert ("the charge stands" in str(caught.value)) == paid
+    qf.Release.of(caught.value.release).save(tmp_path / "kept.qfr")
+    kept = qf.Release.load(tmp_path / "kept.qfr")
+    assert kept.structure.cliques == (("a",),)
+    assert kept.check_promise()
+    assert "the steps ended early, tables: 1; not all that was paid is spent" in kept.notes
+    assert paid == (kept.ledger is not None)

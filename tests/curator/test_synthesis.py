@@ -217,7 +217,7 @@ def test_an_interrupt_while_a_model_is_learned_ends_the_command(last, raw, tmp_p
     assert main([*words, "--ledger", str(book), "--out", str(tmp_path / "made.csv")]) == 130
     assert len(fits) == 1
     assert ("made.qfr is whole: go on with" if last else "the charge stands") in capsys.readouterr().err
-    assert sorted(path.name for path in tmp_path.glob("made*")) == (["made.qfr"] if last else [])
+    assert sorted(path.name for path in tmp_path.glob("made*")) == ["made.qfr"]  # what was measured until then
 
 
 def test_a_table_in_a_database_is_named_by_its_address(tmp_path, capsys, monkeypatch):
@@ -249,3 +249,136 @@ def test_a_release_that_cannot_be_learned_from_is_not_lost(monkeypatch):
     with pytest.raises(qf.CannotLearn) as caught:
         qf.synthesize({"a": [0, 1] * 50}, schema, epsilon=1, unit=qf.Rows(1), ledger=None)
     assert caught.value.release.tables["a"].shape == (2,)
+
+
+def test_a_table_of_a_column_that_is_left_out_is_dropped_and_told(tmp_path):
+    """What fails after the charge were paid for and lost; that a column was left out is published anyhow."""
+    columns = {name: people()[name] for name in ("smokes", "coughs", "note")}
+    book = qf.Ledger.create(tmp_path / "b.db", epsilon=9, delta="1e-5", accounting_by="zcdp", unit=qf.Rows(1))
+    choice = qf.Choice(
+        include=[("smokes", "note"), ("smokes", "coughs")], workload={("coughs", "note"): 3, ("note",): 1}, rounds=1
+    )
+    found = qf.synthesize(columns, ledger=book, cliques=choice, **ASKED)
+    assert ("smokes", "coughs") in found.release.structure.cliques
+    (note,) = [note for note in found.release.notes if "to be included" in note]
+    assert note.endswith("too many cells: ('smokes', 'note')")
+    wide = qf.Domain(dict.fromkeys("abc", 1000))
+    assert qf.Choice(include=[tuple("abc")]).within(wide)[1] == (("a", "b", "c"),)
+
+
+def test_a_synthesis_is_shown_in_a_few_lines(made):
+    found, _ = made
+    shown = repr(found)
+    assert shown.startswith("Synthesis: 4 columns, ")
+    assert "'note'" in shown
+    assert len(shown) < 600
+    assert "<table" in found._repr_html_()
+    noise = repr(found.release).splitlines()[2]
+    assert "scales from" in noise
+    assert len(noise) < 130
+
+
+def test_a_command_that_was_interrupted_goes_on_under_its_id(raw, tmp_path, capsys, monkeypatch):
+    from quietfield.curator import synthesis
+
+    book, out, name = tmp_path / "budget.db", tmp_path / "made.csv", "0123456789abcdef" * 2
+    ledger = qf.Ledger.create(book, epsilon=8, delta="1e-6", unit=qf.Rows(1), accounting_by="zcdp")
+    words = ["synthesize", str(raw), "--header", "--epsilon", "4", "--delta", "1e-7", "--unit", "rows:1"]
+    words += ["--leave-out", "age", "--leave-out", "seen", "--ledger", str(book), "--out", str(out), "--id", name]
+    fit = synthesis.fit
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(synthesis, "fit", stop)
+    assert main([*words, "--no-report"]) == 130
+    assert [path.name for path in tmp_path.glob("made*")] == ["made.qfr"]
+    monkeypatch.setattr(synthesis, "fit", fit)
+    capsys.readouterr()
+    assert main([*words, "--no-report"]) == 0
+    assert "nothing is charged" in capsys.readouterr().err
+    records, release = out.read_bytes(), out.with_suffix(".qfr").read_bytes()
+    monkeypatch.setattr(synthesis, "fit", stop)  # nothing is learned a second time
+    assert main(words) == 0
+    assert out.with_suffix(".html").exists()  # only what was missing is made
+    assert (records, release) == (out.read_bytes(), out.with_suffix(".qfr").read_bytes())
+    assert [charge.release for charge in ledger.charges] == [name]
+    out.with_suffix(".qfr").unlink()
+    assert main([*words, "--force"]) == 1
+    assert "already charged, and is not charged again" in capsys.readouterr().err
+
+
+def test_what_was_measured_before_an_interrupt_is_kept(raw, tmp_path, capsys, monkeypatch):
+    from quietfield.study import choice
+
+    learned, times = choice.learn, []
+
+    def once(steps):
+        times.append(steps)
+        if len(times) > 1:
+            raise KeyboardInterrupt
+        return learned(steps)
+
+    monkeypatch.setattr(choice, "learn", once)
+    book, out = tmp_path / "budget.db", tmp_path / "made.csv"
+    qf.Ledger.create(book, epsilon=8, delta="1e-6", unit=qf.Rows(1), accounting_by="zcdp")
+    words = ["synthesize", str(raw), "--header", "--epsilon", "8", "--delta", "1e-6", "--unit", "rows:1"]
+    assert main([*words, "--ledger", str(book), "--out", str(out), "--no-report"]) == 130
+    assert "kept in" in capsys.readouterr().err
+    kept = qf.Release.load(out.with_suffix(".qfr"))
+    assert len(kept.parts) > 4
+    assert kept.check_promise()
+    assert qf.fit(kept).report.converged
+
+
+@pytest.mark.parametrize("spelling", ["itself", "relative", "dots", "symlink", "hard link", "folder", "numbered"])
+def test_the_source_is_never_replaced(spelling, raw, tmp_path, monkeypatch, capsys):
+    (tmp_path / "in").mkdir()
+    source = tmp_path / "in" / ("people-2.csv" if spelling == "numbered" else "people.csv")
+    source.write_bytes(raw.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "alias").symlink_to(tmp_path / "in")
+    (tmp_path / "link.csv").symlink_to(source)
+    (tmp_path / "hard.csv").hardlink_to(source)
+    out = {
+        "itself": str(source), "relative": "in/people.csv", "dots": "in/../in/people.csv", "symlink": "link.csv",
+        "hard link": "hard.csv", "folder": "alias/people.csv", "numbered": "in/people.csv",
+    }[spelling]  # fmt: skip
+    words = ["synthesize", str(source), "--header", "--epsilon", "8", "--delta", "1e-6", "--unit", "rows:1"]
+    words += ["--copies", "2"] if spelling == "numbered" else []
+    assert main([*words, "--no-ledger", "--force", "--out", out]) == 1
+    assert "which this command reads" in capsys.readouterr().err
+    assert source.read_bytes() == raw.read_bytes()
+
+
+def test_force_replaces_only_synthetic_records_and_says_which(raw, tmp_path, capsys):
+    out = tmp_path / "made.csv"
+    out.write_text("someone,else\n1,2\n")
+    words = ["synthesize", str(raw), "--header", "--epsilon", "8", "--delta", "1e-6", "--unit", "rows:1", "--no-ledger"]
+    words += ["--leave-out", "age", "--leave-out", "seen", "--out", str(out), "--no-report", "--rows", "9"]
+    assert main([*words, "--force"]) == 1
+    assert "no data card beside it" in capsys.readouterr().err
+    assert out.read_text() == "someone,else\n1,2\n"
+    out.unlink()
+    assert main(words) == 0
+    capsys.readouterr()
+    assert main([*words, "--force", "--dry-run"]) == 0
+    assert f"--force replaces {out}, {out.with_suffix('.qfr')}" in capsys.readouterr().err
+    assert main([*words, "--force"]) == 0
+
+
+def test_a_dry_run_says_how_common_a_value_must_be_and_which_names_are_of_identifiers(tmp_path, capsys):
+    path = tmp_path / "rows.csv"
+    path.write_text("customer_id,answer\n" + "".join(f"{i},{'yes' if i % 2 else 'no'}\n" for i in range(40)))
+    words = ["synthesize", str(path), "--header", "--epsilon", "1", "--delta", "1e-6", "--unit", "rows:1"]
+    words += ["--no-ledger", "--out", str(tmp_path / "made.csv")]
+    assert main([*words, "--dry-run"]) == 0
+    said = capsys.readouterr()
+    plan = plan_synthesis(path, header=True, epsilon=1, delta="1e-6", unit=qf.Rows(1)).discovery
+    assert f"about {plan.label_threshold:,} records or more have in common" in said.out
+    assert f"fewer than about {plan.least_values:,} values" in said.out
+    assert "may be identifiers: 'customer_id'" in said.err
+    assert main([*words, "--dry-run", "--leave-out", "customer_id"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(words) == 1  # 40 records are too few
+    assert "(--schema, or --known" in capsys.readouterr().err

@@ -5,9 +5,12 @@ Files are named: ``-``, which elsewhere is the standard input or output, is refu
 
 import csv
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import typer
 
 from quietfield.archives import put_in_place
 from quietfield.errors import Error, FileError
@@ -130,6 +133,18 @@ def keep_release(found: "Release", out: Path, signer: "Ed25519PrivateKey | None"
     raise FileError(
         f"{reason}. The release was made and {stands}, but it could not be written to {name} either: it is lost."
     )
+
+
+@contextmanager
+def keep_measured(out: Path, signer: "Ed25519PrivateKey | None", force: bool, paid: bool) -> Iterator[None]:
+    """Keep what was measured before work that is paid for failed or was interrupted, as a release of its own."""
+    try:
+        yield
+    except (Error, KeyboardInterrupt) as stopped:
+        if (found := getattr(stopped, "release", None)) is not None:
+            keep_release(Release.of(found), out, signer, force, paid)
+            typer.echo(f"What was measured until then is kept in {out}; see its notes.", err=True)
+        raise
 
 
 def _write_release(found: "Release", out: Path, signer: "Ed25519PrivateKey | None", force: bool) -> "Release":

@@ -14,7 +14,7 @@ import typer
 
 from quietfield.cli import questions
 from quietfield.cli.arguments import Trust
-from quietfield.drawing.columns import format_level, pad_left, quote_label, text_width
+from quietfield.drawing.columns import format_level, format_shares, pad_left, quote_label, text_width
 from quietfield.drawing.graph import bars
 from quietfield.errors import Error
 from quietfield.inference.tree import calibrate_given
@@ -94,7 +94,10 @@ def query(
     many = len(wanted) > 1
     lines = bars([", ".join(map(quote_label, cell)) if many else cell[0] for cell in cells], shares).splitlines()
     if ends is not None:
-        lines = [f"{line}   {low:6.1%} to {high:6.1%}" for line, low, high in zip(lines, *ends, strict=True)]
+        lows, highs = map(format_shares, ends)
+        wide = max(6, *map(len, [*lows, *highs]))
+        bounds = zip(lines, lows, highs, strict=True)
+        lines = [f"{line}   {low:>{wide}} to {high:>{wide}}" for line, low, high in bounds]
     typer.echo("\n".join(lines))
     if basis == INFERRED:
         which = "the answer assumes" if ends is None else "the answer and its error bars assume"

@@ -157,7 +157,7 @@ def release(
         return
     if out is None:
         raise Error("say where the release goes: --out FILE.")
-    with arguments.tell_charge():
+    with arguments.tell_charge(), outputs.keep_measured(out, signer, force, paid=book is not None):
         made = charge_and_publish(open_records(records, prepared), prepared, book, id=id, progress=progress)
     loaded = outputs.keep_release(Release.of(made), out, signer, force, paid=book is not None)
     facts = [(name, text) for name, text in loaded._facts() if name != "note"]

@@ -24,11 +24,11 @@ from quietfield.cli.arguments import (
 )
 from quietfield.cli.outputs import same_file
 from quietfield.curator.counting import columns, lines
-from quietfield.curator.discovery import charge_and_discover, column_kinds, plan_discovery
+from quietfield.curator.discovery import charge_and_discover, column_kinds, column_storage, plan_discovery
 from quietfield.curator.ledger import Ledger
 from quietfield.errors import Error, FileError
 from quietfield.files import check_writable, read_json, write_atomically
-from quietfield.schema import FILL_IN, Schema, starter
+from quietfield.schema import FILL_IN, DateForm, Decimal, Schema, starter
 from quietfield.text import plural, printable
 
 app = typer.Typer()
@@ -47,7 +47,34 @@ KnownOption = Annotated[
 ]
 LeaveOutOption = Annotated[
     list[str] | None,
-    typer.Option("--leave-out", help="A column to leave out, or several.", rich_help_panel=DISCOVERY),
+    typer.Option(
+        "--leave-out",
+        help="A column to leave out, such as an identifier, whose numbers look like any others. May be repeated.",
+        rich_help_panel=DISCOVERY,
+    ),
+]
+DecimalOption = Annotated[
+    Decimal | None,
+    typer.Option(
+        "--decimal", help="What stands before decimal places. Unless said, it is found out.", rich_help_panel=DISCOVERY
+    ),
+]
+DatesOption = Annotated[
+    DateForm | None,
+    typer.Option(
+        "--dates",
+        help="How dates are written. Unless said, it is found out; 01/02/2024 alone tells no order.",
+        rich_help_panel=DISCOVERY,
+    ),
+]
+MissingOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--missing",
+        help="A text that stands for a missing value; may be repeated. Among numbers and dates, '-', '?', '.', NA, n/a "
+        "and the like are such anyway.",
+        rich_help_panel=DISCOVERY,
+    ),
 ]
 
 
@@ -68,6 +95,9 @@ def schema(
     ] = False,
     known: KnownOption = None,
     leave_out: LeaveOutOption = None,
+    decimal: DecimalOption = None,
+    dates: DatesOption = None,
+    missing: MissingOption = None,
     epsilon: Annotated[str | None, EPSILON] = None,
     delta: DeltaOption = None,
     noise: NoiseOption = "laplace",
@@ -117,15 +147,18 @@ def schema(
                 "say whom to protect: --unit rows:1, or --unit person:COLUMN:3 where persons have several rows."
             )
         arguments.check_payer(ledger, no_ledger)
-        terms = {"epsilon": epsilon, "delta": delta, "noise": noise, "neighbours": neighbours}
+        forms = read_forms(decimal, dates, missing)
+        terms = {"epsilon": epsilon, "delta": delta, "noise": noise, "neighbours": neighbours, "forms": forms}
         found = _discover(records, known, leave_out or [], ledger, id, progress, unit=arguments.unit(unit), **terms)
         content: dict[str, Any] = found.to_json()
         assert found.discovered is not None
         told, time = _describe(found), found.discovered["created"]
     else:
-        if any(one is not None for one in (epsilon, delta, unit, ledger, id, known, leave_out)) or no_ledger:
+        paid = (epsilon, delta, unit, ledger, id, known, leave_out, decimal, dates, missing)
+        if any(one is not None for one in paid) or no_ledger:
             raise Error(
-                "--epsilon, --delta, --unit, --ledger, --no-ledger, --id, --known and --leave-out go with --discover."
+                "--epsilon, --delta, --unit, --ledger, --no-ledger, --id, --known, --leave-out, --decimal, --dates and "
+                "--missing go with --discover."
             )
         content = _start(records, is_lines)
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
@@ -168,11 +201,20 @@ def _discover(
     **asked: Any,
 ) -> Schema:
     """The schema that is discovered, given what is known of some columns."""
-    plan = plan_discovery(column_kinds(records), known=read_known(known, leave_out), **asked)
-    arguments.warn(plan.warning)
+    told = {"known": read_known(known, leave_out), "storage": column_storage(records)}
+    plan = plan_discovery(column_kinds(records), **told, **asked)
+    arguments.warn(plan.warning, plan.advice)
     book = None if ledger is None else Ledger(ledger)
     with arguments.tell_charge():
         return charge_and_discover(records, plan, book, id=id, progress=progress)
+
+
+def read_forms(decimal: Decimal | None, dates: DateForm | None, missing: list[str] | None) -> Any:
+    """How texts are written, or None where nothing is said."""
+    from quietfield.curator.discovery import Forms
+
+    said = decimal is not None or dates is not None or missing
+    return Forms(decimal, dates, tuple(missing or ())) if said else None
 
 
 def read_known(known: Path | None, leave_out: list[str]) -> Any:

@@ -23,7 +23,16 @@ from quietfield.cli.arguments import (
     ValuesOption,
 )
 from quietfield.cli.passphrases import PassphraseEnv, PassphraseFile
-from quietfield.cli.schema import HeaderOption, KnownOption, LeaveOutOption, read_known
+from quietfield.cli.schema import (
+    DatesOption,
+    DecimalOption,
+    HeaderOption,
+    KnownOption,
+    LeaveOutOption,
+    MissingOption,
+    read_forms,
+    read_known,
+)
 from quietfield.errors import Error, FileError
 from quietfield.files import set_time
 from quietfield.output.report import write_report
@@ -54,12 +63,16 @@ def synthesize(
     delta: DeltaOption = None,
     ledger: LedgerOption = None,
     no_ledger: NoLedgerOption = False,
+    id: IdOption = None,
     neighbours: NeighboursOption = "add_remove",
     schema: Annotated[
         Path | None, typer.Option("--schema", help="The schema of all columns, if you have one: it costs nothing.")
     ] = None,
     known: KnownOption = None,
     leave_out: LeaveOutOption = None,
+    decimal: DecimalOption = None,
+    dates: DatesOption = None,
+    missing: MissingOption = None,
     header: HeaderOption = False,
     structure: Annotated[
         str, typer.Option("--structure", help="With --schema: auto, or the tables, as quietfield release takes them.")
@@ -79,9 +92,8 @@ def synthesize(
     passphrase_file: PassphraseFile = None,
     passphrase_env: PassphraseEnv = None,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Whether to write a report.")] = True,
-    id: IdOption = None,
     for_programs: Annotated[bool, typer.Option("--for-programs", help=FOR_PROGRAMS)] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace files of an earlier run; it says which.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; pay nothing.")] = False,
 ) -> None:
     """Discover what the columns hold, choose tables, measure, learn, and draw synthetic records: paid for once.
@@ -95,14 +107,18 @@ def synthesize(
     from quietfield.curator.counting.sources import check_there
     from quietfield.curator.ledger import Ledger
     from quietfield.curator.policy import read_policy
-    from quietfield.curator.synthesis import charge_and_release, learn, plan_synthesis
-    from quietfield.output.records import card_file, record_files, write_records
+    from quietfield.curator.synthesis import Synthesis, charge_and_release, learn, plan_synthesis
+    from quietfield.output.records import card_file, is_described, record_files, write_records
 
     arguments.check_payer(ledger, no_ledger)
     if out.suffix.lower() not in (".csv", ".parquet"):
         raise FileError(f"records are written to a file whose name ends in .csv or .parquet, not to {out}.")
-    if schema is not None and (known is not None or leave_out):
-        raise Error("--schema says all there is to know of the columns; --known and --leave-out are for discovery.")
+    forms = read_forms(decimal, dates, missing)
+    if schema is not None and (known is not None or leave_out or forms is not None):
+        raise Error(
+            "--schema says all there is to know of the columns; --known, --leave-out, --decimal, --dates and --missing "
+            "are for discovery."
+        )
     if schema is None and structure != "auto":
         raise Error("--structure names attributes, which are not known before the schema: give --schema, too.")
     records = arguments.records(data, values, delimiter, encoding, one_line_per_record)
@@ -114,68 +130,98 @@ def synthesize(
     signer = passphrases.load_key(key, passphrase_file, passphrase_env)
     plan = plan_synthesis(
         records, told, epsilon=epsilon, delta=delta, unit=arguments.unit(unit), cliques=cliques,
-        neighbours=neighbours, header=header,
+        neighbours=neighbours, forms=forms, header=header,
     )  # fmt: skip
     if plan.discovery is not None and delimiter is None and lines.is_lines(records):
         lines.check_separator(records)
     policy = read_policy()
     if policy is not None:
         policy.check_signer(signer)
-    arguments.warn(*plan.warnings)
+    arguments.warn(*plan.warnings, None if plan.discovery is None else plan.discovery.advice)
     book = None if ledger is None else Ledger(ledger)
-    files = {
-        "release": out.with_suffix(".qfr"),
-        "model": out.with_suffix(".qfm"),
-        "data card": card_file(out),
-        **({"report": out.with_suffix(".html")} if report else {}),
-    }
+    tables, card, page = record_files(out, copies), card_file(out), out.with_suffix(".html") if report else None
+    files = {"release": out.with_suffix(".qfr"), "model": out.with_suffix(".qfm"), "data card": card}
+    files |= {} if page is None else {"report": page}
+    before = _paid_before(files["release"], id)
     reads = arguments.read_paths(data)
     reads += [path for path in (schema, known, ledger, key, passphrase_file) if path is not None]
-    for path in record_files(out, copies):
-        outputs.check(path, "file of records", force, reads)
-    for what, path in files.items():
+    kept = set() if before is None or force else {path for path in (*tables, *files.values()) if path.exists()}
+    kept |= set() if before is None else {files["release"]}
+    for what, path in [*(("file of records", path) for path in tables), *files.items()]:
+        if path in kept:
+            continue
         outputs.check(path, what, force, reads)
+        if what == "file of records" and path.exists() and not is_described(path, card):
+            raise FileError(
+                f"{path} has no data card beside it that names it, so it may be anybody's records: it stays, --force "
+                "or not; choose another path."
+            )
+    replaced = [str(path) for path in (*tables, *files.values()) if path.exists() and path not in kept]
+    arguments.warn(f"--force replaces {', '.join(replaced)}." if replaced else None)
     if dry_run:
         _show_plan(plan, book)
         return
     busy = is_terminal()
-    with arguments.tell_charge():
-        found = charge_and_release(records, plan, book, id=id, progress=busy)
-    release = outputs.keep_release(found, files["release"], signer, force, paid=book is not None)
+    if before is not None:
+        typer.echo(f"{files['release']} was made under this id: it is gone on with, and nothing is charged.", err=True)
+        release = before
+    else:
+        with arguments.tell_charge(), outputs.keep_measured(files["release"], signer, force, paid=book is not None):
+            found = charge_and_release(records, plan, book, id=id, progress=busy)
+        release = outputs.keep_release(found, files["release"], signer, force, paid=book is not None)
     typer.echo(f"release     {files['release']}")
-    for name, why in _left_out(found).items():
-        typer.echo(f"left out    {printable(name)}: {why}")
+    if before is None:  # the file tells names, and no reasons
+        for name, why in _left_out(found).items():
+            typer.echo(f"left out    {printable(name)}: {why}")
     if not release.complete:
         arguments.warn(
             f"{files['release']} waits for its second signature, and nothing is made of it before: quietfield sign "
             f"{files['release']} --key ...; then quietfield fit, and quietfield sample."
         )
         return
-    made = learn(release, progress=busy)
-    if made.model.report is not None and made.model.report.interrupted:
-        typer.echo(
-            f"{files['release']} is whole: go on with quietfield fit {files['release']} --out "
-            f"{files['model']}, and quietfield sample.",
-            err=True,
-        )
-        raise KeyboardInterrupt
-    made.model.save(files["model"], signer)
-    set_time(files["model"], release.created)  # else it would tell how long the count took
+    if files["model"] in kept:
+        made = Synthesis.load(release, files["model"])
+    else:
+        made = learn(release, progress=busy)
+        if made.model.report is not None and made.model.report.interrupted:
+            typer.echo(
+                f"{files['release']} is whole: go on with quietfield fit {files['release']} --out "
+                f"{files['model']}, and quietfield sample.",
+                err=True,
+            )
+            raise KeyboardInterrupt
+        made.model.save(files["model"], signer)
+        set_time(files["model"], release.created)  # else it would tell how long the count took
     typer.echo(f"model       {files['model']}")
     with warnings.catch_warnings(record=True) as told_of:
         warnings.simplefilter("always")
-        written = write_records(
-            out, made.model, rows, seed=seed, copies=copies, release=release, for_programs=for_programs,
-            delimiter=arguments.parse_delimiter(delimiter) if delimiter else ",",
-        )  # fmt: skip
-    for path in written:
-        typer.echo(f"{'data card' if path == files['data card'] else 'records':<11} {path}")
-    if report:
-        names = (files["release"].name, files["model"].name)
-        write_report(files["report"], release, made.model, names=names, progress=busy)
-        typer.echo(f"report      {files['report']}")
+        if not kept.issuperset([*tables, card]):
+            write_records(
+                out, made.model, rows, seed=seed, copies=copies, release=release, for_programs=for_programs,
+                delimiter=arguments.parse_delimiter(delimiter) if delimiter else ",",
+            )  # fmt: skip
+    for path in (*tables, card):
+        typer.echo(f"{'data card' if path == card else 'records':<11} {path}")
+    if page is not None:
+        if page not in kept:
+            names = (files["release"].name, files["model"].name)
+            write_report(page, release, made.model, names=names, progress=busy)
+        typer.echo(f"report      {page}")
     for text in dict.fromkeys(str(warning.message) for warning in told_of):
         typer.echo(f"note        {text}")
+
+
+def _paid_before(path: Path, id: str | None) -> "Release | None":
+    """The release that an earlier run under the same id has paid for and written, if there is one."""
+    from quietfield.releases.release import Release
+
+    if id is None or not path.is_file():
+        return None
+    try:
+        found = Release.load(path, complete=False)
+    except FileError:
+        return None  # outputs.check says what is wrong with it
+    return found if found.id == id else None
 
 
 def _left_out(release: "Release") -> dict[str, str]:
@@ -192,9 +238,18 @@ def _show_plan(plan: "SynthesisPlan", book: "Ledger | None") -> None:
     delta = "" if price.delta is None else f", delta {format_number(price.delta)}"
     facts = {"dry run": "nothing was paid, and no record was read"}
     if plan.discovery is not None:
-        facts["schema"] = f"a tenth of the budget discovers {plural(len(plan.discovery.columns), 'column')}"
-        if plan.discovery.left_out:
-            facts["left out"] = join_names(plan.discovery.left_out)
+        found = plan.discovery
+        facts["schema"] = (
+            f"a tenth of the budget discovers {plural(len(found.columns), 'column')}; one of fewer than about "
+            f"{found.least_values:,} values is left out"
+        )
+        if found.label_threshold is not None:
+            facts["labels"] = (
+                f"a text that about {found.label_threshold:,} records or more have in common is found; rarer ones "
+                "become 'other', and a column of nothing else is left out"
+            )
+        if found.left_out:
+            facts["left out"] = join_names(found.left_out)
         facts["tables"] = "chosen privately among those of one to three attributes, with the rest of the budget"
     elif plan.steps is not None:
         facts["tables"] = f"chosen among, or equal to, {plural(len(plan.steps.statistics.tables), 'table')}"

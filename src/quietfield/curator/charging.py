@@ -90,7 +90,8 @@ def charge_ledger(
         BudgetExceeded: The ledger does not hold as much. Nothing was charged, and no work was done.
         PolicyRefused: The policy in force does not allow it, likewise.
         Error: The work failed. Where a ledger was charged, the message says that the charge stands, and the message of
-            an error that is not ours is withheld, since it may quote a record.
+            an error that is not ours is withheld, since it may quote a record. An attribute ``release`` of the error,
+            or of an interrupt, is what was published before: it is kept.
 
     >>> import quietfield as qf, tempfile
     >>> ledger = Ledger.create(tempfile.mkdtemp() + "/budget.db", epsilon=1, unit=qf.Rows(1))
@@ -108,6 +109,7 @@ def charge_ledger(
     if ledger is None:
         return work(Receipt(name, created, None, in_force))
     failure: BaseException
+    published: Any = None
     try:
         charge = ledger.charge(name, **price._terms(), what=what, time=created)
     except KeyboardInterrupt:
@@ -119,9 +121,9 @@ def charge_ledger(
             policy.write_anchor(ledger)
         return work(Receipt(name, created, Payment(ledger.id, charge.number, charge.digest), in_force))
     except Error as error:
-        failure = type(error)(f"{error} {STANDS}")
-    except KeyboardInterrupt:
-        failure = KeyboardInterrupt(STANDS)
+        failure, published = type(error)(f"{error} {STANDS}"), getattr(error, "release", None)
+    except KeyboardInterrupt as stopped:
+        failure, published = KeyboardInterrupt(STANDS), getattr(stopped, "release", None)
     except MemoryError:
         failure = TooLarge(f"the work ran out of memory; use fewer or smaller cliques. {STANDS}")
     except Exception as error:  # noqa: BLE001  # whatever it is, it may quote a record
@@ -129,4 +131,6 @@ def charge_ledger(
             f"the work failed ({type(error).__name__}). What was said about it is not shown, since it may quote "
             f"records. {STANDS}"
         )
+    if published is not None:
+        failure.release = published  # type: ignore[union-attr]
     raise failure  # outside of the handlers: one that is raised within carries the other error along as its context

@@ -159,7 +159,7 @@ def _inspect_column(con: Any, found: Column, schema: Schema, name: str, most: in
     parameters, rule = Parameters(), schema[name]
     value, code = place_value(rule, found, "v", parameters)
     whole = f"SELECT {found.sql}, sum(many)::BIGINT AS many FROM v{found.sql[1:]} GROUP BY 1"
-    read = f"SELECT {found.identity} AS x, {value} AS v, {found.is_missing(rule)} AS n, many FROM ({whole})"
+    read = f"SELECT {found.identity} AS x, {value} AS v, {found.is_missing(rule, parameters)} AS n, many FROM ({whole})"
     coded = f"SELECT x, n, NOT n AND ({code}) IS NULL AS u, many FROM ({read})"
     kept = f"SELECT CASE WHEN u THEN x END AS x, n, u, sum(many)::BIGINT AS many FROM ({coded}) GROUP BY ALL"
     con.execute(f"CREATE OR REPLACE TEMP TABLE coded AS {kept}", parameters.values)

@@ -359,7 +359,10 @@ class Ledger:
             try:
                 charges, last = self._read(connection)
                 if any(charge.release == release for charge in charges):  # first: "ask for less" would mislead
-                    raise Error("this release was already charged; a new release needs a new name.")
+                    raise Error(
+                        "this release was already charged, and is not charged again: look for the file that was made "
+                        "then, or ask for a new release under a new id."
+                    )
                 self._afford(cost, taken, charges)
                 row["number"] = len(charges) + 1
                 row["digest"] = digest(last, row)

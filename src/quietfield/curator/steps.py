@@ -91,9 +91,18 @@ class StepPlan:
     def publish(
         self, records: Records, receipt: Receipt, protects: str, notes: Iterable[str], *, progress: bool = False
     ) -> ReleaseContent:
-        """Count the records once and carry the steps out. It charges nothing: see :class:`publish.Plan`."""
+        """Count the records once and carry the steps out. It charges nothing: see :class:`publish.Plan`.
+
+        What was measured before something failed, or was interrupted, is the attribute ``release`` of what is raised.
+        """
         steps = Steps(self, records.count(progress=progress))
-        self.procedure.run(steps, progress=progress)
+        try:
+            self.procedure.run(steps, progress=progress)
+        except (Error, KeyboardInterrupt) as stopped:
+            if steps.tables:
+                told = f"the steps ended early, tables: {len(steps.tables):,}; not all that was paid is spent"
+                stopped.release = _release(self, steps, receipt, protects, [*notes, told])  # type: ignore[union-attr]
+            raise
         return _release(self, steps, receipt, protects, notes)
 
 

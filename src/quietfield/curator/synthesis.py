@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any
 from quietfield.cliques import Structure
 from quietfield.curator.charging import Price, Receipt, charge_ledger, open_ledger
 from quietfield.curator.counting import lines
-from quietfield.curator.discovery import DiscoveryPlan, check_source, column_kinds, plan_discovery, run_discovery
+from quietfield.curator.discovery import (
+    DiscoveryPlan,
+    Forms,
+    check_source,
+    column_kinds,
+    column_storage,
+    plan_discovery,
+    run_discovery,
+)
 from quietfield.curator.ledger import Ledger
 from quietfield.curator.mechanism import NoiseKind
 from quietfield.curator.policy import read_policy
@@ -25,16 +33,18 @@ from quietfield.curator.steps import StepPlan, plan_steps
 from quietfield.errors import Error
 from quietfield.learning import fit
 from quietfield.models.model import Model
+from quietfield.models.verification import check_learned_from
 from quietfield.privacy import accounting
 from quietfield.privacy.calibration import check_budget
 from quietfield.privacy.planning import warn_of_budget
 from quietfield.privacy.units import Neighbours, Unit, statistics
+from quietfield.releases.description import summarize_promise
 from quietfield.releases.parts import Discovery
 from quietfield.releases.release import Release
 from quietfield.schema import Schema
 from quietfield.status import show_status
 from quietfield.study.choice import Choice
-from quietfield.text import join_names
+from quietfield.text import facts_html, join_names, plural
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,13 +56,49 @@ _DISCOVERY = Fraction(1, 10)  # of the budget, for what nobody has described
 _THRESHOLDS = Fraction(1, 10)  # of delta
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Synthesis:
     """A release, the model that was learned from it, and how its attributes are columns again."""
 
     release: Release
     model: Model
     schema: Schema
+
+    @classmethod
+    def load(cls, release: Release, model: str | Path) -> "Synthesis":
+        """A synthesis that was made before.
+
+        Args:
+            release: The release.
+            model: The file of the model that was learned from it.
+
+        Returns:
+            Release, model and schema.
+
+        Raises:
+            OtherRelease: The model was learned from another release.
+            FileError: The file is not there, or is no model.
+        """
+        learned = Model.load(model)
+        check_learned_from(learned, release)
+        assert release.schema is not None
+        return cls(release, learned, release.schema)
+
+    def __repr__(self) -> str:
+        return "\n".join([f"Synthesis: {self._caption}", *(f"  {name:<9} {text}" for name, text in self._facts())])
+
+    def _repr_html_(self) -> str:
+        return facts_html(f"Synthesis: {self._caption}", self._facts())
+
+    @property
+    def _caption(self) -> str:
+        return f"{plural(len(self.schema), 'column')}, {plural(len(self.release.parts), 'noisy table')}"
+
+    def _facts(self) -> list[tuple[str, str]]:
+        left = () if self.schema.discovered is None else tuple(self.schema.discovered["left_out"])
+        facts = [("columns", join_names(self.schema)), ("promise", summarize_promise(self.release))]
+        facts += [("left out", join_names(left))] if left else []
+        return [*facts, ("records", ".records() draws some; .release, .model and .schema tell more")]
 
     def records(self, n: int | None = None, seed: int | None = None) -> "pa.Table":
         """Draw synthetic records with the columns and types of the source, spread evenly (see :meth:`Model.sample`).
@@ -93,6 +139,7 @@ def synthesize(
     ledger: "Ledger | str | Path | None",
     cliques: Any = "auto",
     neighbours: Neighbours = "add_remove",
+    forms: Forms | None = None,
     header: bool = False,
     progress: bool = False,
 ) -> Synthesis:
@@ -112,6 +159,7 @@ def synthesize(
         cliques: ``"auto"`` or a :class:`Choice` has the tables chosen privately; or the tables, as in
             :func:`quietfield.release`.
         neighbours: ``"add_remove"`` or ``"replace"``.
+        forms: How texts write numbers, dates and missing values, for discovery; what is not said is found out.
         header: Affirm that the first line of a CSV file holds names, which are published; for discovery.
         progress: Whether a line on the error stream shows what goes on.
 
@@ -138,6 +186,7 @@ def synthesize(
         unit=unit,
         cliques=cliques,
         neighbours=neighbours,
+        forms=forms,
         header=header,
     )
     policy = read_policy()
@@ -166,6 +215,7 @@ def plan_synthesis(
     unit: Unit,
     cliques: Any = "auto",
     neighbours: Neighbours = "add_remove",
+    forms: Forms | None = None,
     header: bool = False,
 ) -> SynthesisPlan:
     """Check and plan a synthesis from names and types alone.
@@ -178,6 +228,7 @@ def plan_synthesis(
         unit: Whom the promise protects.
         cliques: The tables, or how they are chosen.
         neighbours: Which data sets cannot be told apart.
+        forms: How texts are written.
         header: Affirm that the first line of a CSV file holds names.
 
     Returns:
@@ -189,6 +240,8 @@ def plan_synthesis(
     noise: NoiseKind = "laplace" if delta is None else "gaussian"
     asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "unit": unit, "neighbours": neighbours, "noise": noise}
     if isinstance(schema, Schema):
+        if forms is not None:
+            raise Error("forms are for discovery; a Schema says itself how its columns are written.")
         steps = plan_any(schema, cliques, **asked)
         open_records(source, steps)
         return SynthesisPlan(cliques, None, steps, steps.price)
@@ -201,8 +254,9 @@ def plan_synthesis(
     lines.check_neighbours(source, unit, neighbours)
     budget, chance = check_budget(epsilon, delta, noise)
     kinds = column_kinds(source)
+    told: dict[str, Any] = {"known": schema, "forms": forms, "storage": column_storage(source)}
     if chance is None:
-        discovery = plan_discovery(kinds, epsilon=budget * _DISCOVERY, unit=unit, neighbours=neighbours, known=schema)
+        discovery = plan_discovery(kinds, epsilon=budget * _DISCOVERY, unit=unit, neighbours=neighbours, **told)
         _check(source, discovery, cliques)
         return SynthesisPlan(cliques, discovery, None, _price(budget, None, None, discovery))
     taken = chance * _THRESHOLDS
@@ -214,7 +268,7 @@ def plan_synthesis(
         noise=noise,
         unit=unit,
         neighbours=neighbours,
-        known=schema,
+        **told,
     )
     _check(source, discovery, cliques)
     if discovery.threshold is None:
@@ -263,7 +317,8 @@ def charge_and_release(
 
     Raises:
         BudgetExceeded: The ledger does not hold as much; nothing was charged or read.
-        Error: It failed; where a ledger was charged, the charge stands.
+        Error: It failed; where a ledger was charged, the charge stands. If tables were measured before, the error has
+            them as its attribute ``release`` (for :meth:`Release.of`), as has an interrupt.
     """
     if plan.steps is not None:
         records = open_records(source, plan.steps)
@@ -277,9 +332,10 @@ def charge_and_release(
         schema = run_discovery(source, found, receipt=receipt, progress=progress)
         cost = found.epsilon if found.rho is None else found.rho
         assert cost is not None
+        choice, told = _choice_within(plan.choice, schema)
         steps = plan_steps(
             schema,
-            Choice() if plan.choice == "auto" else plan.choice,
+            choice,
             epsilon=price.epsilon,
             delta=price.delta,
             unit=price.unit,
@@ -290,12 +346,27 @@ def charge_and_release(
         check_fit(schema, steps.statistics)
         assert schema.discovered is not None
         rare = [name for name in schema.discovered["left_out"] if name not in found.left_out]
-        told = (f"columns left out, since values were too rare to be discovered: {join_names(rare)}",) if rare else ()
+        if rare:
+            told = (f"columns left out, since values were too rare to be discovered: {join_names(rare)}", *told)
         records = open_records(source, steps)
         return Release.of(steps.publish(records, receipt, protects, (*notes, *told), progress=progress))
 
     what = f"synthetic records: a schema of {len(found.order)} columns and tables chosen privately, {found.noise} noise"
     return charge_ledger(ledger, price, what, work, id)
+
+
+def _choice_within(choice: Any, schema: Schema) -> tuple[Any, tuple[str, ...]]:
+    """A choice for the columns that were discovered, and what there is to say of it: nothing may fail once it is paid.
+
+    That a column was left out is published, so a table may be dropped because of it.
+    """
+    if choice == "auto":
+        return Choice(), ()
+    if not isinstance(choice, Choice):
+        return choice, ()
+    kept, dropped = choice.within(schema.domain)
+    why = "tables that were to be included are not, since a column was left out or they have too many cells"
+    return kept, (f"{why}: {join_names(dropped)}",) if dropped else ()
 
 
 def learn(release: Release, *, progress: bool = False) -> Synthesis:

@@ -1,6 +1,6 @@
 """Text in columns of a terminal: how wide it is, shortened or padded to a width, and labels that stand in a row."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 
 def quote_label(label: object) -> str:
@@ -23,6 +23,27 @@ def format_level(level: float) -> str:
     """
     texts = (f"{100 * level:.{digits}g}" for digits in range(6, 18))
     return next(text for text in texts if float(text) < 100 or level >= 1) + "%"
+
+
+def format_shares(shares: Iterable[float], places: int | None = None) -> list[str]:
+    """Shares as percentages of one form, with as many places as the smallest takes, up to four.
+
+    Args:
+        shares: Numbers from 0 to 1.
+        places: How many places; None has it follow from the shares.
+
+    Returns:
+        The texts. What is not 0 is never written as 0.
+
+    >>> format_shares([0.25, 0.75]), format_shares([0.25, 0.00034]), format_shares([0.25, 1e-9, 0])
+    (['25.0%', '75.0%'], ['25.00%', '0.03%'], ['25.0000%', '<0.0001%', '0.0000%'])
+    """
+    listed = [float(share) for share in shares]
+    if places is None:
+        smallest = min((share for share in listed if share > 0), default=1.0)
+        places = next((n for n in range(1, 4) if 100 * smallest >= 10.0**-n), 4)
+    least = 10.0**-places
+    return [f"<{least:.{places}f}%" if 0 < 100 * s < least else f"{s:.{places}%}" for s in listed]
 
 
 def text_width(text: str) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 
 from quietfield.cliques import Structure
 from quietfield.domain import Domain
-from quietfield.drawing.columns import pad_left, text_width, truncate
+from quietfield.drawing.columns import format_shares, pad_left, text_width, truncate
 from quietfield.text import facts_html, plural, printable
 
 if TYPE_CHECKING:
@@ -84,8 +84,11 @@ def bars(labels: Iterable[object], shares: Iterable[float]) -> str:
     rows = [(printable(label), float(share)) for label, share in zip(labels, shares, strict=True)]
     longest = max((text_width(label) for label, _ in rows), default=0)
     top = max((share for _, share in rows), default=1.0) or 1.0
+    percents = format_shares(share for _, share in rows)
+    wide = max(6, *map(len, percents)) if percents else 6
     return "\n".join(
-        f"{pad_left(label, longest)}  {_bar(share / top * width):<{width}}  {share:6.1%}" for label, share in rows
+        f"{pad_left(label, longest)}  {_bar(share / top * width):<{width}}  {percent:>{wide}}"
+        for (label, share), percent in zip(rows, percents, strict=True)
     )
 
 

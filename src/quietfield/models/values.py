@@ -8,11 +8,13 @@ holds beyond that no release knows, so the rules are these (:func:`describe_rule
   points are whole; else with the decimal places of the cut points, so that a bin from 0 to 0.01 holds zeros;
 * an open first or last bin reaches to the schema's public bound; without one it gives the number next to its limit;
 * dates are uniform over the days of a period, times over its seconds;
+* where the schema says as which type of Arrow the source stored a column, that type is kept, if it holds all values;
 * what was missing is missing; an unknown value is its label in columns of text, also where it shares that with missing
   values, and missing in others.
 """
 
 import os
+import re
 from collections import Counter
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -132,6 +134,10 @@ def describe_rule(rule: Attribute) -> str:
         said += f", the last {'gives its limit' if rule.most is None else f'ends at {rule.most}'}"
     elif isinstance(rule, Dates):
         said += f"uniform over the {'seconds' if _day_periods(rule) is None else 'days'} of each {rule.period}"
+    if isinstance(rule, Cuts) and rule.decimal == ",":
+        said += "; in CSV with a decimal comma"
+    if isinstance(rule, Dates) and rule.written != "yyyy-mm-dd":
+        said += f"; in CSV as {rule.written}"
     label = _unknown_label(rule)
     if rule.null_code is not None and rule.null_code >= len(rule.own) and rule.null != label:
         said += f'; "{rule.null}" is missing'
@@ -166,6 +172,77 @@ def _spell(label: Label, kind: ColumnType) -> Any:
 
 
 def _draw(rule: Attribute, codes: np.ndarray, random: np.random.Generator) -> "pa.Array":
+    """The values of a column, in the type that its source had where that holds all of them."""
+    array, stored = _draw_plain(rule, codes, random), _stored_type(rule)
+    if stored is None or stored == array.type:
+        return array
+    if isinstance(rule, Cuts) and str(stored) == "float":
+        bins = _single_bins(rule)
+        assert bins is not None
+        return _clip_single(array, codes, *bins)
+    return write_column(rule, array).cast(stored) if "string" in str(stored) else array.cast(stored)
+
+
+def _stored_type(rule: Attribute) -> "pa.DataType | None":
+    """The type of Arrow that the source had, where it holds all values of a rule; else None."""
+    import pyarrow as pa
+
+    name, kind = rule.stored or "", column_type(rule)
+    if kind == "text" or name in ("string", "large_string"):  # whatever they spell
+        return {"string": pa.string(), "large_string": pa.large_string()}.get(name)
+    listed = rule.labels if isinstance(rule, Labels) else ()
+    labels = [number for label in listed if (number := _spell(label, "integer")) is not None]
+    if kind == "integer" and re.fullmatch("u?int[0-9]+", name):
+        bins = _whole_bins(rule) if isinstance(rule, Cuts) else (np.array(labels), np.array(labels))
+        assert bins is not None
+        limits = np.iinfo(name)
+        return pa.type_for_alias(name) if limits.min <= bins[0].min() and bins[1].max() <= limits.max else None
+    if kind == "number" and name == "float":
+        fits = _single_bins(rule) is not None if isinstance(rule, Cuts) else max(map(abs, labels)) < 2**24
+        return pa.float32() if fits else None
+    if kind == "number" and (digits := _decimal_type(rule)) is not None:
+        whole = 10 ** (digits[0] - digits[1])
+        fits = _decimal_bins(rule) is not None if isinstance(rule, Cuts) else max(map(abs, labels)) < whole
+        return pa.decimal128(*digits) if fits else None
+    if kind == "date" and name == "date64[ms]":
+        return pa.date64()
+    if kind == "time" and (match := re.fullmatch(r"timestamp\[(s|ms|us|ns)(?:, tz=(.*))?\]", name)):
+        assert isinstance(rule, Dates)
+        fits = match[1] != "ns" or max(map(abs, rule.limits)) < 2**63 // 10**9
+        return pa.timestamp(match[1], match[2]) if fits else None
+    return None
+
+
+def _decimal_type(rule: Attribute) -> tuple[int, int] | None:
+    """How many digits the source's decimals have, and how many of them are places; None where it has none, or many."""
+    match = re.fullmatch(r"decimal128\(([0-9]+), ([0-6])\)", rule.stored or "")
+    return None if match is None else (int(match[1]), int(match[2]))
+
+
+def _single_bins(rule: Cuts) -> tuple[np.ndarray, np.ndarray] | None:
+    """The first and last float of 32 bits in each bin, or None where a bin has none."""
+    points = [float(point) for point in rule.points]
+    lows = [-inf if rule.least is None else float(rule.least), *points]
+    highs = [*points, inf if rule.most is None else nextafter(float(rule.most), inf)]
+    with np.errstate(over="ignore"):
+        firsts, lasts = (np.array(ends).astype(np.float32) for ends in (lows, highs))
+    firsts = np.where(firsts < lows, np.nextafter(firsts, np.float32(inf)), firsts)
+    lasts = np.where(lasts >= highs, np.nextafter(lasts, np.float32(-inf)), lasts)
+    return (firsts, lasts) if (firsts <= lasts).all() else None
+
+
+def _clip_single(array: "pa.Array", codes: np.ndarray, firsts: np.ndarray, lasts: np.ndarray) -> "pa.Array":
+    """Numbers as floats of 32 bits that stay in their bins."""
+    import pyarrow as pa
+
+    places = np.minimum(codes, len(firsts) - 1)  # those beside the bins are missing
+    with np.errstate(over="ignore"):
+        single = array.fill_null(0.0).to_numpy(zero_copy_only=False).astype(np.float32)
+    drawn = np.clip(single, firsts.take(places), lasts.take(places))
+    return pa.array(drawn, mask=array.is_null().to_numpy(zero_copy_only=False))
+
+
+def _draw_plain(rule: Attribute, codes: np.ndarray, random: np.random.Generator) -> "pa.Array":
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -200,8 +277,32 @@ def _draw(rule: Attribute, codes: np.ndarray, random: np.random.Generator) -> "p
             array = pa.array(drawn, mask=outside).view(pa.date32())
     if kind != "text":
         return array
-    array = array.cast(pa.string())
+    array = write_column(rule, array).cast(pa.string())
     return array if label is None else pc.if_else(pa.array(codes == rule.unknown_code), str(label), array)
+
+
+def write_column(rule: Attribute, array: Any) -> Any:
+    """Numbers and dates as texts where their rule reads them in a form of its own; all others as they are.
+
+    Args:
+        rule: The rule.
+        array: Values of a column, as :func:`draw_values` gives them.
+
+    >>> import pyarrow as pa
+    >>> write_column(Cuts([0.5], decimal=","), pa.array([0.25, None])).to_pylist()
+    ['0,25', None]
+    >>> write_column(Dates("day", "2024-01-30", "2024-02-01", written="dd.mm.yyyy"), pa.array([date(2024, 1, 31)]))[0]
+    <pyarrow.StringScalar: '31.01.2024'>
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if isinstance(rule, Cuts) and rule.decimal == "," and not pa.types.is_integer(array.type):
+        return pc.replace_substring(array.cast(pa.string()), ".", ",")
+    if isinstance(rule, Dates) and rule.written != "yyyy-mm-dd":
+        form = rule.written.replace("dd", "%d").replace("mm", "%m").replace("yyyy", "%Y")
+        return pc.strftime(array, form if pa.types.is_date(array.type) else f"{form} %H:%M:%S")
+    return array
 
 
 def _whole_bins(rule: Cuts) -> tuple[np.ndarray, np.ndarray] | None:
@@ -217,16 +318,24 @@ def _whole_bins(rule: Cuts) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def _decimal_bins(rule: Cuts) -> tuple[np.ndarray, np.ndarray, int] | None:
-    """The first and last multiple of a decimal place in each bin, and the place; None where no cut point has any."""
+    """The first and last multiple of a decimal place in each bin, and the place; None where no cut point has any.
+
+    The place is that of the source's decimals, if it has these; else that of the cut points.
+    """
     exact = [Fraction(repr(float(point))) for point in rule.points]
+    digits = _decimal_type(rule)
     places = next((n for n in range(1, 7) if all((10**n * point).denominator == 1 for point in exact)), None)
-    if places is None or all(point.denominator == 1 for point in exact):
+    if digits is not None:
+        places = digits[1]
+    elif places is None or all(point.denominator == 1 for point in exact):
         return None
+    assert places is not None
     least, most = (None if end is None else Fraction(repr(float(end))) for end in (rule.least, rule.most))
-    steps = [int(10**places * point) for point in exact]
+    steps = [ceil(10**places * point) for point in exact]
     firsts = [steps[0] - 1 if least is None else ceil(10**places * least), *steps]
     lasts = [*(step - 1 for step in steps), steps[-1] if most is None else floor(10**places * most)]
-    possible = all(-_WHOLE < first <= last < _WHOLE for first, last in zip(firsts, lasts, strict=True))
+    limit = _WHOLE if digits is None else min(_WHOLE, 10 ** digits[0])
+    possible = all(-limit < first <= last < limit for first, last in zip(firsts, lasts, strict=True))
     return (np.array(firsts), np.array(lasts), places) if possible else None
 
 

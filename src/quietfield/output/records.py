@@ -10,18 +10,21 @@ from quietfield.errors import Error
 from quietfield.files import set_time, write_atomically
 from quietfield.models.frames import write_table
 from quietfield.models.sampling import check_whole
-from quietfield.models.values import check_schema, describe_rule, record_columns
+from quietfield.models.values import check_schema, describe_rule, record_columns, write_column
 from quietfield.models.verification import check_learned_from
 from quietfield.releases.description import explain_promise, list_warnings, summarize_promise
 from quietfield.text import plural, printable
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from quietfield.models.model import Model
     from quietfield.releases.release import Release
     from quietfield.schema import Schema
 
 #: The first line of every data card.
 CARD = "# Data card: synthetic records by quietfield"
+FILES = "- **Files**: "
 MOST_SHOWN = 40  # measured tables in a card
 
 
@@ -38,6 +41,21 @@ def record_files(path: str | Path, copies: int = 1) -> list[Path]:
 def card_file(path: str | Path) -> Path:
     """The data card that lies beside records."""
     return Path(path).with_suffix(".card.md")
+
+
+def is_described(file: Path, card: Path) -> bool:
+    """Whether a data card lies beside a file of records and names it: then the file is synthetic, and can be made anew.
+
+    Args:
+        file: The file of records.
+        card: The data card.
+    """
+    try:
+        lines = card.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return False
+    listed = next((line.removeprefix(FILES) for line in lines if line.startswith(FILES)), "")
+    return lines[:1] == [CARD] and _cell(file.name) in listed.rpartition("; ")[0].split(", ")
 
 
 def write_records(
@@ -96,6 +114,8 @@ def write_records(
     for file, one, number in zip(files, drawn, seeds, strict=True):
         table = one.records(n, number, schema, even=even)
         rows, how = len(table), (table.schema.metadata or {}).get(b"diagnostics", how.encode()).decode()
+        if file.suffix.lower() == ".csv" and schema is not None:
+            table = _write_forms(schema, table)
         write_table(file, table, delimiter=delimiter, for_programs=for_programs, stacklevel=3)
     card = card_file(path)
     text = describe_records(model, files, rows, schema=schema, release=release, how=how)
@@ -104,6 +124,15 @@ def write_records(
     for file in files:
         set_time(file, created)
     return [*files, card]
+
+
+def _write_forms(schema: "Schema", table: "pa.Table") -> "pa.Table":
+    """The records as CSV has them, where rules read decimal commas and dates in another form than ISO's."""
+    for place, name in enumerate(record_columns(schema)):
+        written = write_column(schema[name], table.column(place))
+        if written is not table.column(place):
+            table = table.set_column(place, table.field(place).name, written)
+    return table
 
 
 def describe_records(
@@ -136,7 +165,7 @@ def describe_records(
         raise Error("a data card describes columns, and this model has no schema; give schema=....")
     check_schema(schema, model.domain)
     each = "" if len(files) == 1 else " each, from parameters of its own"
-    held = ", ".join(_cell(file.name) for file in files[:MOST_SHOWN])
+    held = ", ".join(_cell(file.name) for file in files)
     cliques = [" × ".join(map(_cell, clique)) for clique in model.cliques[:MOST_SHOWN]]
     more = len(model.cliques) - len(cliques)
     cliques += [f"and {more:,} more"] if more > 0 else []
@@ -157,7 +186,7 @@ def describe_records(
             "Nobody's: every record was drawn from a statistical model of noisy counts, and none was copied or altered "
             "from data.",
             "",
-            f"- **Files**: {held}; {plural(rows, 'record')}{each}.",
+            f"{FILES}{held}; {plural(rows, 'record')}{each}.",
             f"- **Model**: {_cell(repr(model))}. Sampling: {_cell(how)}.",
             *(f"- **{name}**: {text}" for name, text in _origin(model, release)),
             "",

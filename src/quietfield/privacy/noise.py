@@ -1,5 +1,6 @@
 """Laplace and Gaussian noise: its exact scale, its spread and its log-density. Nothing is drawn here."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import exp, expm1, fsum, isfinite, log, pi, sqrt
@@ -132,6 +133,28 @@ class Gaussian(_Noise):
 
 
 Noise = Laplace | Gaussian
+
+
+def describe_noises(noises: Sequence[Noise]) -> str:
+    """The noise of several tables in one line: one scale, or the smallest and the largest of each kind.
+
+    >>> describe_noises([Laplace(2.0), Laplace(2.0)])
+    'Laplace of scale 2 (standard deviation 2.83)'
+    >>> describe_noises([Gaussian(20.0), Gaussian(3.0), Gaussian(5.0)])
+    'Gaussian of 3 scales from 3 to 20 (standard deviations 3 to 20)'
+    """
+    kinds: dict[tuple[str, bool], dict[str, Noise]] = {}
+    for noise in sorted(noises, key=lambda one: one.exact):
+        kinds.setdefault((noise.kind, bool(noise.step)), {})[noise.describe()] = noise
+    said = []
+    for (kind, discrete), found in kinds.items():
+        first, last = next(iter(found.values())), next(reversed(found.values()))
+        text = (
+            f"{'discrete ' * discrete}{kind.capitalize()} of {len(found)} scales from {first.scale:.4g} to "
+            f"{last.scale:.4g} (standard deviations {first.std:.3g} to {last.std:.3g})"
+        )
+        said.append(text if len(found) > 1 else first.describe())
+    return "; ".join(said)
 
 
 def noise_from_json(data: Any) -> Noise:

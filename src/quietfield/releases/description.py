@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from quietfield.errors import Error
 from quietfield.privacy import accounting, promises
+from quietfield.privacy.noise import describe_noises
 from quietfield.privacy.units import Person, unit_from_json
 from quietfield.releases.parts import PAPER_NOTE
 from quietfield.text import plural
@@ -148,6 +149,5 @@ def explain_promise(release: "Release") -> str:
 
 def describe_noise(release: "Release") -> str:
     """Kinds and sizes of the noise."""
-    kinds = list(dict.fromkeys(part.noise.describe() for part in release.parts))
-    more = f"; and {plural(len(kinds) - 4, 'other scale')}" if len(kinds) > 4 else ""
-    return f"{to_sentence('; '.join(kinds[:4]))}{more}. A count is off by about that much, whatever its size."
+    said = describe_noises([part.noise for part in release.parts])
+    return f"{to_sentence(said)}. A count is off by about that much, whatever its size."

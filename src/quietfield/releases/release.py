@@ -16,7 +16,7 @@ from quietfield.domain import Clique, Domain
 from quietfield.errors import Error, FileError, Incomplete
 from quietfield.files import MANIFEST, canonical_json, parse_json
 from quietfield.privacy import accounting
-from quietfield.privacy.noise import Gaussian, Laplace, Noise
+from quietfield.privacy.noise import Gaussian, Laplace, Noise, describe_noises
 from quietfield.releases import keys, manifest
 from quietfield.releases.checks import check_promise
 from quietfield.releases.parts import ReleaseContent, Table, Total
@@ -434,11 +434,7 @@ class Release(ReleaseContent):
                 f"{len(self.parts)} of {plural(len(self.structure), 'clique')}, {plural(cells, 'cell')}, "
                 f"{plural(len(self.domain), 'attribute')}",
             ),
-            (
-                "noise",
-                ", ".join(dict.fromkeys(part.noise.describe() for part in self.parts[:20]))
-                + (" ..." if len(self.parts) > 20 else ""),
-            ),
+            ("noise", describe_noises([part.noise for part in self.parts])),
         ]
         if self.total_part is None:
             facts.append(("total", "not released"))

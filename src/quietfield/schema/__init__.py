@@ -10,9 +10,11 @@ Values are read in the same way from every source:
 * integer labels match whole numbers, however they are stored: ``1``, ``1.0``, the texts ``"1"``, ``" 1"``, ``"1.0"``
   (never truth values, which are the texts ``true`` and ``false`` and nothing else);
 * cut points take any finite number, and any text that spells one (``"12"``, ``" 1.5e3 "``; not ``"inf"`` or ``"1,5"``)
-  below 1e308, with at most 200 digits on each side of its point;
+  below 1e308, with at most 200 digits on each side of its point; with ``decimal=","``, ``"1,5"`` and ``"1.234,5"``;
 * periods take dates, times and texts such as ``2024-01-31`` or ``2024-01-31 23:59:59``; times are in UTC, and texts
-  with an offset, such as ``2024-01-31T12:00:00+05:00``, are converted to it.
+  with an offset, such as ``2024-01-31T12:00:00+05:00``, are converted to it; with ``written="dd.mm.yyyy"``, texts such
+  as ``31.1.2024 23:59``;
+* texts that a rule lists as ``missing`` are nulls to it.
 """
 
 from quietfield.schema.rules import DROP as DROP
@@ -22,7 +24,9 @@ from quietfield.schema.rules import SECONDS as SECONDS
 from quietfield.schema.rules import Attribute as Attribute
 from quietfield.schema.rules import ColumnType as ColumnType
 from quietfield.schema.rules import Cuts as Cuts
+from quietfield.schema.rules import DateForm as DateForm
 from quietfield.schema.rules import Dates as Dates
+from quietfield.schema.rules import Decimal as Decimal
 from quietfield.schema.rules import Labels as Labels
 from quietfield.schema.schema import Rule as Rule
 from quietfield.schema.schema import Schema as Schema

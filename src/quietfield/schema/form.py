@@ -8,7 +8,17 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr, ValidationError
 
 from quietfield.errors import Error, FileError
-from quietfield.schema.rules import DROP, FILL_IN, FORMAT, Attribute, ColumnType, Period, rule_from_json
+from quietfield.schema.rules import (
+    DROP,
+    FILL_IN,
+    FORMAT,
+    Attribute,
+    ColumnType,
+    DateForm,
+    Decimal,
+    Period,
+    rule_from_json,
+)
 from quietfield.text import join_names
 
 _Label = StrictStr | StrictInt
@@ -23,7 +33,9 @@ class _Attribute(_Strict):
     column: StrictStr | None = None
     null: _Label = DROP
     unknown: _Label = DROP
+    missing: list[StrictStr] = []
     type: ColumnType | None = None
+    stored: StrictStr | None = None
 
 
 class _Labels(_Attribute):
@@ -36,6 +48,7 @@ class _Cuts(_Attribute):
     cuts: list[StrictInt | StrictFloat] = Field(min_length=1)
     least: StrictInt | StrictFloat | None = None
     most: StrictInt | StrictFloat | None = None
+    decimal: Decimal = "."
 
 
 class _Dates(_Attribute):
@@ -43,6 +56,7 @@ class _Dates(_Attribute):
     period: Period
     start: StrictStr
     end: StrictStr
+    written: DateForm = "yyyy-mm-dd"
 
 
 class _Schema(_Strict):
@@ -65,12 +79,17 @@ FIELDS = {
     "column": "the name of a column, a text",
     "null": 'a label, or "drop"',
     "unknown": 'a label, or "drop"',
+    "missing": 'a list of texts that stand for missing values, such as "-"',
     "type": 'what the column holds: "text", "integer", "number", "boolean", "date" or "time"',
+    "stored": 'the Arrow type that the column had, such as "int8"',
     "kind": '"labels", "cuts" or "dates"',
     "labels": "a list of texts or whole numbers",
     "cuts": "a list of numbers",
     "least": "a number below the cut points that no value is below",
     "most": "a number not below the cut points that no value is above",
+    "decimal": '"." or ","',
+    "written": 'how texts write dates: "yyyy-mm-dd", "dd.mm.yyyy", "dd/mm/yyyy", "dd-mm-yyyy", "mm/dd/yyyy" or '
+    '"yyyy/mm/dd"',
     "period": '"year", "month", "week", "day" or "hour"',
     "start": 'a date such as "2024-01-01"',
     "end": 'a date such as "2025-01-01"',

@@ -1,6 +1,7 @@
 """The rules of attributes: how the values of a column become labels; see :mod:`quietfield.schema`."""
 
 import datetime
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
@@ -20,6 +21,16 @@ FORMAT = "quietfield-schema"
 Period = Literal["year", "month", "week", "day", "hour"]
 #: What a column holds, where the schema says it: synthetic records are written so. Counting does not look at it.
 ColumnType = Literal["text", "integer", "number", "boolean", "date", "time"]
+#: The types of Arrow that a column may be stored as, by their names.
+STORED = re.compile(
+    r"u?int(8|16|32|64)|float|double|decimal128\([0-9]{1,2}, [0-9]{1,2}\)|bool|date32\[day\]|date64\[ms\]|string|"
+    r"large_string|timestamp\[(s|ms|us|ns)(, tz=[A-Za-z0-9_+:/-]{1,40})?\]",
+    re.ASCII,
+)
+#: What stands before the decimal places of a number that is a text.
+Decimal = Literal[".", ","]
+#: How a date that is a text is written; a time may follow.
+DateForm = Literal["yyyy-mm-dd", "dd.mm.yyyy", "dd/mm/yyyy", "dd-mm-yyyy", "mm/dd/yyyy", "yyyy/mm/dd"]
 #: Periods of one length, in seconds. Months and years are listed by their limits instead.
 SECONDS = {"hour": 3600, "day": 86400, "week": 7 * 86400}
 
@@ -29,14 +40,17 @@ class Attribute:
     """What all rules share: the column that is read, and what becomes of nulls and unknown values.
 
     ``null`` and ``unknown`` are ``"drop"`` (a record with such a value is not counted at all) or a label, which is
-    appended to the attribute's values unless it is one of them. ``type`` says what the column holds, for synthetic
-    records; it changes no count.
+    appended to the attribute's values unless it is one of them. ``missing`` lists texts that are nulls too, exactly as
+    written, such as ``("-", "n/a")``. ``type`` says what the column holds, and ``stored`` as which type of Arrow its
+    source had that (``"int8"``, ``"timestamp[ms, tz=UTC]"``): synthetic records are written so. They change no count.
     """
 
     column: str | None = field(default=None, kw_only=True)
     null: Label = field(default=DROP, kw_only=True)
     unknown: Label = field(default=DROP, kw_only=True)
+    missing: tuple[str, ...] = field(default=(), kw_only=True)
     type: ColumnType | None = field(default=None, kw_only=True)
+    stored: str | None = field(default=None, kw_only=True)
 
     kind: ClassVar[str]
     types: ClassVar[tuple[ColumnType, ...]]
@@ -46,6 +60,9 @@ class Attribute:
             raise Error(f"the column of an attribute is a name, not {self.column!r}.")
         if self.type is not None and self.type not in self.types:
             raise Error(f"the type of a column with {self.kind} is one of {join_names(self.types)}, not {self.type!r}.")
+        object.__setattr__(self, "missing", check_marks(self.missing))
+        if self.stored is not None and not is_stored(self.stored):
+            raise Error(f"stored names a type of Arrow such as 'int8' or 'timestamp[ms]', not {self.stored!r:.60}.")
 
     @property
     def own(self) -> tuple[Label, ...]:
@@ -110,6 +127,8 @@ class Labels(Attribute):
         for word in (DROP, FILL_IN):
             if word in self.values:
                 raise Error(f"the label {word!r} has a meaning of its own here; rename it.")
+        if both := [mark for mark in self.missing if mark in map(str, self.values)]:
+            raise Error(f"{join_names(both)} is a label and a missing value; it can be one of them.")
 
     @property
     def own(self) -> tuple[Label, ...]:
@@ -127,10 +146,12 @@ class Cuts(Attribute):
     ('<18', '18-40', '40-65', '65+')
 
     ``least`` and ``most`` are public bounds of the numbers, where there are any: synthetic records keep to them in the
-    first and last bin. They change no count.
+    first and last bin. They change no count. ``decimal=","`` reads texts with a decimal comma, in which a point may
+    stand between thousands: ``3,5``, ``1.234,50``.
     """
 
     points: tuple[float, ...]
+    decimal: Decimal = field(default=".", kw_only=True)
     least: float | None = field(default=None, kw_only=True)
     most: float | None = field(default=None, kw_only=True)
     kind: ClassVar[str] = "cuts"
@@ -145,6 +166,8 @@ class Cuts(Attribute):
             raise Error(
                 "cut points are one or more finite numbers, none beyond 1.7e308; write for instance [18, 40, 65]."
             )
+        if self.decimal not in get_args(Decimal):
+            raise Error(f"decimal is one of {join_names(get_args(Decimal))}, not {self.decimal!r}.")
         points = tuple(p if isinstance(p, int) else float(p) for p in points)
         if any(a >= b for a, b in pairwise(points)):
             raise Error(f"cut points must increase, unlike {list(points)!r}; sort them and keep each once.")
@@ -171,7 +194,8 @@ class Cuts(Attribute):
 
     def content(self) -> dict[str, Any]:
         bounds = {"least": self.least, "most": self.most}
-        return {"cuts": list(self.points), **{name: bound for name, bound in bounds.items() if bound is not None}}
+        form = {} if self.decimal == "." else {"decimal": self.decimal}
+        return {"cuts": list(self.points), **{k: bound for k, bound in bounds.items() if bound is not None}, **form}
 
 
 @dataclass(frozen=True)
@@ -179,7 +203,7 @@ class Dates(Attribute):
     """Dates or times, by period from ``start`` until before ``end``; anything outside is unknown.
 
     Periods are whole: months and years begin where the calendar has them, weeks, days and hours at ``start``. A
-    ``start`` or an ``end`` inside a period is refused.
+    ``start`` or an ``end`` inside a period is refused. ``written`` says how texts write dates: ``dd.mm.yyyy``.
 
     >>> Dates(period="month", start="2024-11-01", end="2025-02-01").labels
     ('2024-11', '2024-12', '2025-01')
@@ -188,6 +212,7 @@ class Dates(Attribute):
     period: Period = "month"
     start: str = ""
     end: str = ""
+    written: DateForm = field(default="yyyy-mm-dd", kw_only=True)
     kind: ClassVar[str] = "dates"
     types: ClassVar[tuple[ColumnType, ...]] = ("text", "date", "time")
 
@@ -195,6 +220,8 @@ class Dates(Attribute):
         super().__post_init__()
         if self.period not in get_args(Period):
             raise Error(f"a period is one of {join_names(get_args(Period))}, not {self.period!r}.")
+        if self.written not in get_args(DateForm):
+            raise Error(f"dates are written as one of {join_names(get_args(DateForm))}, not as {self.written!r}.")
         for name in ("start", "end"):
             try:
                 moment = datetime.datetime.fromisoformat(str(getattr(self, name)))
@@ -258,7 +285,33 @@ class Dates(Attribute):
         return self.period not in SECONDS
 
     def content(self) -> dict[str, Any]:
-        return {"period": self.period, "start": self.start, "end": self.end}
+        form = {} if self.written == "yyyy-mm-dd" else {"written": self.written}
+        return {"period": self.period, "start": self.start, "end": self.end, **form}
+
+
+def is_stored(name: Any) -> bool:
+    """Whether a text names a type of Arrow that synthetic records can be stored as.
+
+    >>> is_stored("uint8"), is_stored("timestamp[us, tz=Europe/Berlin]"), is_stored("list<int8>")
+    (True, True, False)
+    """
+    return isinstance(name, str) and STORED.fullmatch(name) is not None
+
+
+def check_marks(marks: Any) -> tuple[str, ...]:
+    """Texts that stand for missing values, refused unless each is one that a record may hold.
+
+    >>> check_marks(["-", "n/a"])
+    ('-', 'n/a')
+    """
+    if isinstance(marks, str) or not isinstance(marks, Iterable):
+        raise Error(f'expected a list of texts such as ["-", "n/a"] for missing values, not {marks!r}.')
+    found = tuple(marks)
+    if not all(isinstance(mark, str) and mark and "\x00" not in mark for mark in found):
+        raise Error("what stands for a missing value is a text that is not empty; an empty one does so anyway.")
+    if any("\ud800" <= letter <= "\udfff" for mark in found for letter in mark) or len(set(found)) < len(found):
+        raise Error("what stands for a missing value is a text of Unicode, listed once.")
+    return found
 
 
 def rule_from_json(item: Mapping[str, Any]) -> Attribute:

@@ -93,8 +93,9 @@ class Schema:
         listed = []
         for name, rule in self.attributes:
             column = {"column": rule.column} if rule.column else {}
-            known = {"type": rule.type} if rule.type else {}
-            shared = {"null": rule.null, "unknown": rule.unknown, **known}
+            known = {key: value for key, value in (("type", rule.type), ("stored", rule.stored)) if value}
+            marks = {"missing": list(rule.missing)} if rule.missing else {}
+            shared = {"null": rule.null, "unknown": rule.unknown, **marks, **known}
             listed.append({"name": name, **column, "kind": rule.kind, **rule.content(), **shared})
         return listed
 

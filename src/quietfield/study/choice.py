@@ -7,7 +7,7 @@ choices and noisy tables come from :class:`quietfield.curator.steps.Steps`, whic
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
 from math import prod
@@ -31,6 +31,7 @@ _GROUPS = 16  # values of an attribute that scores tell apart, at most: more, an
 _DRAWN = 100_000  # records drawn from the model to tell what it expects
 _CELLS_OF_ALL = 2**24  # of all tables that may be chosen
 _MOST_TABLES = 5_000  # that may be chosen
+_MOST_WEIGHT = 100  # of a question
 
 
 class Measured(Protocol):
@@ -98,8 +99,10 @@ class Choice:
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
                 raise Error(f"{name} of a choice is a whole number from 1 to {most:,}, not {value!r}.")
-        if any(isinstance(w, bool) or not isinstance(w, int) or not 1 <= w <= 100 for w in self.weights.values()):
-            raise Error("the weight of a question is a whole number from 1 to 100.")
+        if any(
+            isinstance(w, bool) or not isinstance(w, int) or not 1 <= w <= _MOST_WEIGHT for w in self.weights.values()
+        ):
+            raise Error(f"the weight of a question is a whole number from 1 to {_MOST_WEIGHT}.")
 
     @property
     def weights(self) -> Mapping[Clique, int]:
@@ -140,6 +143,33 @@ class Choice:
             kept.append(clique)
         wanted = {frozenset(c): c for c in [*singles, *self.include]}
         return [*wanted.values(), *(c for c in kept if frozenset(c) not in wanted)]
+
+    def within(self, domain: Domain) -> "tuple[Choice, tuple[Clique, ...]]":
+        """The same choice for a domain that was not known when it was made, since a discovery found it.
+
+        Args:
+            domain: The attributes that were found.
+
+        Returns:
+            The choice without tables that cannot be measured, and without attributes that questions cannot be about;
+            and those tables of ``include``: they name an attribute that there is not, or have too many cells.
+
+        >>> choice, dropped = Choice(include=[("a", "b"), ("a", "note")]).within(Domain({"a": 2, "b": 2}))
+        >>> choice.include, dropped
+        ((('a', 'b'),), (('a', 'note'),))
+        """
+        room, kept = _CELLS_OF_ALL, []
+        for clique in self.include:
+            cells = domain.cells(clique) if set(clique) <= set(domain) else room + 1
+            if cells <= room:
+                room -= cells
+                kept.append(clique)
+        asked: dict[Clique, int] = {}
+        for question, weight in self.weights.items():
+            if names := tuple(name for name in question if name in domain):
+                asked[names] = min(asked.get(names, 0) + weight, _MOST_WEIGHT)
+        dropped = tuple(clique for clique in self.include if clique not in kept)
+        return replace(self, include=tuple(kept), workload=asked or None), dropped
 
     def rounds_for(self, domain: Domain) -> int:
         """How many rounds there are, at most.
@@ -183,14 +213,27 @@ class Choice:
                 limit = self.most_work * (number + 1) // rounds
                 try:
                     chosen = self._choose(steps, pool, amount, limit, forest=number == 0)
-                except CannotLearn:  # noise outweighs the records; what was measured is paid for, and is published
+                    if not chosen and number == 0:  # the tables that are included join all attributes, say
+                        chosen = self._choose(steps, pool, amount, limit, forest=False)
+                except CannotLearn:  # noise outweighs the records, and no choice can be told: the smallest tables
+                    steps.measure(self._fitting(steps, pool), steps.left, "by_size")
                     break
                 if not chosen:  # nothing is within this round's limit
                     continue
-                pool = [clique for clique in pool if clique not in chosen]
+                measured = [table.cliques[0] for table in steps.tables]
+                growth = _Growth(domain, [*measured, *chosen], self.most_work)
+                pool = [c for c in pool if c not in chosen and growth.fits(c, forest=False)]
                 steps.measure(chosen, steps.left - kept if pool else steps.left, "by_size")
-                if not pool:  # the last tables had all that was left
+                if not pool:  # no round after this one could choose: these tables had all that was left
                     break
+
+    def _fitting(self, steps: Measured, pool: Sequence[Clique]) -> list[Clique]:
+        """A tree (or trees) of the smallest tables that are not measured; the smallest one where nothing is a tree."""
+        growth = _Growth(steps.domain, [table.cliques[0] for table in steps.tables], self.most_work)
+        for clique in pool:
+            if growth.fits(clique, forest=True):
+                growth.add(clique)
+        return growth.added or [pool[0]]
 
     def _choose(
         self, steps: Measured, pool: Sequence[Clique], amount: Fraction, limit: int, *, forest: bool

@@ -2,7 +2,7 @@
 
 import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -11,14 +11,17 @@ from hypothesis import strategies as st
 
 from quietfield.cliques import Structure
 from quietfield.privacy.units import Person, Rows, Unit
-from quietfield.schema import Cuts, Dates, Labels, Schema
+from quietfield.schema import Cuts, DateForm, Dates, Labels, Schema
 
 TEXTS = ["a", "b", "it's", '"quoted"', "'; DROP TABLE records; --", "a,b", "ä", "\\", "$p0", "%s", "z", " a", "A"]
 NUMBERS = ["1", " 1", "1.0", "+2", "-3", "2.", ".5", "1e2", "1e999", "9e300", "inf", "nan", "0x10", "1,5", "x", "007"]
+NUMBERS += ["1.234,5", "1.234", ",5", "-1.000", "12.34,5", "1,5e1", " 2,50 ", "1,2,3", "-", "n/a"]
 TIMES = [
     "2024-01-31", "2024-02-30", "2024-02-29", "2023-02-29", "2024-03-01T10:00:00", "2024-03-01 10:00", "0000-01-01",
     "2024-03-01 23:59:59.999", "2024-03-01 10:00:00Z", "2024-03-01 10:00:00+02:00", "yesterday", "2024-13-01",
-    "2024-01-01T01:30-0330", "2024-03-01T03:59:59.5+14",
+    "2024-01-01T01:30-0330", "2024-03-01T03:59:59.5+14", "31.01.2024", "1.2.2024 10:30", "30.02.2024", "01/02/2024",
+    "12/31/2023", "31/12/2023", "2024/01/31", "2024/1/31T23:59:59", "31-01-2024", "123.1.2024", "1.1.24", "?",
+    "01.02.2024 24:00", "01.02.2024  10:00", "01.02.2024 10:00:00.5", "1.2-2024",
 ]  # fmt: skip
 NAMES = ["plain", 'with "quotes"', "with\nline break", "näme; DROP TABLE x", "c0", "Plain", "v0", "select", "a b"]
 
@@ -49,18 +52,23 @@ def rules(draw: st.DrawFn, column: str) -> Any:
     number = kind in ("integers", "run")
     for policy in ("null", "unknown"):
         extra[policy] = draw(st.sampled_from(["drop", *([98, 99] if number else ["none", "other"])]))
+    extra["missing"] = draw(st.sampled_from([(), (), ("-", "n/a", "?"), ("it's", "7", "2.5")]))
     if kind == "texts":
         labels = draw(st.lists(st.sampled_from([*TEXTS, "1", "-3", "true", "2024-01-31"]), min_size=1, unique=True))
+        extra["missing"] = [mark for mark in extra["missing"] if mark not in labels]
         return Labels(tuple(labels), **extra)
     if kind == "integers":
+        extra["missing"] = [mark for mark in extra["missing"] if mark != "7"]
         return Labels(tuple(draw(st.lists(st.sampled_from([-3, 0, 1, 2, 7]), min_size=1, unique=True))), **extra)
     if kind == "run":
         return Labels(tuple(range(draw(st.integers(-3, 1)), 4)), **extra)
     if kind == "cuts":
+        extra["decimal"] = draw(st.sampled_from([".", ","]))
         return Cuts(tuple(sorted(draw(st.sets(st.sampled_from([-5, 0, 0.5, 1, 2.25, 50]), min_size=1)))), **extra)
     period = draw(st.sampled_from(["year", "month", "week", "day", "hour"]))
     ends = {"year": "2025-01-01", "week": "2024-03-04", "hour": "2024-01-04"}
-    return Dates(period, "2024-01-01", ends.get(period, "2024-03-01"), **extra)
+    written = draw(st.sampled_from(["yyyy-mm-dd", *get_args(DateForm)]))
+    return Dates(period, "2024-01-01", ends.get(period, "2024-03-01"), written=written, **extra)
 
 
 @st.composite

@@ -34,9 +34,14 @@ def whole(value: Any) -> int | None:
     return int(value)
 
 
-def number(value: Any) -> float | None:
+def number(value: Any, decimal: str = ".") -> float | None:
     if isinstance(value, bool | datetime.date):
         return None
+    if isinstance(value, str) and decimal == ",":
+        left, comma, right = value.strip(" \t").partition(",")
+        if "." in right or ("." in left and not re.fullmatch(r"[+-]?[0-9]{1,3}(\.[0-9]{3})+([eE].*)?", left, re.ASCII)):
+            return None
+        value = left.replace(".", "") + (comma and "." + right)
     if isinstance(value, str):
         plain = re.fullmatch(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?", value.strip(" \t"), re.ASCII)
         found = float(value) if plain else None
@@ -45,7 +50,18 @@ def number(value: Any) -> float | None:
     return None if abs(found) == float("inf") else found
 
 
-def seconds(value: Any) -> int | None:
+def seconds(value: Any, written: str = "yyyy-mm-dd") -> int | None:
+    if isinstance(value, str) and written != "yyyy-mm-dd":
+        form = written.replace("dd", "%d").replace("mm", "%m").replace("yyyy", "%Y")
+        match = re.fullmatch(r"([0-9./-]+)(?:[ T]([0-9]{2}:[0-9]{2}(?::[0-9]{2})?))?", value, re.ASCII)
+        if match is None:
+            return None
+        try:
+            moment = datetime.datetime.strptime(match[1], form)
+            clock = datetime.time.fromisoformat(match[2] or "00:00")
+        except ValueError:
+            return None
+        value = datetime.datetime.combine(moment.date(), clock)
     if isinstance(value, str):
         if not re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value, re.ASCII) or value != value.strip():
             return None
@@ -75,17 +91,17 @@ def text(value: Any) -> str | None:
 def code(rule: Attribute, value: Any) -> int | None:
     numbers = isinstance(rule, Cuts) or (isinstance(rule, Labels) and isinstance(rule.values[0], int))
     spelled = isinstance(value, str) and value.strip(" \t").lower() in ("nan", "+nan", "-nan")
-    if is_null(value) or (numbers and spelled):
+    if is_null(value) or (numbers and spelled) or text(value) in rule.missing:
         return rule.null_code
     found: int | None = None
     if isinstance(rule, Labels):
         wanted = whole(value) if isinstance(rule.values[0], int) else text(value)
         found = rule.values.index(wanted) if wanted in rule.values else None
     elif isinstance(rule, Cuts):
-        size = number(value)
+        size = number(value, rule.decimal)
         found = None if size is None else sum(size >= point for point in rule.points)
     elif isinstance(rule, Dates):
-        moment = seconds(value)
+        moment = seconds(value, rule.written)
         inside = moment is not None and rule.limits[0] <= moment < rule.limits[-1]
         found = sum(moment >= limit for limit in rule.limits) - 1 if inside and moment is not None else None
     return rule.unknown_code if found is None else found

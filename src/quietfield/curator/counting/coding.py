@@ -5,16 +5,20 @@ No expression here can fail on a value: casts are tried, and texts are matched b
 has the same rules in Ibis, which takes twice the time on DuckDB; its first lines have the figures.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from quietfield.errors import Error
-from quietfield.schema import SECONDS, Attribute, Cuts, Dates, Labels
+from quietfield.schema import SECONDS, Attribute, Cuts, DateForm, Dates, Decimal, Labels
 
 #: A number as text, of a size that a double can hold for certain: some databases fail on a text that it cannot.
 _SMALL = r"([0-9]{1,200}(\.[0-9]{0,200})?|\.[0-9]{1,200})([eE][+-]?[0-9]{1,2})?"
 _LARGE = r"[1-9](\.[0-9]{0,200})?[eE][+-]?([12][0-9]{2}|30[0-7])"
 NUMBER = rf"[ \t]*[+-]?({_SMALL}|{_LARGE})[ \t]*"
+#: The same with a decimal comma, and points between thousands or none.
+_GROUPED = r"([0-9]{1,3}(\.[0-9]{3}){1,60}|[0-9]{1,200})"
+COMMA_NUMBER = rf"[ \t]*[+-]?({_GROUPED}(,[0-9]{{0,200}})?|,[0-9]{{1,200}})([eE][+-]?[0-9]{{1,2}})?[ \t]*"
 INTEGER = r"[ \t]*[+-]?[0-9]{1,18}(\.0{0,200})?[ \t]*"
 #: What is not a number, as text: a null to the rules that read numbers, as NaN itself is.
 NAN = r"[ \t]*[+-]?[nN][aA][nN][ \t]*"
@@ -32,6 +36,18 @@ OFFSET_HOURS, OFFSET_MINUTES = "[+-]([0-9]{2})", "[+-][0-9]{2}:?([0-9]{2})"
 WHOLE = 1e15
 #: The first second of the year 1 and the last of the year 9999, counted from 1970: other times are unknown.
 FIRST, LAST = -62_135_596_800, 253_402_300_799
+
+
+def date_pattern(form: DateForm) -> tuple[str, str]:
+    """What a text of a form other than ISO's matches, with groups for the parts of its date and a time; their order.
+
+    >>> date_pattern("dd.mm.yyyy")[1]
+    'dmy'
+    """
+    sign = next(letter for letter in form if not letter.isalpha())
+    order = "".join(part[0] for part in form.split(sign))
+    parts = {"y": _YEAR, "m": "(0?[1-9]|1[0-2])", "d": "(0?[1-9]|[12][0-9]|3[01])"}
+    return f"[{sign}]".join(parts[part] for part in order) + rf"([ T]{_CLOCK}:[0-5][0-9](:[0-5][0-9])?)?", order
 
 
 @dataclass
@@ -79,11 +95,18 @@ class Column:
             return f"({self.sql} IS NULL OR isnan({self.sql}::DOUBLE))"
         return f"({self.sql} IS NULL)"
 
-    def is_missing(self, rule: Attribute) -> str:
+    def is_missing(self, rule: Attribute, parameters: "Parameters") -> str:
         """Whether a value is a null to a rule: of texts, also those that say "not a number" where numbers are read."""
+        tests = [self.is_null]
         if self.kind == "text" and reads_numbers(rule):
-            return f"({self.is_null} OR regexp_full_match({self.sql}::VARCHAR, '{NAN}'))"
-        return self.is_null
+            tests.append(f"regexp_full_match({self.sql}::VARCHAR, '{NAN}')")
+        if rule.missing:
+            tests.append(self.is_one_of(rule.missing, parameters))
+        return f"({' OR '.join(tests)})" if len(tests) > 1 else self.is_null
+
+    def is_one_of(self, texts: Sequence[str], parameters: "Parameters") -> str:
+        """Whether a value is one of some texts; false where it has none."""
+        return f"coalesce(list_contains({parameters.add(list(texts))}::VARCHAR[], {self.text}), false)"
 
     @property
     def text(self) -> str:
@@ -122,8 +145,15 @@ class Column:
     @property
     def number(self) -> str:
         """The value as a number, or NULL."""
+        return self.read_number(".")
+
+    def read_number(self, decimal: Decimal) -> str:
+        """The value as a number, or NULL; of texts, with this sign before decimal places."""
         if self.kind == "text":
             text = f"{self.sql}::VARCHAR"
+            if decimal == ",":
+                plain = f"replace(replace(trim({text}, ' \t'), '.', ''), ',', '.')"
+                return f"CASE WHEN regexp_full_match({text}, '{COMMA_NUMBER}') THEN TRY_CAST({plain} AS DOUBLE) END"
             return f"CASE WHEN regexp_full_match({text}, '{NUMBER}') THEN TRY_CAST(trim({text}, ' \t') AS DOUBLE) END"
         if self.kind == "number":
             return f"CASE WHEN isfinite({self.sql}::DOUBLE) THEN {self.sql}::DOUBLE END"
@@ -132,10 +162,20 @@ class Column:
     @property
     def seconds(self) -> str:
         """The value as whole seconds since 1970 UTC, or NULL."""
+        return self.read_seconds("yyyy-mm-dd")
+
+    def read_seconds(self, form: DateForm) -> str:
+        """The value as whole seconds since 1970 UTC, or NULL; of texts, written in this form."""
         if self.ticks:
             kept = self._kept
             rest = f"({kept} % {self.ticks} + {self.ticks}) % {self.ticks}"  # of a floor: % keeps the sign
             return f"CASE WHEN {self._inside} THEN ({kept} - {rest}) // {self.ticks} END"
+        if self.kind == "text" and form != "yyyy-mm-dd":
+            pattern, _ = date_pattern(form)
+            day = form.replace("dd", "%d").replace("mm", "%m").replace("yyyy", "%Y")
+            clocks = ", ".join(f"'{day}{clock}'" for clock in ("", " %H:%M", " %H:%M:%S"))
+            read = f"try_strptime(replace({self.sql}::VARCHAR, 'T', ' '), [{clocks}])"
+            return f"CASE WHEN regexp_full_match({self.sql}::VARCHAR, '{pattern}') THEN epoch({read})::BIGINT END"
         if self.kind == "text":
             text, tail = f"{self.sql}::VARCHAR", f"substr({self.sql}::VARCHAR, 17)"
             local = f"substr({text}, 1, CASE WHEN {tail} LIKE ':%' THEN 19 ELSE 16 END)"
@@ -186,7 +226,8 @@ class CodeSql:
 def code_column(rule: Attribute, column: Column, number: int, parameters: Parameters) -> CodeSql:
     """The code of an attribute, from its column."""
     run = _integer_run(rule)
-    if rule.null_code is None and rule.unknown_code is None and run is not None and column.kind == "integer":
+    bare = rule.null_code is None and rule.unknown_code is None and not rule.missing
+    if bare and run is not None and column.kind == "integer":
         low, high = run  # the common case of small integers: clamped and widened, so that no value overflows, and quick
         code = f"(least(greatest(v{number}, {low}), {high})::BIGINT - {low})::{code_type(rule)}"
         return CodeSql(column.sql, "NULL", code, f"{column.sql} BETWEEN {low} AND {high}", False)
@@ -194,7 +235,9 @@ def code_column(rule: Attribute, column: Column, number: int, parameters: Parame
     null = "NULL" if rule.null_code is None else str(rule.null_code)
     unknown = place if rule.unknown_code is None else f"coalesce({place}, {rule.unknown_code})"
     code = f"TRY_CAST(CASE WHEN n{number} THEN {null} ELSE {unknown} END AS {code_type(rule)})"
-    return CodeSql(value, column.is_missing(rule), code, None, rule.null_code is None or rule.unknown_code is None)
+    return CodeSql(
+        value, column.is_missing(rule, parameters), code, None, rule.null_code is None or rule.unknown_code is None
+    )
 
 
 def code_type(rule: Attribute) -> str:
@@ -223,13 +266,13 @@ def place_value(rule: Attribute, column: Column, value: str, parameters: Paramet
             return column.integer, f"list_position({parameters.add(list(rule.values))}::BIGINT[], {value}) - 1"
         return column.text, f"list_position({parameters.add(list(rule.values))}::VARCHAR[], {value}) - 1"
     if isinstance(rule, Cuts):
-        return column.number, f"CASE WHEN {value} IS NOT NULL THEN {_bins(value, rule.points)} END"
+        return column.read_number(rule.decimal), f"CASE WHEN {value} IS NOT NULL THEN {_bins(value, rule.points)} END"
     if isinstance(rule, Dates):
-        limits = rule.limits
+        limits, seconds = rule.limits, column.read_seconds(rule.written)
         inside = f"{value} >= {limits[0]} AND {value} < {limits[-1]}"
         if rule.period in SECONDS:
-            return column.seconds, f"CASE WHEN {inside} THEN ({value} - {limits[0]}) // {SECONDS[rule.period]} END"
-        return column.seconds, f"CASE WHEN {inside} THEN {_bins(value, limits[1:-1])} END"
+            return seconds, f"CASE WHEN {inside} THEN ({value} - {limits[0]}) // {SECONDS[rule.period]} END"
+        return seconds, f"CASE WHEN {inside} THEN {_bins(value, limits[1:-1])} END"
     raise Error(f"a {type(rule).__name__} cannot be counted; expected Labels, Cuts or Dates.")
 
 

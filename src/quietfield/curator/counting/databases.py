@@ -16,6 +16,7 @@ import ibis
 
 from quietfield.curator import sequences
 from quietfield.curator.counting.coding import (
+    COMMA_NUMBER,
     FIRST,
     INTEGER,
     LAST,
@@ -25,6 +26,7 @@ from quietfield.curator.counting.coding import (
     OFFSET_MINUTES,
     TIME,
     WHOLE,
+    date_pattern,
     reads_numbers,
 )
 from quietfield.curator.counting.reading import (
@@ -40,7 +42,7 @@ from quietfield.curator.counting.tally import Tally
 from quietfield.curator.request import Counts
 from quietfield.errors import Error
 from quietfield.privacy.units import GRID, ROWS_KEY, Person, Statistics, Unit
-from quietfield.schema import SECONDS, Attribute, Cuts, Dates, Labels, Schema
+from quietfield.schema import SECONDS, Attribute, Cuts, DateForm, Dates, Decimal, Labels, Schema
 from quietfield.status import show_status
 from quietfield.text import join_names
 
@@ -236,7 +238,10 @@ def open_table_types(table: Any) -> Source:
             raise unread_type_error(name, schema[name])
         return kind
 
-    return Source(tuple(schema.names), lambda wanted: ReadPlan([read_type(name) for name in wanted], list))
+    never_null = frozenset(name for name, kind in schema.items() if not kind.nullable)
+    return Source(
+        tuple(schema.names), lambda wanted: ReadPlan([read_type(name) for name in wanted], list), never_null=never_null
+    )
 
 
 def ibis_kind(kind: Any) -> str:
@@ -281,8 +286,9 @@ def _is_null(column: Any) -> Any:
 def _is_missing(column: Any, rule: Attribute) -> Any:
     """As ``coding.Column.is_missing``."""
     null = _is_null(column)
-    spelled = ibis_kind(column.type()) == "text" and reads_numbers(rule)
-    return null | _match(column, NAN).notnull() if spelled else null
+    if ibis_kind(column.type()) == "text" and reads_numbers(rule):
+        null = null | _match(column, NAN).notnull()
+    return null | _text(column).isin(rule.missing).fill_null(False) if rule.missing else null
 
 
 def _match(column: Any, pattern: str) -> Any:
@@ -324,8 +330,11 @@ def _identity(column: Any) -> Any:
     return ibis.coalesce(_text(column), column.cast("string"), "")
 
 
-def _number(column: Any) -> Any:
+def _number(column: Any, decimal: Decimal) -> Any:
     kind = ibis_kind(column.type())
+    if kind == "text" and decimal == ",":
+        plain = _match(column, COMMA_NUMBER).re_replace("[ \t]", "")
+        return plain.replace(".", "").replace(",", ".").cast("float64")
     if kind == "text" or column.type().is_decimal():  # a decimal may be too large for a double, and the cast would fail
         return _match(column, NUMBER).re_replace("[ \t]", "").cast("float64")
     if kind == "number":
@@ -334,10 +343,10 @@ def _number(column: Any) -> Any:
     return column.cast("float64") if kind == "integer" else ibis.null("float64")
 
 
-def _seconds(column: Any) -> Any:
+def _seconds(column: Any, form: DateForm = "yyyy-mm-dd") -> Any:
     kind = ibis_kind(column.type())
     if kind == "text":
-        text = _match(column, TIME)
+        text = _match(_write_iso(column, form), TIME)
         local = ibis.ifelse(text.substr(16, 1) == ":", text.substr(0, 19), text.substr(0, 16))
         time = local.re_replace("T", " ").cast("timestamp")
     elif kind == "date":  # some databases know dates that are no times to them, and fail where those are to become such
@@ -357,6 +366,17 @@ def _seconds(column: Any) -> Any:
     return ibis.ifelse((utc >= FIRST) & (utc <= LAST), utc, ibis.null("int64"))
 
 
+def _write_iso(column: Any, form: DateForm) -> Any:
+    """As ``coding.Column._write_iso``."""
+    if form == "yyyy-mm-dd":
+        return column
+    pattern, order = date_pattern(form)
+    text = _match(column, pattern)
+    year, month, day = (text.re_extract(f"^{pattern}$", order.index(part) + 1) for part in "ymd")
+    clock = text.re_extract(f"^{pattern}$", 4).fill_null("")
+    return year + "-" + month.lpad(2, "0") + "-" + day.lpad(2, "0") + clock
+
+
 def _offset(tail: Any) -> Any:
     """How many seconds a time is ahead of UTC, from what follows its minutes."""
     hours, minutes = (
@@ -370,9 +390,9 @@ def _value(rule: Attribute, column: Any) -> Any:
     if isinstance(rule, Labels):
         return _integer(column) if isinstance(rule.values[0], int) else _text(column)
     if isinstance(rule, Cuts):
-        return _number(column)
+        return _number(column, rule.decimal)
     if isinstance(rule, Dates):
-        return _seconds(column)
+        return _seconds(column, rule.written)
     raise Error(f"a {type(rule).__name__} cannot be counted; expected Labels, Cuts or Dates.")
 
 

@@ -73,7 +73,8 @@ class Source:
 
     ``once`` says that the records flow past a single time: what reads them twice must keep them first.
     ``checks_names`` says that ``read`` refuses names that are not there itself, and says more about them. ``coded``
-    names columns of numbers that stand for categories, as the file's own dictionary says.
+    names columns of numbers that stand for categories, as the file's own dictionary says; ``never_null`` those that
+    hold no nulls, by their type.
     """
 
     columns: tuple[str, ...]
@@ -81,6 +82,7 @@ class Source:
     once: bool = False
     checks_names: bool = False
     coded: frozenset[str] = frozenset()
+    never_null: frozenset[str] = frozenset()
 
     def plan_read(self, wanted: Sequence[str]) -> tuple[ReadPlan, list[Any]]:
         """How to read some columns, and the types in which DuckDB is given them. No value is looked at."""

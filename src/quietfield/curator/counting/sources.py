@@ -6,8 +6,11 @@ and dictionaries nor the categories of a frame become labels.
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from quietfield.curator.counting import lines
 from quietfield.curator.counting.csvfiles import CsvFile, separator_by_name
@@ -201,7 +204,9 @@ def _open_files(path: str | Path) -> Source:
         return _open_csv(CsvFile(path))
     if any(separator_by_name(name) for name in paths):
         raise FileError(f"{str(path)!r} stands for files of different kinds; count one kind at a time.")
-    return Source(unique_names(_parquet_schema(paths[0]).names), lambda wanted: _plan_parquet(paths, wanted))
+    first, *others = map(_parquet_schema, paths)
+    never_null = _never_null(first).intersection(*map(_never_null, others))
+    return Source(unique_names(first.names), lambda wanted: _plan_parquet(paths, wanted), never_null=never_null)
 
 
 def _open_csv(data: CsvFile) -> Source:
@@ -325,7 +330,19 @@ def _open_arrow(data: Any) -> Source:
             return ReadPlan(kinds, lambda: stream.select(positions).to_batches(max_chunksize=CHUNK))
         return ReadPlan(kinds, lambda: (batch.select(positions) for batch in stream))
 
-    return Source(columns, read, once=isinstance(stream, pa.RecordBatchReader))
+    once = isinstance(stream, pa.RecordBatchReader)
+    return Source(columns, read, once=once, never_null=_never_null(stream.schema))
+
+
+def _never_null(schema: Any) -> frozenset[str]:
+    """The columns that a schema of Arrow declares to hold no nulls."""
+    return frozenset(field.name for field in schema if not field.nullable)
+
+
+def _holds_no_null(values: Any) -> bool:
+    """Whether a column holds no nulls by its type: numpy's truth values and whole numbers."""
+    kind = getattr(values, "dtype", None)
+    return isinstance(kind, np.dtype) and kind.kind in "biu"
 
 
 def _plan_dataset(data: Any, wanted: Sequence[str]) -> ReadPlan:
@@ -350,7 +367,8 @@ def _open_mapping(data: Mapping[str, Any]) -> Source:
     columns = hide_details(lambda: {str(name): to_arrow(values) for name, values in data.items()})
     if len({len(column) for column in columns.values()}) > 1:
         raise Error("the columns of the records differ in length; each holds one value a record.")
-    return _open_arrow(pa.table(columns))
+    never_null = frozenset(str(name) for name, values in data.items() if _holds_no_null(values))
+    return replace(_open_arrow(pa.table(columns)), never_null=never_null)
 
 
 def _open_pandas(frame: Any) -> Source:
@@ -374,7 +392,9 @@ def _open_pandas(frame: Any) -> Source:
 
         return ReadPlan(kinds, batches)
 
-    return Source(columns, read)
+    held = (frame.iloc[:, place] for place in range(len(columns)))
+    never_null = frozenset(name for name, series in zip(columns, held, strict=True) if _holds_no_null(series))
+    return Source(columns, read, never_null=never_null)
 
 
 def _open_relation(data: Any) -> Source:

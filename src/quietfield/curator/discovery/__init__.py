@@ -9,7 +9,7 @@ by OpenDP, and whatever is decided, which question comes next included, is decid
 
 Of each column there are these questions, whose losses add up to the column's share:
 
-* what the values are (nothing, whole numbers, other numbers, dates, other texts): 1/8;
+* what the values are (nothing, whole numbers, other numbers, dates, other texts) and how they are written: 1/8;
 * then, of numbers, one for each level of a tree of intervals: 7 times 1/8; of dates, likewise: 5 times 7/40;
 * of other texts, one for all values, of which those are published whose noisy counts reach a threshold: 7/8, and the
   delta of the threshold (:mod:`quietfield.privacy.thresholds`).
@@ -31,7 +31,8 @@ from quietfield.curator.counting import lines
 from quietfield.curator.counting.reading import arrow_kind, attempt, duckdb_type, hide_details
 from quietfield.curator.counting.sources import check_columns, check_kind, is_a, open_empty
 from quietfield.curator.discovery.plan import DiscoveryPlan as DiscoveryPlan
-from quietfield.curator.discovery.plan import Known
+from quietfield.curator.discovery.plan import Forms as Forms
+from quietfield.curator.discovery.plan import Known, Storage
 from quietfield.curator.discovery.plan import plan_discovery as plan_discovery
 from quietfield.curator.discovery.questions import Finding, Questions, Values
 from quietfield.curator.ledger import Ledger
@@ -41,6 +42,7 @@ from quietfield.errors import Error
 from quietfield.privacy import accounting
 from quietfield.privacy.units import Neighbours, Person, Unit
 from quietfield.schema import Schema
+from quietfield.schema.rules import is_stored
 from quietfield.status import show_status
 from quietfield.text import plural, type_name
 
@@ -53,6 +55,7 @@ def discover(
     unit: Unit,
     ledger: "Ledger | str | Path | None",
     known: "Schema | Mapping[str, Known] | None" = None,
+    forms: Forms | None = None,
     neighbours: Neighbours = "add_remove",
     noise: NoiseKind = "laplace",
     header: bool = False,
@@ -73,6 +76,7 @@ def discover(
         ledger: The budget that pays (a path will do). None, which must be said, pays nothing.
         known: What is public, and costs nothing: a schema, or by column a rule, a :class:`Range`, what the column holds
             (``"categories"``, ``"integers"``, ``"numbers"`` or ``"dates"``), or None to leave it out.
+        forms: How texts write numbers, dates and missing values, where that is known; else it is found out.
         neighbours: ``"add_remove"`` or ``"replace"``, as in :func:`quietfield.release`.
         noise: ``"laplace"``, or ``"gaussian"``, which needs a ``delta``.
         header: Affirm that the first line of a CSV file holds names, which are published.
@@ -99,10 +103,12 @@ def discover(
         raise Error("header=True is for CSV files, which this source is not.")
     plan = plan_discovery(
         column_kinds(source),
+        storage=column_storage(source),
         epsilon=epsilon,
         delta=delta,
         unit=unit,
         known=known,
+        forms=forms,
         neighbours=neighbours,
         noise=noise,
     )
@@ -168,6 +174,31 @@ def column_kinds(source: Any) -> dict[str, str]:
     return {name: "integer" if name in empty.coded else kind_of(name) for name in empty.columns}
 
 
+def column_storage(source: Any) -> dict[str, Storage]:
+    """As which types a source stores its columns, and which may hold nulls, from names and types alone.
+
+    Args:
+        source: A source of which :func:`column_kinds` knows the columns.
+
+    Returns:
+        What is known of each column beyond what is usual; CSV files and lists, which have no types, tell nothing.
+
+    >>> column_storage({"a": ["x", "y"], "b": np.array([1, 2], np.int8)})["b"]
+    Storage(type='int8', nullable=False)
+    """
+    empty = hide_details(lambda: open_empty(source))
+    assert empty is not None
+    # What has no types of its own is read as texts, and some types are what records have anyway.
+    typed = not (lines.is_lines(source) or isinstance(source, Mapping) or is_a(source, "pandas.DataFrame"))
+    usual = {"int64", "double", "bool", "date32[day]", *(() if typed else ("string",))}
+
+    def store(name: str) -> Storage:
+        kind = str(attempt(lambda: empty.read([name]).kinds[0]))
+        return Storage(kind if is_stored(kind) and kind not in usual else None, name not in empty.never_null)
+
+    return {name: store(name) for name in empty.columns}
+
+
 def check_source(source: Any, plan: DiscoveryPlan) -> None:
     """Refuse a source that cannot be used for a plan, from names and types alone.
 
@@ -213,13 +244,20 @@ def run_discovery(
                 columns = count_values_by_person(con, engine, wanted, plan.unit)
             else:
                 columns = count_values(con, engine, wanted)
-            return {one.name: ask.find_rule(Values(con, columns[one.name]), one) for one in plan.columns}
+            return ask.find_rules({one: Values(con, columns[one.name], plan.forms.missing) for one in plan.columns})
 
     found = hide_details(work)
     rules = {**plan.known, **{name: one.rule for name, one in found.items() if one.rule is not None}}
     left_out = {**plan.left_out, **{name: one.said for name, one in found.items() if one.rule is None}}
     if not rules:
-        raise Error("no column is left: none has values that are common enough. Pay a larger epsilon, or write rules.")
+        needed = f"A column needs about {plan.least_values:,} values"
+        if plan.label_threshold is not None:
+            needed += f", and a text {plan.label_threshold:,} records that have it in common"
+        raise Error(
+            f"no column is left: there are too few records for this epsilon, or none has values that are common "
+            f"enough. {needed}. Say what the columns hold in a schema, which costs nothing (--schema, or --known for "
+            "some of them; quietfield schema starts one), or pay a larger epsilon."
+        )
     order = {name: i for i, name in enumerate(plan.order)}
     listed = sorted(rules.items(), key=lambda item: order[item[1].column or item[0]])
     told = {name: one.facts for name, one in found.items() if one.rule is not None}

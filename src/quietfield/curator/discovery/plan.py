@@ -1,8 +1,10 @@
 """The plan of a discovery, from what is public alone: which columns are asked about, with what noise, at what price."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from math import ceil
 from typing import Any, Literal, get_args
 
 from quietfield.curator import mechanism
@@ -10,9 +12,11 @@ from quietfield.curator.charging import Price
 from quietfield.curator.discovery import partitions
 from quietfield.errors import Error
 from quietfield.privacy import accounting, calibration, planning
+from quietfield.privacy.noise import Gaussian, Laplace
 from quietfield.privacy.thresholds import smallest_threshold
 from quietfield.privacy.units import CountedTable, Neighbours, Person, Rows, Statistics, Unit
-from quietfield.schema import Attribute, Labels, Schema
+from quietfield.schema import Attribute, DateForm, Decimal, Labels, Schema
+from quietfield.schema.rules import check_marks
 from quietfield.text import join_names, type_name
 
 #: What a column may be said to hold, and by what kinds of columns it can be held.
@@ -27,6 +31,8 @@ HELD_BY = {
 HELD: dict[str, Holds] = {"integer": "integers", "number": "numbers", "date": "dates", "time": "dates"}
 #: Ends of a range, and one over its width, are no larger: floats compare them with values.
 REACH = 10**300
+#: The last word of a name that calls a column an identifier.
+_IDENTIFIERS = {*("id", "ids", "uid", "uuid", "guid", "key", "nr", "no", "num", "ssn", "iban", "email", "phone")}
 #: The share of a column's loss that the first question takes, and that of all others together.
 FIRST, REST = Fraction(1, 8), Fraction(7, 8)
 
@@ -60,8 +66,46 @@ class Range:
         return low, high
 
 
+@dataclass(frozen=True)
+class Forms:
+    """How the texts of a source write numbers, dates and missing values, as far as that is public.
+
+    What is not said is found out with everything else, and costs nothing more; only what can be read in two ways has to
+    be said: ``01/02/2024``, ``1,234``.
+
+    Args:
+        decimal: What stands before decimal places, ``"."`` or ``","``.
+        dates: How dates are written, such as ``"dd/mm/yyyy"``.
+        missing: Texts that stand for missing values, beside those that are common in columns of numbers and dates.
+
+    Raises:
+        Error: It is none of these.
+
+    >>> Forms(decimal=",", missing=["k. A."])
+    Forms(decimal=',', dates=None, missing=('k. A.',))
+    """
+
+    decimal: Decimal | None = None
+    dates: DateForm | None = None
+    missing: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, given, forms in (("decimal", self.decimal, Decimal), ("dates", self.dates, DateForm)):
+            if given is not None and given not in get_args(forms):
+                raise Error(f"{name} is one of {join_names(get_args(forms))}, not {given!r:.60}.")
+        object.__setattr__(self, "missing", check_marks(self.missing))
+
+
 #: What is known of a column: its rule, what it holds, its range, or that it is to be left out (None).
 Known = Attribute | Sequence[str] | Sequence[int] | int | Holds | Range | None
+
+
+@dataclass(frozen=True)
+class Storage:
+    """What the type of a column says beside its kind: as what it is stored (None if unknown), and if it has nulls."""
+
+    type: str | None = None
+    nullable: bool = True
 
 
 @dataclass(frozen=True)
@@ -72,6 +116,7 @@ class ColumnPlan:
     kind: str
     holds: Holds | None
     within: tuple[Fraction, Fraction] | None = None
+    storage: Storage = Storage()
 
     @property
     def takes_threshold(self) -> bool:
@@ -99,6 +144,7 @@ class DiscoveryPlan:
     promised: tuple[Fraction, Fraction | None] | None
     unit: Unit
     neighbours: Neighbours
+    forms: Forms = Forms()
 
     @property
     def price(self) -> Price:
@@ -115,6 +161,32 @@ class DiscoveryPlan:
     def warning(self) -> str | None:
         """What there is to say about an epsilon or a delta that promises next to nothing, or about much noise."""
         return None if self.promised is None else planning.warn_of_budget(*self.promised)
+
+    @property
+    def advice(self) -> str | None:
+        """Which columns may be identifiers, by their names alone; None where none is."""
+        named = [column.name for column in self.columns if column.holds != "categories" and is_identifier(column.name)]
+        if not named:
+            return None
+        return (
+            f"by name, these may be identifiers: {join_names(named)}. Numbers that identify are modelled as any "
+            "others, and texts that do are left out but share the budget; leave out what is one (--leave-out, in "
+            "Python known={name: None})."
+        )
+
+    @property
+    def label_threshold(self) -> int | None:
+        """About how many rows have to have a text in common for it to become a label; None where none is asked for."""
+        return None if self.threshold is None else self.cutoff(self.scale(REST))
+
+    @property
+    def least_values(self) -> int:
+        """About how many values a column has to have for its rule to be discovered."""
+        return ceil(partitions.LEAST_CELL * self.std(self.scale(FIRST)))
+
+    def std(self, scale: float) -> float:
+        """The standard deviation of noise of a scale."""
+        return (Laplace if self.noise == "laplace" else Gaussian)(scale, Fraction(1)).std
 
     @property
     def rows(self) -> int:
@@ -138,6 +210,17 @@ class DiscoveryPlan:
         return smallest_threshold(self.noise, scale, self.rows, self.threshold / takers)
 
 
+def is_identifier(name: str) -> bool:
+    """Whether a column is an identifier by its name, as far as a short list of words tells.
+
+    >>> [is_identifier(name) for name in ("id", "customerId", "PATIENT_NR", "Kundennummer", "paid", "key_skills")]
+    [True, True, True, True, False, False]
+    """
+    words = re.sub("([a-z0-9])([A-Z])", r"\1 \2", name).lower()
+    last = next(iter(re.findall(r"[^\W_]+", words)[::-1]), "")
+    return last in _IDENTIFIERS or last.endswith("nummer")
+
+
 def histogram_sensitivity(unit: Unit, neighbours: str) -> tuple[int, int]:
     """How far one unit moves all counts of a histogram together: L1, and L2 squared.
 
@@ -159,6 +242,8 @@ def plan_discovery(
     unit: Unit,
     neighbours: Neighbours = "add_remove",
     known: "Schema | Mapping[str, Known] | None" = None,
+    forms: Forms | None = None,
+    storage: Mapping[str, Storage] | None = None,
 ) -> DiscoveryPlan:
     """Plan a discovery from what is public alone: the names and kinds of columns, and what is known of them.
 
@@ -172,6 +257,8 @@ def plan_discovery(
         unit: Whom it protects: ``Rows(k)`` or ``Person(column, rows=k)``.
         neighbours: ``"add_remove"`` or ``"replace"``.
         known: What is public, as in :func:`discover`.
+        forms: Likewise.
+        storage: What else the types of columns say: see :func:`column_storage`.
 
     Returns:
         The plan, with its price.
@@ -190,6 +277,8 @@ def plan_discovery(
             f"values are counted by rows, so weights of 1/K mean nothing here: give Person({unit.column!r}, rows=k), "
             "of whom at most k rows are counted; the same ledger pays."
         )
+    if forms is not None and not isinstance(forms, Forms):
+        raise Error(f"forms are Forms(decimal=..., dates=..., missing=...), not {type_name(forms)}.")
     if neighbours not in ("add_remove", "replace"):
         raise Error(f"a discovery has add_remove or replace neighbours, not {neighbours!r}.")
     given, said = _read_known(known, kinds)
@@ -197,6 +286,10 @@ def plan_discovery(
     ruled = {given.column(name) for name in given} if given is not None else set()
     persons = unit.columns if isinstance(unit, Person) else ()
     columns, left_out = [], {}
+
+    def stored(name: str) -> Storage:
+        return (storage or {}).get(name, Storage())
+
     for name, kind in kinds.items():
         if name in ruled:
             continue
@@ -205,17 +298,19 @@ def plan_discovery(
         elif name in persons:
             left_out[name] = "it names the persons who are protected"
         elif kind == "boolean":
-            rules[name] = Labels(("false", "true"), null="missing", unknown="missing", type="boolean")
+            null = "missing" if stored(name).nullable else "false"  # which then does not occur
+            rules[name] = Labels(("false", "true"), null=null, unknown=null, type="boolean", stored=stored(name).type)
         elif not name or kind == "other":
             left_out[name] = "its type holds nothing that a rule reads" if name else "it has no name"
         else:
-            columns.append(_plan_column(name, kind, said.get(name)))
+            columns.append(replace(_plan_column(name, kind, said.get(name)), storage=stored(name)))
     if not columns:
         raise Error("nothing is left to discover: every column is known or left out. Write the schema, which is free.")
     impossible = given.to_json()["impossible"] if given is not None else []
     plan = DiscoveryPlan(
-        tuple(columns), rules, impossible, left_out, tuple(kinds), noise, None, None, None, None, unit, neighbours
-    )
+        tuple(columns), rules, impossible, left_out, tuple(kinds), noise, None, None, None, None, unit, neighbours,
+        forms or Forms(),
+    )  # fmt: skip
     takers = [column.name for column in columns if column.takes_threshold]
     if rho is not None:
         if epsilon is not None or delta is not None or noise != "gaussian":
