@@ -15,11 +15,11 @@ import typer
 from quietfield.archives import put_in_place
 from quietfield.errors import Error, FileError
 from quietfield.files import archive_kind, check_writable, read_beginning, temporary_neighbour
+from quietfield.releases.release import Release
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from quietfield.releases.release import Release
 
 #: What --force replaces, by its name in messages, and how such a file is recognised. Pictures and records bear no mark
 #: of ours: there the ending must do, and for records the :func:`columns`.
