@@ -149,7 +149,7 @@ class Map(Learner):
     first: int = 20  # Newton steps to the start, at most
     steps: int = 5  # Newton steps a round, at most: rounds go on from where the last one ended
     gain: float = 0.3  # nats: a climb ends when a step promises less
-    part: float = 0.05  # of what the first step promised: the same, in all rounds but the last
+    part: float = 0.02  # of what the first step promised: the same, in all rounds but the last
     settled: float = 0.03  # relative change of the interactions' scale that ends the fit; _LOOSER for effects
     probes: int = 4  # at most
     conjugate: int = 25
@@ -369,7 +369,7 @@ def _join(shape: Shape, data: Data, theta: np.ndarray, point: Point, prior: Prio
 
     def weigh(response: np.ndarray) -> np.ndarray:
         """N J V^-1 of a response."""
-        inside = conjugate_gradients(covariance, np.where(counted, response, 0.0), lambda r: w * r, 0.01, 30)
+        inside = conjugate_gradients(covariance, np.where(counted, response, 0.0), lambda r: w * r, 0.02, 30)
         return data.total * point.jacobian(inside)
 
     def curved(p: np.ndarray) -> np.ndarray:
@@ -377,7 +377,7 @@ def _join(shape: Shape, data: Data, theta: np.ndarray, point: Point, prior: Prio
 
     gradient = weigh(score / w) - prior.precision(theta)
     similar = Curvature(point, data.total**2 * shape.counted * w, prior)
-    return theta + similar.solve(gradient, 0.02, 40, curved)
+    return theta + similar.solve(gradient, 0.05, 40, curved)
 
 
 def _guard(shape: Shape, data: Data, found: Climb, joined: np.ndarray, prior: Prior, blur: float) -> np.ndarray:
