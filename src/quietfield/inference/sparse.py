@@ -77,10 +77,12 @@ class SparseDerivative:
 
     def along(self, directions: np.ndarray) -> np.ndarray:
         """J p for each row p."""
-        if len(directions) == 1:  # products with vectors are twice as fast as with matrices of one column
-            return self._follow(directions[0].astype(float), self.marginal, self.separator)[None].astype(directions.dtype)
-        found = self._follow(directions.T.astype(float), self.marginal[:, None], self.separator[:, None])
-        return found.T.astype(directions.dtype)
+        p = directions.astype(float)
+        if len(p) == 1:  # products with vectors are twice as fast as with matrices of one column
+            found = self._follow(p[0], self.marginal, self.separator)[None]
+        else:
+            found = self._follow(p.T, self.marginal[:, None], self.separator[:, None]).T
+        return found.astype(directions.dtype)
 
     def _follow(self, directions: np.ndarray, marginal: np.ndarray, separator: np.ndarray) -> np.ndarray:
         at = self.at

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from quietfield.models.model import Model
 
 DENSE = 1500  # parameters: up to here a factorised matrix is exact, and as fast
-DRAWS = (8, 24)  # of the data, and of the prior, at least and at most: of 24, a standard deviation is right by a seventh
+DRAWS = (8, 24)  # of the data, and of the prior, at least and at most: a standard deviation of 24 is right by a seventh
 _DRAWN = 6_000_000  # parameters of all draws of a kind together: of more, fewer are drawn, and intervals are wider
 _ACCURACY = 0.05  # of the equations for each draw, in units of its own size
 _MOST = 150  # iterations for each
@@ -185,7 +185,8 @@ class Covariance:
             basis = np.eye(len(spread))
         else:
             moved, both, _ = self.draws.known
-            drawn = np.concatenate([self.draws.data, self.draws.prior, self.draws.extra]) / np.sqrt(len(self.draws.data))
+            drawn = np.concatenate([self.draws.data, self.draws.prior, self.draws.extra])
+            drawn /= np.sqrt(len(self.draws.data))
             basis, rows = np.linalg.qr(np.concatenate([drawn, [moved, both]]).T)
             spread = rows[:, : len(drawn)] @ rows[:, : len(drawn)].T
             moved, both = basis.T @ moved, basis.T @ both
