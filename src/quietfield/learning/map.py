@@ -40,7 +40,6 @@ _LOOSER = 5.0  # many records determine effects whatever their scale
 _SCALES = (1e-3, 1e3)  # bounds of tau: a release of pure noise would shrink it to 0, one without noise let it grow
 _PROBED = 50_000  # parameters of all probes together, at most
 _LARGE = 20_000  # parameters from which a climb may end with a gain in proportion: no answer would show the rest
-_ROUGH = 1_000  # the same at the start, which is only that
 _COST = 0.2  # nats a parameter that the last step may cost: ordinary ones cost a fifth of that at most
 
 
@@ -149,7 +148,6 @@ class Map(Learner):
     first: int = 20  # Newton steps to the start, at most
     steps: int = 5  # Newton steps a round, at most: rounds go on from where the last one ended
     gain: float = 0.3  # nats: a climb ends when a step promises less
-    part: float = 0.02  # of what the first step promised: the same, in all rounds but the last
     settled: float = 0.03  # relative change of the interactions' scale that ends the fit; _LOOSER for effects
     probes: int = 4  # at most
     conjugate: int = 25
@@ -174,7 +172,7 @@ class Map(Learner):
         last = settled or round == self.rounds - 1
         used = prior.trusted() if last else prior
         blur = _BLUR * prior.determined[0].mean()
-        found = self._climb(shape, data, state.theta, used, blur, last)
+        found = self._climb(shape, data, state.theta, used, blur, self.steps * (2 if last else 1))
         steps = state.steps + found.steps
         if last:
             theta = _guard(shape, data, found, _join(shape, data, found.theta, found.point, used, blur), used, blur)
@@ -215,10 +213,10 @@ class Map(Learner):
             diagonal = data.total * point.shares + penalty
             return slope, conjugate_gradients(bend, slope, lambda r: r / diagonal, self.tolerance, self.conjugate)
 
-        return ascend(shape, value, direction, theta, steps=self.first, gain=max(1.0, shape.size / _ROUGH))
+        return ascend(shape, value, direction, theta, steps=self.first, gain=max(1.0, shape.size / _LARGE))
 
-    def _climb(self, shape: Shape, data: Data, theta: np.ndarray, prior: Prior, blur: float, last: bool) -> "Climb":
-        """Up to the most probable parameters; nearly so, as long as the prior moves yet."""
+    def _climb(self, shape: Shape, data: Data, theta: np.ndarray, prior: Prior, blur: float, steps: int) -> "Climb":
+        """Up to the most probable parameters."""
 
         def value(theta: np.ndarray, point: Point) -> float:
             return _objective(shape, data, theta, point, prior, blur)
@@ -232,8 +230,7 @@ class Map(Learner):
             return gradient, Curvature(point, w, prior).solve(gradient, self.tolerance, self.conjugate)
 
         gain = self.gain * max(1.0, shape.size / _LARGE)
-        steps, part = (2 * self.steps, 0.0) if last else (self.steps, self.part)
-        return ascend(shape, value, direction, theta, steps=steps, gain=gain, part=part)
+        return ascend(shape, value, direction, theta, steps=steps, gain=gain)
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,9 +301,8 @@ def ascend(
     *,
     steps: int,
     gain: float,
-    part: float = 0.0,
 ) -> Climb:
-    """Newton steps until one promises to gain less than ``gain``, or than ``part`` of the first, or ``steps`` of them.
+    """Newton steps until one promises to gain less than ``gain``, or ``steps`` of them.
 
     ``direction`` gives the gradient and the step towards the top of the quadratic that it makes.
     """
@@ -317,8 +313,6 @@ def ascend(
         gradient, step = direction(theta, point)
         step = step * min(1.0, FARTHEST / (float(np.abs(step).max()) + 1e-300))
         slope = float(dot(gradient, step))
-        if taken == 0:
-            gain = max(gain, part * slope)
         taken += 1
         # The full step, then the top of the parabola through what is known (the curvature is expected, not observed,
         # so it is often shorter), then ever shorter ones until one climbs.
@@ -369,7 +363,7 @@ def _join(shape: Shape, data: Data, theta: np.ndarray, point: Point, prior: Prio
 
     def weigh(response: np.ndarray) -> np.ndarray:
         """N J V^-1 of a response."""
-        inside = conjugate_gradients(covariance, np.where(counted, response, 0.0), lambda r: w * r, 0.02, 30)
+        inside = conjugate_gradients(covariance, np.where(counted, response, 0.0), lambda r: w * r, 0.01, 30)
         return data.total * point.jacobian(inside)
 
     def curved(p: np.ndarray) -> np.ndarray:
@@ -377,7 +371,7 @@ def _join(shape: Shape, data: Data, theta: np.ndarray, point: Point, prior: Prio
 
     gradient = weigh(score / w) - prior.precision(theta)
     similar = Curvature(point, data.total**2 * shape.counted * w, prior)
-    return theta + similar.solve(gradient, 0.05, 40, curved)
+    return theta + similar.solve(gradient, 0.02, 40, curved)
 
 
 def _guard(shape: Shape, data: Data, found: Climb, joined: np.ndarray, prior: Prior, blur: float) -> np.ndarray:
