@@ -71,20 +71,22 @@ class Effects:
     def __init__(self, shape: Shape) -> None:
         from scipy import sparse
 
-        tables = [group[0] for group in shape.groups]
+        # Attributes of one value have no effect, and there may be more of them than an array can have axes.
+        tables = [tuple(name for name in group[0] if shape.domain.size(name) > 1) for group in shape.groups]
         within = _sets_within(tables)
         held = Counter(s for sets in within for s in sets)
         #: Per table, whether it has a rest.
         self.with_rest = np.array([len(t) > 1 and held[frozenset(t)] == 1 for t in tables])
         firsts: dict[frozenset[str], int] = {}  # where the numbers of a set start among those that tables share
-        cells, effects, members, homes, whole, rest = ([] for _ in range(6))
+        cells, effects, members, homes, whole, rest = ([np.zeros(0, int)] for _ in range(6))
         lower: list[tuple[np.ndarray, np.ndarray, float]] = []
         size = shared = 0
         for i, (table, start) in enumerate(zip(tables, shape.starts, strict=False)):
             full = frozenset(table)
             sets = [s for s in within[i] if s != full or not self.with_rest[i]]
             weights = _weights_of_means(full, sets) if self.with_rest[i] else dict.fromkeys(sets, 0.0)
-            codes = dict(zip(table, np.indices(shape.table_shapes[i]).reshape(len(table), -1), strict=True))
+            axes = np.indices([shape.domain.size(name) for name in table]).reshape(len(table), -1)
+            codes = dict(zip(table, axes, strict=True))
             place: dict[frozenset[str], np.ndarray] = {}  # for each cell of the table, its number in the vector
             for s in sets:
                 sizes = [shape.domain.size(name) for name in sorted(s)]
