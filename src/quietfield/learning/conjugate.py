@@ -85,7 +85,7 @@ class Effects:
             full = frozenset(table)
             sets = [s for s in within[i] if s != full or not self.with_rest[i]]
             weights = _weights_of_means(full, sets) if self.with_rest[i] else dict.fromkeys(sets, 0.0)
-            axes = np.indices([shape.domain.size(name) for name in table]).reshape(len(table), -1)
+            axes = np.indices([shape.domain.size(name) for name in table]).reshape(len(table), shape.sizes[i])
             codes = dict(zip(table, axes, strict=True))
             place: dict[frozenset[str], np.ndarray] = {}  # for each cell of the table, its number in the vector
             for s in sets:
