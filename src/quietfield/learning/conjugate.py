@@ -136,7 +136,7 @@ def _effects(shape: Shape) -> Effects:
 
 def _sets_within(tables: list[tuple[str, ...]]) -> list[list[frozenset[str]]]:
     """For each table, the sets of attributes within it that are single, a table, or what tables have in common."""
-    found = {frozenset(table) for table in tables}
+    found = {frozenset(table) for table in tables if table}
     large = {table for table in found if len(table) > 2}  # what others have in common is a table or an attribute
     fresh = large
     while fresh:
