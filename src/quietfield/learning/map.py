@@ -235,7 +235,7 @@ class Map(Learner):
 
 @dataclass(frozen=True, eq=False)
 class Curvature:
-    """J W J + P at a point."""
+    """J W J + P at a point, for vectors whose tables each sum to 0."""
 
     point: Point
     weights: np.ndarray
@@ -254,7 +254,7 @@ class Curvature:
         inside = self.point.jacobian(p)
         inside *= self._weights
         found = self.point.jacobian(inside)
-        found += self.prior.precision(p)
+        found += self.preconditioner.precision(p) if self.preconditioner.knows_prior else self.prior.precision(p)
         return found
 
     @cached_property
