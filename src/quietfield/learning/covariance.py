@@ -19,7 +19,7 @@ ratio with the cell's leverage N^2 W_i (J S J)_ii. An estimated N adds its own e
 The prior's pull on an answer as far as the fit itself shows it is no spread but a bias: g.S.P.theta_hat, to first
 order. As theta_hat was pulled itself, ``pull`` takes the second order too: g.S.P.(theta_hat + S.P.theta_hat).
 
-Small problems work all this out with matrices. Large ones draw errors instead, 8 to 24 of a kind for all answers: the sample
+Small problems work all this out with matrices. Large ones draw 8 to 24 of each kind for all answers: the sample
 from a normal of covariance N J (:meth:`quietfield.inference.tree.Calibrated.scatter`), noise and prior from theirs, and
 follow each through the fit, S then being that of the fit cell by cell, whose step to all cells together can only help.
 What the draws leave uncertain about a variance widens intervals as Student's t does.
