@@ -124,7 +124,7 @@ def test_draws_agree_with_matrices(noise, monkeypatch):
     model = qf.fit(qf.Release.from_tables(domain, tables, noise=noise, total=2_000))
     gradients = np.concatenate([gradients_of(model, query, {}) for query in ("a", ("b", "c"), ("a", "c"))])
     exact = model._covariance.errors(gradients)
-    monkeypatch.setattr(covariance, "DRAWS", 4_000)
+    monkeypatch.setattr(covariance, "DRAWS", (4_000, 4_000))
     monkeypatch.setattr(covariance, "_ACCURACY", 1e-4)
     draws = model._covariance.draws
     found = draws.parts(gradients @ draws.directions.T)

@@ -66,8 +66,8 @@ class SparseDerivative:
 
         self.at = at = found.tree.incidence
         conditional = np.concatenate([x.ravel() for x in found.conditionals])
-        self.marginal = np.concatenate([x.ravel() for x in found.bags])[:, None]
-        self.separator = np.concatenate([np.ones(1) if x is None else x.ravel() for x in found.separators])[:, None]
+        self.marginal = np.concatenate([x.ravel() for x in found.bags])
+        self.separator = np.concatenate([np.ones(1) if x is None else x.ravel() for x in found.separators])
         self.spread = sparse.csr_array((conditional, (np.arange(at.shape[1]), at.own)), shape=at.shape[::-1])  # C'
         self.means = self.spread.T.tocsr()
         steps = (self.means @ at.above).tocsc()
@@ -77,12 +77,20 @@ class SparseDerivative:
 
     def along(self, directions: np.ndarray) -> np.ndarray:
         """J p for each row p."""
+        p = directions.astype(float)
+        if len(p) == 1:  # products with vectors are twice as fast as with matrices of one column
+            found = self._follow(p[0], self.marginal, self.separator)[None]
+        else:
+            found = self._follow(p.T, self.marginal[:, None], self.separator[:, None]).T
+        return found.astype(directions.dtype)
+
+    def _follow(self, directions: np.ndarray, marginal: np.ndarray, separator: np.ndarray) -> np.ndarray:
         at = self.at
-        g = at.laid @ directions.T.astype(float)
+        g = at.laid @ directions
         means = self.system.solve(self.means @ g)
         g += at.above @ means
-        g *= self.marginal
-        means *= self.separator
+        g *= marginal
+        means *= separator
         change = self.system.solve(at.above_back @ g - self.steps_back @ means, trans="T")
         g += self.spread @ (change - means)
-        return (at.laid_back @ g).T.astype(directions.dtype)
+        return at.laid_back @ g

@@ -33,6 +33,7 @@ from quietfield.memory import available_memory, readable_bytes
 _ROWS = 16  # directions that are followed together, at most
 _PART = 0.6  # of a bag's cells, as an exponent, that a child may have which only collects tables
 _SPARED = 10_000  # cells that such a child spares passes over, at least: calls of numpy for it take as long as some
+_LEAST = 1e-30  # a separator's share below this counts as none: its inverse must be a float of single precision
 _ROOM = 2**24  # bytes that they may take: more would leave the cache
 
 
@@ -87,20 +88,25 @@ class Calibrated:
         return SparseDerivative(self) if self.tree.scattered and self.shares.ndim == 1 else None
 
     @cached_property
-    def _single(self) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray | None]]:
-        below = [None if sep is None else sep.astype(np.float32) for sep in self.separators]
-        return [x.astype(np.float32) for x in self.conditionals], [x.astype(np.float32) for x in self.bags], below
+    def _double(self) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
+        seps = [np.ones(1) if sep is None else sep for sep in self.separators]
+        return self.conditionals, self.bags, [np.divide(1, x, out=np.zeros_like(x), where=x > _LEAST) for x in seps]
 
-    def _at(self, kind: Any) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray | None]]:
-        """Conditionals, marginals and separators in some precision."""
-        return self._single if kind == np.float32 else (self.conditionals, self.bags, self.separators)
+    @cached_property
+    def _single(self) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
+        conditionals, bags, inverses = ([x.astype(np.float32) for x in part] for part in self._double)
+        return conditionals, bags, inverses
+
+    def _at(self, kind: Any) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
+        """Conditionals, marginals and inverses of separators in some precision."""
+        return self._single if kind == np.float32 else self._double
 
     def along(self, directions: np.ndarray) -> np.ndarray:
         """J p for each row p: the covariance of all cells, applied to vectors; in the precision that they have."""
         if self._sparse is not None:
             return self._sparse.along(directions)
         bags, rows, kind = self.tree.bags, len(directions), directions.dtype
-        conditionals, marginals, separators = self._at(kind)
+        conditionals, marginals, inverses = self._at(kind)
         found = np.empty((rows, self.tree.layout.size), kind)
         sums: list[Any] = [None] * len(bags)  # g; in the place of the answer where a table is as large as the bag
         home: list[slice | None] = [None] * len(bags)
@@ -138,10 +144,8 @@ class Calibrated:
             else:
                 # d mu = mu * (g + d sep / sep - E): where sep is 0, so is mu.
                 assert bag.above is not None
-                sep = separators[k]
-                assert sep is not None
                 change = bag.above.gather(sums[bag.parent]).reshape(rows, *bag.inside)
-                moved += np.divide(change, sep, out=np.zeros_like(change), where=sep > 0) - means[k]
+                moved += change * inverses[k] - means[k]
             moved *= marginals[k]
             for place, view in bag.factors:
                 if place is not home[k]:

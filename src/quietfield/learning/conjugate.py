@@ -1,11 +1,13 @@
 """Conjugate gradients for the curvature J W J + P of the default learner, and what makes them converge in few steps.
 
-A diagonal is a poor stand-in for that matrix: tables that share an attribute can move its effect between them without
-changing any probability, and a cell that holds few people still moves the margins of its table, which many hold.
-:class:`Preconditioner` therefore takes effects of single attributes apart from all the rest.
+A diagonal is a poor stand-in for that matrix: tables that share attributes can move an effect of these between them
+without changing any probability, and a cell that holds few people still moves the margins of its table, which many
+hold. :class:`Preconditioner` therefore takes effects that tables share apart from all the rest.
 """
 
+from collections import Counter
 from collections.abc import Callable
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -22,17 +24,27 @@ def dot(a: np.ndarray, b: np.ndarray) -> Any:
 
 
 def conjugate_gradients(
-    operator: Operator, right: np.ndarray, precondition: Operator, tolerance: float, most: int
+    operator: Operator,
+    right: np.ndarray,
+    precondition: Operator,
+    tolerance: float,
+    most: int,
+    start: np.ndarray | None = None,
 ) -> np.ndarray:
-    """The solution of a positive definite system, until the preconditioned residual has shrunk by ``tolerance``.
+    """The solution of a positive definite system, until the preconditioned residual is ``tolerance`` of the right side.
 
-    Several right sides, one a row, are solved together.
+    Several right sides, one a row, are solved together. ``start`` is a guess; without one, 0 is.
     """
     x, r = np.zeros_like(right), right.copy()
     z = precondition(r)
-    p = z.copy()
     rz = dot(r, z)
     goal = tolerance**2 * rz
+    if start is not None:
+        x += start
+        r -= operator(x)
+        z = precondition(r)
+        rz = dot(r, z)
+    p = z.copy()
     for _ in range(most):
         if np.all(rz <= goal):
             break
@@ -48,85 +60,169 @@ def conjugate_gradients(
     return x
 
 
+class Effects:
+    """The effects of few attributes that the tables of a structure hold, and which of them they share.
+
+    An effect belongs to a set of attributes: a single one, what two tables have in common, or a whole table that
+    another one holds. A table has one number a combination of values for each such set within it; all of them, table
+    by table, are one vector. What a table holds besides, its *rest*, no other can take over.
+    """
+
+    def __init__(self, shape: Shape) -> None:
+        from scipy import sparse
+
+        # Attributes of one value have no effect, and there may be more of them than an array can have axes.
+        tables = [tuple(name for name in group[0] if shape.domain.size(name) > 1) for group in shape.groups]
+        within = _sets_within(tables)
+        held = Counter(s for sets in within for s in sets)
+        #: Per table, whether it has a rest.
+        self.with_rest = np.array([len(t) > 1 and held[frozenset(t)] == 1 for t in tables])
+        firsts: dict[frozenset[str], int] = {}  # where the numbers of a set start among those that tables share
+        cells, effects, members, homes, whole, rest = ([np.zeros(0, int)] for _ in range(6))
+        lower: list[tuple[np.ndarray, np.ndarray, float]] = []
+        size = shared = 0
+        for i, (table, start) in enumerate(zip(tables, shape.starts, strict=False)):
+            full = frozenset(table)
+            sets = [s for s in within[i] if s != full or not self.with_rest[i]]
+            weights = _weights_of_means(full, sets) if self.with_rest[i] else dict.fromkeys(sets, 0.0)
+            axes = np.indices([shape.domain.size(name) for name in table]).reshape(len(table), shape.sizes[i])
+            codes = dict(zip(table, axes, strict=True))
+            place: dict[frozenset[str], np.ndarray] = {}  # for each cell of the table, its number in the vector
+            for s in sets:
+                sizes = [shape.domain.size(name) for name in sorted(s)]
+                place[s] = size + np.ravel_multi_index([codes[name] for name in sorted(s)], sizes)
+                if s not in firsts:
+                    firsts[s], shared = shared, shared + prod(sizes)
+                cells.append(np.arange(start, start + len(place[s])))
+                effects.append(place[s])
+                members.append(np.arange(firsts[s], firsts[s] + prod(sizes)))
+                homes.append(np.full(prod(sizes), i))
+                whole.append(np.full(prod(sizes), s == full))
+                rest.append(np.full(prod(sizes), weights[s]))
+                size += prod(sizes)
+            for s in (s for s in sets if len(s) > 1):
+                first = np.unique(place[s], return_index=True)[1]
+                below = _weights_of_means(s, [t for t in sets if t < s])
+                lower += [(place[s][first], place[t][first], weight) for t, weight in below.items()]
+        self.homes, self.whole, self.rest = (np.concatenate(x) for x in (homes, whole, rest))
+        self.members = np.concatenate(members)
+        cell, effect = np.concatenate(cells), np.concatenate(effects)
+        #: How many cells of its table an effect moves.
+        self.cells = np.bincount(effect, minlength=size)
+        #: Sums of cells to effects; effects laid over cells; sums of effects to those that tables share.
+        self.sums = sparse.csr_array((np.ones(len(cell)), (effect, cell)), shape=(size, shape.size))
+        self.laid = self.sums.T.tocsr()
+        ones = np.ones(size)
+        self.together = sparse.csr_array((ones, (self.members, np.arange(size))), shape=(shared, size))
+        #: Weights of conditional means that are taken from an effect, where any are.
+        self.lower = None
+        if lower:
+            rows, columns = (np.concatenate([x[k] for x in lower]) for k in (0, 1))
+            data = np.concatenate([np.full(len(x[0]), x[2]) for x in lower])
+            self.lower = sparse.csr_array((data, (rows, columns)), shape=(size, size))
+        self._matrices: dict[Any, tuple[Any, ...]] = {}
+
+    def matrices(self, kind: Any) -> tuple[Any, ...]:
+        """``sums``, ``laid`` and ``together`` in some precision."""
+        if kind not in self._matrices:
+            self._matrices[kind] = tuple(x.astype(kind) for x in (self.sums, self.laid, self.together))
+        return self._matrices[kind]
+
+
+@lru_cache(maxsize=64)
+def _effects(shape: Shape) -> Effects:
+    return Effects(shape)
+
+
+def _sets_within(tables: list[tuple[str, ...]]) -> list[list[frozenset[str]]]:
+    """For each table, the sets of attributes within it that are single, a table, or what tables have in common."""
+    found = {frozenset(table) for table in tables if table}
+    large = {table for table in found if len(table) > 2}  # what others have in common is a table or an attribute
+    fresh = large
+    while fresh:
+        fresh = {a & b for a in large for b in fresh} - found - {frozenset()}
+        found |= fresh
+        large |= {s for s in fresh if len(s) > 2}
+    found |= {frozenset((name,)) for table in tables for name in table}
+    by_first: dict[str, list[frozenset[str]]] = {}
+    for s in sorted(found, key=lambda s: (len(s), sorted(s))):
+        by_first.setdefault(min(s), []).append(s)
+    return [[s for name in sorted(table) for s in by_first.get(name, ()) if s <= set(table)] for table in tables]
+
+
+def _weights_of_means(full: frozenset[str], below: list[frozenset[str]]) -> dict[frozenset[str], float]:
+    """Weights of the conditional means that leave, of a function of ``full``, what no set below it explains.
+
+    Inclusion and exclusion: an effect is taken away once, in however many means it is.
+    """
+    found: dict[frozenset[str], float] = {}
+    for s in sorted(below, key=len, reverse=True):
+        found[s] = -1.0 - sum(weight for t, weight in found.items() if s < t)
+    return found
+
+
 class Preconditioner:
     """About the inverse of J W J + P, at shares m, for vectors whose tables each sum to 0.
 
-    With Q the projection that takes the means of every row and column, weighted by m, from a table, and C the matrix of
-    the effects of single attributes, as if values of one attribute had nothing to do with others:
+    With Q what takes the conditional means given each smaller set of attributes from a table or an effect (by inclusion
+    and exclusion, weighted by m), and C the matrix of the effects, as if those of different sets had nothing to do with
+    each other:
 
-        Q (diagonal of W m^2 + P)^-1 Q^T  +  C^-1  on effects, of all tables that hold the attribute together
+        Q (diagonal of W m^2 + P)^-1 Q^T  on the rest of each table  +  Q C^-1 Q^T  on effects, of all tables together
 
     J Q x moves no margin, so the diagonal is right for it. In C, an effect that moves from one table to another has
     the prior's curvature, and the sum over tables the information of all of them besides.
     """
 
     def __init__(self, shape: Shape, shares: np.ndarray, weights: np.ndarray, variances: np.ndarray, kind: Any) -> None:
-        self.shape = shape
+        self.shape, self.effects = shape, (effects := _effects(shape))
+        self.sums, self.laid, self.together = effects.matrices(kind)
         information = weights * shares**2
-        groups: dict[tuple[str, int], int] = {}
-        members: list[int] = []  # for each effect of a table, the value of an attribute that it belongs to
-        known: list[np.ndarray] = []
-        spread: list[np.ndarray] = []
-        self.stacks = []
-        table = 0
-        for start, count, sizes in shape.stacks:
-            cells = slice(start, start + count * prod(sizes))
-            m, held = (x[cells].reshape(count, *sizes) for x in (shares, information))
-            tables = slice(table, table + count)
-            margins = []
-            for axis, size in enumerate(sizes):
-                names = [group[0][axis] for group in shape.groups[tables]]
-                members += [groups.setdefault((name, v), len(groups)) for name in names for v in range(size)]
-                others = tuple(i + 1 for i in range(len(sizes)) if i != axis)
-                known.append(held.sum(others).ravel())
-                spread.append(np.repeat(variances[1][tables] * size / prod(sizes), size))
-                margin = m.sum(others, keepdims=True)
-                margins.append(np.divide(1, margin, out=np.zeros_like(margin), where=margin > 0).astype(kind))
-            # Of three attributes or more, the rest of the prior holds many parameters, not effects alone.
-            own = variances[0] if len(sizes) == 2 else variances.max(0)
-            diagonal = 1 / (held + 1 / own[tables].reshape(count, *(1,) * len(sizes)))
-            self.stacks.append((cells, (count, *sizes), m.astype(kind), diagonal.astype(kind), margins))
-            table += count
-        self.members = np.array(members)
-        self.order = np.argsort(self.members, kind="stable")
-        self.starts = np.flatnonzero(np.diff(self.members[self.order], prepend=-1))
-        self.spread = np.concatenate(spread).astype(kind)
-        both = [np.bincount(self.members, np.concatenate(x)) for x in (known, spread)]
-        self.shared = (both[0] / (1 + both[0] * both[1])).astype(kind)
+        # Of three attributes or more, the rest of the prior holds many parameters, not effects alone.
+        large = np.array([len(group[0]) > 2 for group in shape.groups])
+        own = np.where(large, variances.max(0), np.where(shape.interaction_sizes > 0, *variances))
+        spread = np.where(effects.whole, own[effects.homes], variances[1][effects.homes]) / effects.cells
+        known = np.bincount(effects.members, effects.sums @ information)
+        self.spread = spread.astype(kind)
+        self.shared = (known / (1 + known * np.bincount(effects.members, spread))).astype(kind)
+        margins = effects.sums @ shares
+        inverse = np.divide(1, margins, out=np.zeros_like(margins), where=margins > 1e-30)
+        self.rest = (effects.rest * inverse).astype(kind)
+        diagonal = 1 / (information + np.repeat(1 / own, shape.sizes))
+        self.diagonal = (diagonal * np.repeat(effects.with_rest, shape.sizes)).astype(kind)
+        self.shares = shares.astype(kind)
+        # P in the same terms, where effects of single attributes are all that tables hold beside interactions.
+        self.knows_prior = not large.any()
+        self.inside = np.repeat(1 / own, shape.sizes).astype(kind)
+        self.outside = ((1 / variances[1] - 1 / own)[effects.homes] / effects.cells).astype(kind)
+        self.lower = None
+        if effects.lower is not None:
+            self.lower = effects.lower.copy()
+            rows = np.repeat(np.arange(len(margins)), np.diff(self.lower.indptr))
+            self.lower.data = (self.lower.data * margins[rows] * inverse[self.lower.indices]).astype(kind)
+
+    def precision(self, p: np.ndarray) -> np.ndarray:
+        """P p, for tables of one attribute or two: faster than table by table, if these are small."""
+        outside = self.outside if p.ndim == 1 else self.outside[:, None]
+        return self.inside * p + (self.laid @ (outside * (self.sums @ p.T))).T
 
     def __call__(self, right: np.ndarray) -> np.ndarray:
-        lead = right.shape[:-1]
-        sums = []
-        for cells, sizes, *_ in self.stacks:
-            x = right[..., cells].reshape(-1, *sizes)
-            sums += [_along(x, axis).reshape(*lead, -1) for axis in range(2, x.ndim)]
-        effects = np.concatenate(sums, -1) * self.spread
-        total = np.add.reduceat(effects[..., self.order], self.starts, -1) * self.shared
-        effects -= total[..., self.members] * self.spread
-        found = np.empty_like(right)
-        done = 0
-        for cells, sizes, m, diagonal, margins in self.stacks:
-            x, y = (z[..., cells].reshape(-1, *sizes) for z in (right, found))
-            axes = range(2, x.ndim)
-            if x.ndim == 3:
-                y[:] = 0
-            else:
-                y[:] = x
-                for axis, margin in zip(reversed(axes), reversed(margins), strict=True):
-                    y -= m * (_along(y, axis).reshape(len(y), *margin.shape) * margin)
-                y *= diagonal
-                for axis, margin in zip(axes, margins, strict=True):
-                    y -= _along(y, axis, m).reshape(len(y), *margin.shape) * margin
-            for margin in margins:
-                y += effects[..., done : done + margin.size].reshape(len(y), *margin.shape)
-                done += margin.size
-            y -= np.add.reduce(y, tuple(axes), keepdims=True) / prod(sizes[1:])
-        return found
+        right = right.T  # one column a right side: so sparse matrices take them
 
+        def by(values: np.ndarray) -> np.ndarray:
+            return values if right.ndim == 1 else values[:, None]
 
-def _along(x: np.ndarray, axis: int, m: np.ndarray | None = None) -> np.ndarray:
-    """Sums over all axes of tables but one, with weights or without."""
-    names = list(range(x.ndim))
-    if m is None:
-        return np.einsum(x, names, [0, 1, axis])
-    return np.einsum(x, names, m, names[1:], [0, 1, axis])
+        sums = self.sums @ right
+        found = right + by(self.shares) * (self.laid @ (by(self.rest) * sums))
+        found *= by(self.diagonal)
+        back = self.sums @ (by(self.shares) * found)
+        back *= by(self.rest)
+        if self.lower is not None:
+            sums += self.lower @ sums
+        sums *= by(self.spread)
+        sums -= by(self.spread) * ((self.together @ sums) * by(self.shared))[self.effects.members]
+        if self.lower is not None:
+            sums += self.lower.T @ sums
+        back += sums
+        found += self.laid @ back
+        return self.shape.centre(found.T)[1].astype(right.dtype, copy=False)

@@ -19,7 +19,7 @@ ratio with the cell's leverage N^2 W_i (J S J)_ii. An estimated N adds its own e
 The prior's pull on an answer as far as the fit itself shows it is no spread but a bias: g.S.P.theta_hat, to first
 order. As theta_hat was pulled itself, ``pull`` takes the second order too: g.S.P.(theta_hat + S.P.theta_hat).
 
-Small problems work all this out with matrices. Large ones draw errors instead, some dozens for all answers: the sample
+Small problems work all this out with matrices. Large ones draw 8 to 24 of each kind for all answers: the sample
 from a normal of covariance N J (:meth:`quietfield.inference.tree.Calibrated.scatter`), noise and prior from theirs, and
 follow each through the fit, S then being that of the fit cell by cell, whose step to all cells together can only help.
 What the draws leave uncertain about a variance widens intervals as Student's t does.
@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from quietfield.models.model import Model
 
 DENSE = 1500  # parameters: up to here a factorised matrix is exact, and as fast
-DRAWS = 24  # of the data, and of the prior: a standard deviation is then right within about a seventh
+DRAWS = (8, 24)  # of the data, and of the prior, at least and at most: a standard deviation of 24 is right by a seventh
+_DRAWN = 6_000_000  # parameters of all draws of a kind together: of more, fewer are drawn, and intervals are wider
 _ACCURACY = 0.05  # of the equations for each draw, in units of its own size
 _MOST = 150  # iterations for each
 _TOGETHER = 8  # draws that are followed together
@@ -184,7 +185,8 @@ class Covariance:
             basis = np.eye(len(spread))
         else:
             moved, both, _ = self.draws.known
-            drawn = np.concatenate([self.draws.data, self.draws.prior, self.draws.extra]) / np.sqrt(DRAWS)
+            drawn = np.concatenate([self.draws.data, self.draws.prior, self.draws.extra])
+            drawn /= np.sqrt(len(self.draws.data))
             basis, rows = np.linalg.qr(np.concatenate([drawn, [moved, both]]).T)
             spread = rows[:, : len(drawn)] @ rows[:, : len(drawn)].T
             moved, both = basis.T @ moved, basis.T @ both
@@ -229,8 +231,9 @@ class Covariance:
                 return np.concatenate(list(pool.map(call, np.array_split(rows, -(-len(rows) // _TOGETHER)))))
 
         random = np.random.default_rng(0)  # the same in every call: the same model gives the same intervals
-        size = (DRAWS, self.shape.size)
-        scattered = np.sqrt(self.total) * np.stack([self.point.scatter(random) for _ in range(DRAWS)])
+        count = min(max(_DRAWN // self.shape.size, DRAWS[0]), DRAWS[1])
+        size = (count, self.shape.size)
+        scattered = np.sqrt(self.total) * np.stack([self.point.scatter(random) for _ in range(count)])
         data = each(respond, scattered + np.sqrt(self._rest) * random.standard_normal(size))
         prior = each(lambda x: follow(self.prior.precision(x)), self.drawn.root(random.standard_normal(size)))
         extra = np.zeros((0, self.shape.size))

@@ -50,6 +50,7 @@ class Prior:
     shape: Shape
     variances: np.ndarray  # (2, tables)
     determined: np.ndarray  # (2, tables), between 0 and 1
+    probed: np.ndarray | None = None  # S P of the probes: where the next round starts to solve
 
     @classmethod
     def start(cls, shape: Shape) -> "Prior":
@@ -80,7 +81,7 @@ class Prior:
         inverse curvature. All tables together give one scale, with some parameters of scale 1 added, and each table its
         own, with some of the common scale.
         """
-        shape = self.shape
+        shape, probed = self.shape, None
         if point.dense is not None:
             curved = point.dense @ (w[:, None] * point.dense)
             seen = np.linalg.solve(curved + self.matrix, curved)  # 1 - S P
@@ -93,7 +94,8 @@ class Prior:
             # Of many parameters one probe tells the trace as well as several of few.
             many = max(1, min(probes, _PROBED // shape.size))
             signs = np.random.default_rng(0).choice([-1.0, 1.0], (many, shape.size))
-            found = signs - Curvature(point, w, self).solve(self.precision(signs), 0.01, 80)
+            probed = Curvature(point, w, self).solve(self.precision(signs), 0.01, 80, start=self.probed)
+            found = signs - probed
             inside, every = (shape.interactions(signs) * found).mean(0), (signs * found).mean(0)
         gamma = np.maximum(shape.by_table(np.stack([inside, every - inside])), 0.0)
         part = shape.interactions(theta)
@@ -105,9 +107,8 @@ class Prior:
         shared = np.clip(gamma.sum(1) / np.maximum(whole, 1.0), 0, 1)[:, None]
         sizes = shape.interaction_sizes
         known = (gamma[0] + _OWN * shared[0]) / (sizes + _OWN)
-        return replace(
-            self, variances=own, determined=np.clip(np.stack([known, np.broadcast_to(shared[1], known.shape)]), 0, 1)
-        )
+        determined = np.clip(np.stack([known, np.broadcast_to(shared[1], known.shape)]), 0, 1)
+        return replace(self, variances=own, determined=determined, probed=probed)
 
     def trusted(self) -> "Prior":
         """The scales of the last climb, from the part of the parameters that the tables determine.
@@ -234,7 +235,7 @@ class Map(Learner):
 
 @dataclass(frozen=True, eq=False)
 class Curvature:
-    """J W J + P at a point."""
+    """J W J + P at a point, for vectors whose tables each sum to 0."""
 
     point: Point
     weights: np.ndarray
@@ -253,7 +254,7 @@ class Curvature:
         inside = self.point.jacobian(p)
         inside *= self._weights
         found = self.point.jacobian(inside)
-        found += self.prior.precision(p)
+        found += self.preconditioner.precision(p) if self.preconditioner.knows_prior else self.prior.precision(p)
         return found
 
     @cached_property
@@ -261,16 +262,25 @@ class Curvature:
         prior = self.prior
         return Preconditioner(prior.shape, self.point.shares, self.weights, prior.variances, self.kind)
 
-    def solve(self, right: np.ndarray, tolerance: float, most: int, operator: Operator | None = None) -> np.ndarray:
-        """The inverse applied to a vector, or to each row; or that of a similar ``operator``."""
+    def solve(
+        self,
+        right: np.ndarray,
+        tolerance: float,
+        most: int,
+        operator: Operator | None = None,
+        start: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """The inverse applied to a vector, or to each row; or that of a similar ``operator``. ``start`` is a guess."""
         shape = self.prior.shape
         if self.point.dense is not None and operator is None:
             matrix = self.point.dense @ (self.weights[:, None] * self.point.dense) + self.prior.matrix
             return np.linalg.solve(matrix, right.T).T
         # A constant in a table moves no share: the prior alone has a say.
-        means = shape.by_table(right) / shape.sizes
-        centred = (right - np.repeat(means, shape.sizes, -1)).astype(self.kind)
-        found = conjugate_gradients(operator or self, centred, self.preconditioner, tolerance, most)
+        means, centred = shape.centre(right)
+        guess = None if start is None else shape.centre(start)[1].astype(self.kind)
+        found = conjugate_gradients(
+            operator or self, centred.astype(self.kind), self.preconditioner, tolerance, most, guess
+        )
         return found + np.repeat(means * self.prior.variances[1], shape.sizes, -1)
 
 

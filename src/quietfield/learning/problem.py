@@ -147,6 +147,11 @@ class Shape:
         """Sums of the values of each table's cells, along the last axis."""
         return np.add.reduceat(values, self.starts[:-1], axis=-1)
 
+    def centre(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(means of the values of each table's cells, values less these), along the last axis."""
+        means = self.by_table(values) / self.sizes
+        return means, values - np.repeat(means, self.sizes, -1)
+
     def at(self, theta: np.ndarray) -> "Point":
         """Inference at some parameters, with its derivative; nothing is compiled where it is exact."""
         return Point(self, theta)
@@ -214,11 +219,11 @@ class Shape:
                 out += (b - a) * (rows - np.add.reduce(rows, -2, keepdims=True) / shape[0])
                 out += (b - a) * columns
             else:
-                part = x
-                for axis in range(-len(shape), 0):
-                    part = part - part.mean(axis, keepdims=True)
-                np.multiply(x, b, out=out)
-                out += (a - b) * part
+                np.copyto(out, x)
+                for axis, size in zip(range(-len(shape), 0), shape, strict=True):
+                    out -= np.add.reduce(out, axis, keepdims=True) / size
+                out *= a - b
+                out += x * b
         return found
 
     @cached_property
