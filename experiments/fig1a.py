@@ -157,6 +157,7 @@ def claims(rows: list[Row]) -> list[Claim]:
             "Figure 1a: slope −1 from sampling and −2 from privacy on a log-log plot",
             f"slope {plain:.2f} without privacy, {noisy:.2f} at ε = {low:g} (noisy tables); within 0.15 in {ends} of 2",
             verdict(ends, 2),
+            lead=True,
         ),
         Claim(
             "Figure 1a: the error of the marginals that naive MLE learns follows the prediction",
@@ -173,5 +174,6 @@ def claims(rows: list[Row]) -> list[Claim]:
             f"the two terms are equal at {where}",
             verdict(near, len(raw)),
             "computed from the proposition, whose formula the noisy tables follow",
+            lead=True,
         ),
     ]

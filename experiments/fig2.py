@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from experiments.claims import Claim, lead_claim, share
+from experiments.claims import Claim, lead_claim, share, together, verdict
 from experiments.comparing import Comparison, Kind, compare, with_failures
 from experiments.estimators import LABELS, added, shown
 from experiments.plotting import both_readings, canvas, divergences, finish, legend, ordered, save
@@ -61,7 +61,7 @@ OTHER_LETTERS = ("rounds=100", "alpha=0.02")
 LAMBDAS = ("", *OTHER_LAMBDAS)
 UNTUNED = "As a user would run them: one setting for all cells, nothing chosen with the truth"
 TUNED = "Tuned with tuned: the settings of each cell were chosen with the truth"
-MANY = "Five true models a structure: the trials of the page of learners, where peers are tuned release by release"
+MANY = "Five true models a structure: the trials of the page of learners, with peers tuned release by release"
 MIXED = "Not like for like: untuned beside tuned with the truth, or beside a weaker promise"
 YOURS = "Estimators that were added"
 #: The trials of the page of learners, beside the folder of results, which have five true models a suite.
@@ -216,19 +216,20 @@ def _against_naive(rows: list[Row]) -> list[Claim]:
 
 
 def _tuned(rows: list[Row]) -> list[Claim]:
-    found = []
-    for gradient in ("psgd", "psgd-moments", "psgd-wide", "psgd-wide-moments", "psgd-small"):
-        found += row_of(rows, ("naive-tuned", ""), (gradient, ""), TUNED)
+    gradients = ("psgd", "psgd-moments", "psgd-wide", "psgd-wide-moments", "psgd-small")
+    found = [claim for one in gradients for claim in row_of(rows, ("naive-tuned", ""), (one, ""), TUNED)]
     if not found:
         return []
+    results = [compared(rows, ("naive-tuned", ""), (one, "")) for one in gradients]
+    in_most = together(verdict(len(result.good), len(result.cells), most=True) for result in results)
     lead = lead_claim(
-        "Naive MLE is competitive with or better than PSGD in most scenarios (figure 2)",
+        "Naive MLE learns better models than PSGD in most scenarios (figure 2)",
         found,
         "both tuned with the truth in each cell; PSGD promises only (ε, 1/N). The grid of the first two was too narrow "
         "(learning rates 2 and 8, at most 1,000 steps)",
         TUNED,
     )
-    return [lead, *found]
+    return [lead._replace(verdict=in_most), *found]
 
 
 def learners() -> list[Row]:
