@@ -9,9 +9,9 @@ Verdict = Literal["agrees", "partly", "differs", "not run"]
 RULE = """A statement is judged by its *cells*: combinations of structure, number of values, N and epsilon (or what the
 row names). A cell is *good* if the statement holds for its mean over the trials that both sides have. A statement
 **agrees** if at least 90% of its cells are good, is **partly** so if more than half are, and **differs** otherwise.
-Where the paper itself says "most", more than half is enough to agree, and where it says "some", one cell is. A statement
-that is no comparison of two methods names the bound it is held to. The table that opens the page has all statements of
-the paper; those marked (ours) or (check) further down are our own.
+Where the paper itself says "most", more than half is enough to agree, and where it says "some", one cell is. What is no
+comparison of two methods names the bound that it is held to. The table that opens the page has all statements of the
+paper; those marked (ours) or (check) further down are our own.
 Where the paper leaves a choice open (the size of lambda, above all) each reading is judged, and a statement that fares
 differently under different readings is **partly** so. Beside the means, *clearly* counts cells whose difference exceeds
 its 95% interval: Student's t over true models where there are several, and otherwise over populations of the one there

@@ -183,9 +183,7 @@ def _models(results: Results) -> str:
         result = fig2.compared(several, ("cgm-letter", ""), ("naive", setting))
         if result.cells:
             most = max(len(models[key]) for key in result.cells)
-            told.append(
-                f"{most} models in {len(result.cells)} cells: {_cells(result)} ({fig2.named(('naive', setting))})"
-            )
+            told.append(f"{most} models: {_cells(result)} ({fig2.named(('naive', setting))})")
     return "CGM below naive MLE, " + ", ".join(told) if told else NOT_YET
 
 
@@ -274,13 +272,14 @@ _ENTRIES: tuple[tuple[str, str, Callable[[Results], str]], ...] = (
         _peers,
     ),
     (
-        "The page of theory described the default without its blur, trust factor and joint step, and EM's limit without "
-        "a norm",
+        "The page of theory described the default without its blur, trust factor and joint step, and EM's limit "
+        "without a norm",
         "3 of 5 steps missing",
         lambda _: "five steps with all their constants; EM converges to the tables nearest in the L1 norm",
     ),
     (
-        "An estimator of one's own was in no table and printed no number; that `release.total` may be None stood nowhere",
+        "An estimator of one's own was in no table and printed no number; that `release.total` may be None stood "
+        "nowhere",
         "0 rows, 0 lines",
         lambda _: "a row in every table, a line in the figure and one in the summary, beside the published trials",
     ),

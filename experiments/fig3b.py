@@ -34,6 +34,7 @@ MEASURE = "holdout"
 SIGN = 1
 NAMED = (*mobility.BUILDINGS, *mobility.FILES)
 SIMULATES = False  # data sets alone
+is_available = mobility.is_available
 _FULL = Plan(
     structures=("building", "msnbc", "geolife"),
     states=(0,),  # the data's own
@@ -81,12 +82,9 @@ LOOKS = {"ours": "-", "paper": "--", "equal": ":"}
 
 
 def trials(plan: Plan) -> list[Trial]:
-    """Methods on all weightings; gradients, which have none; and the whole pipeline where there is a raw log.
-
-    Data sets whose file is not there are left out.
-    """
+    """Methods on all weightings; gradients, which have none; and the whole pipeline where there is a raw log."""
     found = []
-    for trial in plan.chosen(structures=mobility.available(plan.structures)).trials("fig3b"):
+    for trial in plan.trials("fig3b"):
         if any(mobility.ALL_UNITS.get(trial.structure, trial.records) <= size < trial.records for size in plan.sizes):
             continue  # a smaller size has all units already
         sees = get(trial.method).sees

@@ -17,8 +17,8 @@ from quietfield.files import write_atomically
 INTRODUCTION = """# The paper's figures and claims, again
 
 {command} wrote this page from the files of trials in `{folder}/` (and, for five true models a structure and for real
-tables, from [learning.csv](learning.csv) and [real-tables.csv](real-tables.csv)); what is typed in are reasons, the column
-"before" under Corrections and the Limits. `python -m experiments FIGURE` makes the trials
+tables, from [learning.csv](learning.csv) and [real-tables.csv](real-tables.csv)); what is typed in are reasons, the
+column "before" under Corrections and the Limits. `python -m experiments FIGURE` makes the trials
 ([how](../how-to/reproduce.md)).
 
 ## In short

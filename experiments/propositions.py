@@ -150,7 +150,8 @@ def claims(rows: list[Row]) -> list[Claim]:
         ),
         Claim(
             "Proposition 4: y/N is unbiased, with the stated mean squared error",
-            f"mean bias {bias:.2f} standard errors at most (below 4.5); measured / predicted MSE {ratio:.3f} (0.9 to 1.1)",
+            f"mean bias {bias:.2f} standard errors at most (below 4.5); measured / predicted MSE {ratio:.3f} "
+            "(0.9 to 1.1)",
             verdict(bias < 4.5 and 0.9 < ratio < 1.1, "unbiased"),
         ),
         Claim(

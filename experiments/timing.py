@@ -1,8 +1,9 @@
 """Timing: how long naive MLE, CGM and PSGD take beside each other, on chains, random graphs and the chain of places.
 
 Each method learns a release once to be compiled, and then up to three times to be timed; the least time counts. Seconds
-are of processor time, in one process whatever ``--jobs`` says, so that other work on the machine does not count. PSGD is one run of 1,000 steps
-with batches of about 1,000 records; its grid search is not counted, nor is the accountant.
+are of processor time, in one process whatever ``--jobs`` says, so that other work on the machine does not count.
+PSGD is one run of 1,000 steps with batches of about 1,000 records; its grid search is not counted, nor is the
+accountant.
 """
 
 import time
@@ -136,8 +137,8 @@ def claims(rows: list[Row]) -> list[Claim]:
                 + (f", quietfield {here['map'] / base:.1f} times that)" if "map" in here else ")")
                 + f"; within a factor 2 in {near} of 2",
                 verdict(near, 2),
-                "other implementations: our naive estimate takes a few steps of Newton's method, and PSGD never lays out "
-                "a record's gradient" + ("; the paper's CGM was not timed" if which == "cgm" else ""),
+                "other implementations: our naive estimate takes a few steps of Newton's method, and PSGD never lays "
+                "out a record's gradient" + ("; the paper's CGM was not timed" if which == "cgm" else ""),
                 lead=True,
             )
         )
