@@ -9,7 +9,9 @@ learned marginals does not. The fit runs until it has converged: ended earlier, 
 """
 
 from collections.abc import Sequence
-from math import log, nan
+from functools import partial
+from itertools import starmap
+from math import inf, log, nan
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +73,15 @@ def predicted(trial: Trial) -> tuple[float, float]:
     mu = np.concatenate([table.ravel() for table in model.marginals().values()])
     scale = len(model.cliques) / trial.epsilon
     return float(np.mean(mu * (1 - mu))) / trial.records, 2 * scale**2 / trial.records**2
+
+
+def noise_by_count(trial: Trial, epsilon: float, records: int) -> float:
+    """The scale of the noise beside the mean count of a cell."""
+    import numpy as np
+
+    model = true_model(trial.structure, trial.states, trial.model)
+    share = float(np.mean(np.concatenate([table.ravel() for table in model.marginals().values()])))
+    return len(model.cliques) / epsilon / (records * share)
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
@@ -144,6 +155,8 @@ def claims(rows: list[Row]) -> list[Claim]:
     twice = [key for key, ratio in learned_ones.items() if 0.5 < ratio < 2]
     below = [key for key, ratio in learned_ones.items() if ratio <= 0.5]
     above = [key for key, ratio in learned_ones.items() if ratio >= 2]
+    beside = partial(noise_by_count, naive[0].trial)
+    least, most = min(starmap(beside, below), default=inf), max(starmap(beside, twice), default=0.0)
     ends = sum(abs(found - wanted) < 0.15 for found, wanted in ((plain, -1), (noisy, -2)))
     return [
         Claim(
@@ -165,14 +178,19 @@ def claims(rows: list[Row]) -> list[Claim]:
             f"less than half in {len(below)}, more than twice in {len(above)}"
             + "".join(f"; {learned_ones[key]:.3g} at ε = {key[0]:g}, N = {key[1]:,}" for key in above),
             verdict(len(twice), len(learned_ones)),
-            "where noise is larger than the counts, projection onto the simplex bounds what the noise can do, and "
-            "learned marginals are far better than the prediction for y/N, which is approached from below as Nε grows",
+            f"where noise is large beside the counts (its scale is at least {least:.2g} times the mean count in the "
+            f"cells below half, at most {most:.2g} times in the others), projection onto the simplex bounds what it can "
+            "do, and learned marginals are far better than the prediction for y/N, which is approached from below as "
+            "Nε grows"
+            if below and twice and least > most
+            else "",
             lead=True,
         ),
         Claim(
             "For practical ε the O(1/N²) term is dominant until N becomes very large",
-            f"the two terms are equal at {where}",
-            verdict(near, len(raw)),
+            f"the two terms are equal at {where}; above 10^5 in {sum(n > 1e5 for n in reached.values())} of "
+            f"{len(reached)}",
+            verdict(sum(n > 1e5 for n in reached.values()), len(reached)),
             "computed from the proposition, whose formula the noisy tables follow",
             lead=True,
         ),
