@@ -179,9 +179,9 @@ def claims(rows: list[Row]) -> list[Claim]:
             + "".join(f"; {learned_ones[key]:.3g} at ε = {key[0]:g}, N = {key[1]:,}" for key in above),
             verdict(len(twice), len(learned_ones)),
             f"where noise is large beside the counts (its scale is at least {least:.2g} times the mean count in the "
-            f"cells below half, at most {most:.2g} times in the others), projection onto the simplex bounds what it can "
-            "do, and learned marginals are far better than the prediction for y/N, which is approached from below as "
-            "Nε grows"
+            f"cells below half, at most {most:.2g} times in the others), projection onto the simplex bounds what it "
+            "can do, and learned marginals are far better than the prediction for y/N, which is approached from below "
+            "as Nε grows"
             if below and twice and least > most
             else "",
             lead=True,

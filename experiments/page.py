@@ -59,8 +59,9 @@ LIMITS = """## Limits
 - Figure 3b's building is simulated: the paper's log is not public.
 """
 
-MADE_BY = """The last column names the build of the learners by a digest of their source. Trials of quietfield, and of
-exact EM, which stops by a rule that uses it, are of that build; what other methods learn has not changed.
+MADE_BY = """The last column names the build of the learners by a digest of their source; "former" is the one of
+15 November. It matters for quietfield, and for exact EM, which stops by a rule that uses it; other methods learn the
+same with either.
 """
 
 
@@ -113,6 +114,9 @@ def section(figure: registry.Figure, rows: list[Row], folder: Path, claims: Sequ
         if counts:
             told = ", ".join(f"{count} of {shown(method).label}" for method, count in sorted(counts.items()))
             more += f"; {words}: {told}"
+    builds = dict.fromkeys(run.get("learners", "") for run in storage.runs(folder) if run["figure"] == figure.name)
+    if named := [build for build in builds if build]:
+        more += f"; builds of the learners: {', '.join(named)} (the last table says which made what)"
     parts = [
         f"## {figure.name}: {figure.title}\n",
         f"*{state(full, done)}{more}.* `python -m experiments {figure.name}`\n",
