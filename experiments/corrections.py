@@ -33,11 +33,11 @@ def _cells(result: Comparison) -> str:
 
 
 def _second(one: Kind, other: Kind) -> Callable[[Results], str]:
-    return lambda results: _cells(fig2.compared(fig2.counted(results.get("fig2", [])), one, other))
+    return lambda results: _cells(fig2.compared(fig2.readings(fig2.counted(results.get("fig2", []))), one, other))
 
 
 def _letter(results: Results) -> str:
-    rows = fig2.counted(results.get("fig2", []))
+    rows = fig2.readings(fig2.counted(results.get("fig2", [])))
     told = [
         f"{_cells(fig2.compared(rows, ('cgm-letter', ''), ('naive', setting)))} ({fig2.named(('naive', setting))})"
         for setting in fig2.LAMBDAS
@@ -66,7 +66,7 @@ def _floor(results: Results) -> str:
 
 
 def _tuned(results: Results) -> str:
-    rows = fig2.counted(results.get("fig2", []))
+    rows = fig2.readings(fig2.counted(results.get("fig2", [])))
     told = [
         f"{_cells(fig2.compared(rows, ('naive-tuned', ''), (gradient, '')))} ({fig2.shown(gradient).label})"
         for gradient in ("psgd", "psgd-moments", "psgd-wide")
@@ -140,7 +140,7 @@ def _weights(results: Results) -> str:
 
 
 def _projection(results: Results) -> str:
-    rows = fig2.counted(results.get("fig1b", []))
+    rows = fig2.readings(fig2.counted(results.get("fig1b", [])))
     told = []
     for setting in fig1b.OTHER_LAMBDAS:
         result = compare(rows, "kl", ("naive", setting), ("naive-unprojected", setting), fig2.cell)
@@ -170,7 +170,7 @@ def _rule(_: Results) -> str:
 
 def _models(results: Results) -> str:
     """True models behind the paper's first statement, and what it comes to where there are several."""
-    rows = [row for row in fig2.counted(results.get("fig2", [])) if row.trial.states == 10]
+    rows = [row for row in fig2.readings(fig2.counted(results.get("fig2", []))) if row.trial.states == 10]
     told = []
     for setting in fig2.LAMBDAS:
         some = pick(rows, "kl", method="cgm-letter", setting="") + pick(rows, "kl", method="naive", setting=setting)

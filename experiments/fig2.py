@@ -13,12 +13,14 @@ probability.
 import csv
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from math import isclose
 from pathlib import Path
 from typing import Any
 
 from experiments.claims import Claim, lead_claim, share, together, verdict
 from experiments.comparing import Comparison, Kind, compare, with_failures
-from experiments.estimators import LABELS, added, shown
+from experiments.estimators import LABELS, NAIVE_LAMBDA, added, shown
+from experiments.methods import lambda_of
 from experiments.plotting import both_readings, canvas, divergences, finish, legend, ordered, save
 from experiments.running import divergence, measured
 from experiments.trials import NO_NOISE, Plan, Row, Trial, pick, true_model
@@ -150,9 +152,29 @@ def counted(rows: Iterable[Row]) -> list[Row]:
     return with_failures(rows, "kl", lambda trial: know_nothing(trial.structure, trial.states, trial.model))
 
 
+def readings(rows: Iterable[Row]) -> list[Row]:
+    """The rows, with those of naive estimates whose lambda happens to be 1/N under that name as well.
+
+    At N = 1,000, 1e-3 per record is 1 beside the likelihood of all records: one trial is of both readings.
+
+    >>> one = Row(Trial("fig2", "chain", 10, 1000, 1.0, 0, 0, 0, "naive"), "kl", 1.0, 0.0)
+    >>> [row.trial.setting for row in readings([one])]
+    ['', 'lambda=1/N']
+    """
+    listed = list(rows)
+    there = {(row.trial, row.measure) for row in listed}
+    twins = [
+        row._replace(trial=row.trial._replace(setting="lambda=1/N"))
+        for row in listed
+        if row.trial.method in ("naive", "naive-unprojected")
+        and isclose(lambda_of(row.trial.setting, row.trial.records, NAIVE_LAMBDA) * row.trial.records, 1)
+    ]
+    return listed + [row for row in twins if (row.trial, row.measure) not in there]
+
+
 def claims(rows: list[Row]) -> list[Claim]:
     """Who is below whom, cell by cell, like for like."""
-    rows = counted(rows)
+    rows = readings(counted(rows))
     return [
         *_against_naive(rows),
         *_tuned(rows),

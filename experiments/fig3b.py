@@ -368,8 +368,9 @@ def claims(rows: list[Row]) -> list[Claim]:
             lead_claim(
                 "1/K weights, with sensitivity the number of edges, are worth their bias (figure 3b uses them)",
                 readings,
-                "with equal weights a unit counts with all its segments instead of once, so that noise is larger only "
-                "by a small factor beside the counts; and equal weights have no bias",
+                "with equal weights a unit counts with all its segments instead of once: beside the number that is "
+                "counted, their noise is 2.5 times that of 1/K weights on the building and 0.57 times on MSNBC; and "
+                "they have no bias",
                 OURS,
                 lambda claim: claim.statement.partition(": ")[2],
             )

@@ -21,7 +21,7 @@ import numpy as np
 from experiments.claims import Claim, share
 from experiments.comparing import compare, with_failures
 from experiments.estimators import shown
-from experiments.fig2 import LAMBDAS, OTHER_LAMBDAS, compared, named
+from experiments.fig2 import LAMBDAS, OTHER_LAMBDAS, compared, named, readings
 from experiments.plotting import both_readings, canvas, divergences, finish, legend, ordered, save
 from experiments.running import divergence, measured
 from experiments.trials import NETWORKS, Plan, Row, Trial, pick, true_model
@@ -205,7 +205,7 @@ def elsewhere() -> list[Claim]:
 
 def claims(rows: list[Row]) -> list[Claim]:
     """Who is below whom, over all networks that were run."""
-    rows = counted(rows)
+    rows = readings(counted(rows))
     found = []
     for one in (("cgm-letter", ""), ("cgm", ""), ("map", "")):
         others = [*(("naive", setting) for setting in LAMBDAS)]
