@@ -7,8 +7,9 @@ Verdict = Literal["agrees", "partly", "differs", "not run"]
 
 #: The rule, in words, as the page prints it.
 RULE = """A statement is judged by its *cells*: combinations of structure, number of values, N and epsilon (or what the
-row names). A cell is *good* if the statement holds for its mean over the trials that both sides have. A statement
-**agrees** if at least 90% of its cells are good, is **partly** so if more than half are, and **differs** otherwise.
+row names). A cell is *good* if the statement holds for its mean over the trials that both sides have (each true model
+counts once, and in it each population). A statement **agrees** if at least 90% of its cells are good, is **partly** so
+if more than half are, and **differs** otherwise.
 Where the paper itself says "most", more than half is enough to agree, and where it says "some", one cell is. What is no
 comparison of two methods names the bound that it is held to. The table that opens the page has all statements of the
 paper; those marked (ours) or (check) further down are our own.

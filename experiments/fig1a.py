@@ -137,6 +137,29 @@ def ratios(rows: list[Row], measure: str) -> dict[tuple[float, int], float]:
     return found
 
 
+def _asymptotic(rows: list[Row]) -> list[Claim]:
+    """How far learned marginals are from those without privacy at the largest N, and whether that shrinks."""
+    plain = curve(pick(rows, "mse", method="nonprivate"), "records")
+    told, falls = [], []
+    for epsilon in sorted({row.trial.epsilon for row in pick(rows, "mse", method="naive")}):
+        mine = curve(pick(rows, "mse", method="naive", epsilon=epsilon), "records")
+        ratios = [mine[n].mean / plain[n].mean for n in mine if n in plain]
+        if len(ratios) > 1:
+            told.append(f"{ratios[-1]:.3g} at ε = {epsilon:g}")
+            falls.append(ratios[-1] < ratios[-2])
+    if not falls:
+        return []
+    return [
+        Claim(
+            "Naive MLE achieves the asymptotic mean squared error of non-private MLE",
+            f"error of learned marginals over that without privacy at the largest N: {', '.join(told)}; it is to fall "
+            f"over the last step of N, and does in {sum(falls)} of {len(falls)}",
+            verdict(sum(falls), len(falls)),
+            lead=True,
+        )
+    ]
+
+
 def claims(rows: list[Row]) -> list[Claim]:
     """Whether the errors follow the proposition: those of the noisy tables, and those of learned marginals."""
     naive = pick(rows, "raw", method="naive")
@@ -194,4 +217,5 @@ def claims(rows: list[Row]) -> list[Claim]:
             "computed from the proposition, whose formula the noisy tables follow",
             lead=True,
         ),
+        *_asymptotic(rows),
     ]
