@@ -58,7 +58,7 @@ def _one_release(results: Results) -> str:
 
 
 def _floor(results: Results) -> str:
-    rows = pick(results.get("fig2", []), "kl", structure="chain", states=10, records=1_000_000, epsilon=1.0)
+    rows = pick(results.get("fig2", []), "kl", structure="chain", states=10, records=1_000_000, epsilon=1.0, model=0)
     told = []
     for kind in (("naive", ""), ("naive", "lambda=1/N"), ("naive-tuned", "")):
         found = curve(pick(rows, method=kind[0], setting=kind[1]), "records")

@@ -90,8 +90,8 @@ def panels(rows: list[Row]) -> list[tuple[str, int]]:
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
-    """One row of panels a structure, one column an epsilon."""
-    rows = both_readings(rows) or rows
+    """One row of panels a structure, one column an epsilon; of several true models the first, which all methods saw."""
+    rows = pick(both_readings(rows) or rows, model=min(row.trial.model for row in rows))
     epsilons = sorted({row.trial.epsilon for row in rows if row.trial.epsilon != NO_NOISE}) or [NO_NOISE]
     kinds = panels(rows)
     figure, axes = canvas(len(kinds), len(epsilons), 2.9, 2.5, sharey="row", sharex=True)
