@@ -204,7 +204,8 @@ def _others(rows: list[Row]) -> list[Claim]:
         result = compare(rows, "kl", (one, ""), (other, ""), lambda trial: trial.structure)
         if result.cells:
             told = ", ".join(f"{name} {result.loss(name):.2f}" for name in result.cells)
-            found.append(Claim(text, f"{result}: {told}", result.verdict, table=OTHER, lead=one == "cgm-letter"))
+            part = f"run on {len(result.cells)} of {len(OTHERS)} structures" if len(result.cells) < len(OTHERS) else ""
+            found.append(Claim(text, f"{result}: {told}", result.verdict, part, OTHER, lead=one == "cgm-letter"))
         elif one == "cgm-letter" and pick(rows, method="naive"):
             found.append(
                 Claim(text, "not run with the paper's CGM; with exact EM below", "not run", table=OTHER, lead=True)
