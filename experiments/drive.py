@@ -62,7 +62,8 @@ def reproduce(
     if settings.data is not None:
         os.environ[DATA_VARIABLE] = str(settings.data)  # so that worker processes find it too
     folder = storage.check_folder(settings.folder)
-    trials = figure.trials(planned(figure, size, choices))
+    # Data sets and networks whose file is not there are left out.
+    trials = [trial for trial in figure.trials(planned(figure, size, choices)) if figure.is_available(trial.structure)]
     store = storage.Store(folder, figure.name)
     say(f"{figure.name}: {figure.title} ({plural(len(trials), 'trial')}, results in {folder})")
     jobs = 1 if figure.alone else settings.jobs

@@ -6,7 +6,7 @@ from typing import Any
 
 from experiments.claims import Claim, lead_claim
 from experiments.comparing import compare
-from experiments.fig2 import cell, counted
+from experiments.fig2 import cell, counted, readings
 from experiments.plotting import canvas, divergences, finish, legend, ordered, save
 from experiments.running import divergence, measured
 from experiments.trials import Plan, Row, Trial, pick
@@ -59,7 +59,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
 
 def claims(rows: list[Row]) -> list[Claim]:
     """Whether projection helps in every cell, by regularisation."""
-    rows = counted(rows)
+    rows = readings(counted(rows))
     found = []
     for setting in ("", *OTHER_LAMBDAS):
         result = compare(rows, "kl", ("naive", setting), ("naive-unprojected", setting), cell)

@@ -70,7 +70,7 @@ def _epsilon(rows: list[Row]) -> float:
 def claims(rows: list[Row]) -> list[Claim]:
     """Overfitting at small lambda with noise, none without; a cell is a size."""
     rows = counted(rows)
-    over, flat, told = {}, {}, {}
+    over, flat, under, told = {}, {}, {}, {}
     for records in sorted({row.trial.records for row in rows}):
         noisy, plain = (curves(rows, method, records) for method in ("naive", "nonprivate"))
         levels = curve(pick(rows, "kl", method="map", records=records), "records")
@@ -81,6 +81,9 @@ def claims(rows: list[Row]) -> list[Claim]:
         top = min(point.mean for point in plain.values())
         near = [x for x in plain if plain[x].mean < 2 * top]
         over[records], flat[records] = noisy[least].mean / noisy[best].mean, plain[least].mean / top
+        strong = max(noisy)
+        under[records, "naive MLE"] = noisy[strong].mean / noisy[best].mean
+        under[records, "non-private MLE"] = plain[strong].mean / top
         told[records] = (
             f"N = {records:,}: KL {noisy[least].mean:.3g} at λ = {least:g} per record, {noisy[best].mean:.3g} at the "
             f"best, λ = {best:g} (λN = {best * records:,.0f}); quietfield, which has no λ: {level.mean:.3g}",
@@ -89,6 +92,8 @@ def claims(rows: list[Row]) -> list[Claim]:
         )
     if not over:
         return []
+    poor = "; ".join(f"{name} at N = {records:,} {ratio:.3g}" for (records, name), ratio in under.items())
+    strongly = sum(ratio > 2 for ratio in under.values())
     bad, good = sum(ratio > 2 for ratio in over.values()), sum(ratio < 2 for ratio in flat.values())
     return [
         Claim(
@@ -102,6 +107,13 @@ def claims(rows: list[Row]) -> list[Claim]:
             "Figure 1c: with true tables there is no tendency to overfit: good for a broad range of λ approaching zero",
             "; ".join(text for _, text in told.values()) + f". Less than twice the best in {share(good, len(flat))}",
             verdict(good, len(flat)),
+            lead=True,
+        ),
+        Claim(
+            "Figure 1c: at high λ both methods underfit and yield poor KL divergence",
+            f"KL at the largest λ ({strong:g}) divided by the least: {poor}. More than twice the best in "
+            f"{share(strongly, len(under))}",
+            verdict(strongly, len(under)),
             lead=True,
         ),
     ]

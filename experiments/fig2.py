@@ -13,12 +13,14 @@ probability.
 import csv
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from math import isclose
 from pathlib import Path
 from typing import Any
 
-from experiments.claims import Claim, lead_claim, share
+from experiments.claims import Claim, lead_claim, share, together, verdict
 from experiments.comparing import Comparison, Kind, compare, with_failures
-from experiments.estimators import LABELS, added, shown
+from experiments.estimators import LABELS, NAIVE_LAMBDA, added, shown
+from experiments.methods import lambda_of
 from experiments.plotting import both_readings, canvas, divergences, finish, legend, ordered, save
 from experiments.running import divergence, measured
 from experiments.trials import NO_NOISE, Plan, Row, Trial, pick, true_model
@@ -61,7 +63,7 @@ OTHER_LETTERS = ("rounds=100", "alpha=0.02")
 LAMBDAS = ("", *OTHER_LAMBDAS)
 UNTUNED = "As a user would run them: one setting for all cells, nothing chosen with the truth"
 TUNED = "Tuned with tuned: the settings of each cell were chosen with the truth"
-MANY = "Five true models a structure: the trials of the page of learners, where peers are tuned release by release"
+MANY = "Five true models a structure: the trials of the page of learners, with peers tuned release by release"
 MIXED = "Not like for like: untuned beside tuned with the truth, or beside a weaker promise"
 YOURS = "Estimators that were added"
 #: The trials of the page of learners, beside the folder of results, which have five true models a suite.
@@ -88,8 +90,8 @@ def panels(rows: list[Row]) -> list[tuple[str, int]]:
 
 
 def draw(rows: list[Row], path: Path) -> list[Path]:
-    """One row of panels a structure, one column an epsilon."""
-    rows = both_readings(rows) or rows
+    """One row of panels a structure, one column an epsilon; of several true models the first, which all methods saw."""
+    rows = pick(both_readings(rows) or rows, model=min(row.trial.model for row in rows))
     epsilons = sorted({row.trial.epsilon for row in rows if row.trial.epsilon != NO_NOISE}) or [NO_NOISE]
     kinds = panels(rows)
     figure, axes = canvas(len(kinds), len(epsilons), 2.9, 2.5, sharey="row", sharex=True)
@@ -150,9 +152,29 @@ def counted(rows: Iterable[Row]) -> list[Row]:
     return with_failures(rows, "kl", lambda trial: know_nothing(trial.structure, trial.states, trial.model))
 
 
+def readings(rows: Iterable[Row]) -> list[Row]:
+    """The rows, with those of naive estimates whose lambda happens to be 1/N under that name as well.
+
+    At N = 1,000, 1e-3 per record is 1 beside the likelihood of all records: one trial is of both readings.
+
+    >>> one = Row(Trial("fig2", "chain", 10, 1000, 1.0, 0, 0, 0, "naive"), "kl", 1.0, 0.0)
+    >>> [row.trial.setting for row in readings([one])]
+    ['', 'lambda=1/N']
+    """
+    listed = list(rows)
+    there = {(row.trial, row.measure) for row in listed}
+    twins = [
+        row._replace(trial=row.trial._replace(setting="lambda=1/N"))
+        for row in listed
+        if row.trial.method in ("naive", "naive-unprojected")
+        and isclose(lambda_of(row.trial.setting, row.trial.records, NAIVE_LAMBDA) * row.trial.records, 1)
+    ]
+    return listed + [row for row in twins if (row.trial, row.measure) not in there]
+
+
 def claims(rows: list[Row]) -> list[Claim]:
     """Who is below whom, cell by cell, like for like."""
-    rows = counted(rows)
+    rows = readings(counted(rows))
     return [
         *_against_naive(rows),
         *_tuned(rows),
@@ -216,19 +238,20 @@ def _against_naive(rows: list[Row]) -> list[Claim]:
 
 
 def _tuned(rows: list[Row]) -> list[Claim]:
-    found = []
-    for gradient in ("psgd", "psgd-moments", "psgd-wide", "psgd-wide-moments", "psgd-small"):
-        found += row_of(rows, ("naive-tuned", ""), (gradient, ""), TUNED)
+    gradients = ("psgd", "psgd-moments", "psgd-wide", "psgd-wide-moments", "psgd-small")
+    found = [claim for one in gradients for claim in row_of(rows, ("naive-tuned", ""), (one, ""), TUNED)]
     if not found:
         return []
+    results = [compared(rows, ("naive-tuned", ""), (one, "")) for one in gradients]
+    in_most = together(verdict(len(result.good), len(result.cells), most=True) for result in results)
     lead = lead_claim(
-        "Naive MLE is competitive with or better than PSGD in most scenarios (figure 2)",
+        "Naive MLE learns better models than PSGD in most scenarios (figure 2)",
         found,
         "both tuned with the truth in each cell; PSGD promises only (ε, 1/N). The grid of the first two was too narrow "
         "(learning rates 2 and 8, at most 1,000 steps)",
         TUNED,
     )
-    return [lead, *found]
+    return [lead._replace(verdict=in_most), *found]
 
 
 def learners() -> list[Row]:

@@ -34,6 +34,7 @@ MEASURE = "holdout"
 SIGN = 1
 NAMED = (*mobility.BUILDINGS, *mobility.FILES)
 SIMULATES = False  # data sets alone
+is_available = mobility.is_available
 _FULL = Plan(
     structures=("building", "msnbc", "geolife"),
     states=(0,),  # the data's own
@@ -76,16 +77,14 @@ _PERSISTENT = (
     "people stay where they are, so nearly all is in the tables' diagonals: a prior that is centred on no interaction, "
     "as the default's, holds back longer than EM that is stopped, or than a small λ"
 )
+WORDS = {"paper": "1/K weights", "ours": "1/K weights, sensitivity 2", "equal": "equal weights"}
 LOOKS = {"ours": "-", "paper": "--", "equal": ":"}
 
 
 def trials(plan: Plan) -> list[Trial]:
-    """Methods on all weightings; gradients, which have none; and the whole pipeline where there is a raw log.
-
-    Data sets whose file is not there are left out.
-    """
+    """Methods on all weightings; gradients, which have none; and the whole pipeline where there is a raw log."""
     found = []
-    for trial in plan.chosen(structures=mobility.available(plan.structures)).trials("fig3b"):
+    for trial in plan.trials("fig3b"):
         if any(mobility.ALL_UNITS.get(trial.structure, trial.records) <= size < trial.records for size in plan.sizes):
             continue  # a smaller size has all units already
         sees = get(trial.method).sees
@@ -342,9 +341,11 @@ def claims(rows: list[Row]) -> list[Claim]:
         for method in ("naive", letter, "cgm", "map")
     }
     found = [
-        _lead("CGM improves upon naive MLE across all parameter regimes (figure 3b)", [
-            claim for (_, method), some in against.items() if method == letter for claim in some
-        ], "the paper does not say how large λ is"),
+        _lead(
+            "CGM improves upon naive MLE across all parameter regimes (figure 3b)",
+            against["paper", letter] or against["equal", letter],
+            "the paper does not say how large λ is",
+        ),
         _lead("Naive MLE outperforms PSGD (figure 3b)", alike["naive"], _GRADIENT),
         _lead("CGM outperforms PSGD (figure 3b)", alike[letter], _GRADIENT),
         *(claim for some in (*against.values(), *alike.values()) for claim in some),
@@ -357,13 +358,25 @@ def claims(rows: list[Row]) -> list[Claim]:
         (("map", "ours"), ("map", "equal"), "(ours) 1/K weights with sensitivity 2 above equal weights", ""),
     ):
         found += row_of(rows, one, other, OURS, text, why)
-    weights = row_of(
-        rows, ("map", "paper"), ("map", "equal"), OURS,
-        "Normalising by 1/K beats 24 times the sensitivity (figure 3b)",
-        "with equal weights a unit counts with all its segments instead of once, so that noise is larger only by a "
-        "small factor beside the counts; and equal weights have no bias. With the default in place of CGM",
-    )  # fmt: skip
-    found += [claim._replace(lead=True) for claim in weights]
+    weights = {
+        method: row_of(rows, (method, "paper"), (method, "equal"), OURS, f"1/K weights above equal ones: {named(kind)}")
+        for method, kind in ((letter, (letter, "")), ("naive", ("naive", "paper")))
+    }
+    readings = [claim for some in weights.values() for claim in some]
+    if readings:
+        found.append(
+            lead_claim(
+                "1/K weights, with sensitivity the number of edges, are worth their bias (figure 3b uses them)",
+                readings,
+                "with equal weights a unit counts with all its segments instead of once: beside the number that is "
+                "counted, their noise is 2.5 times that of 1/K weights on the building and 0.57 times on MSNBC; and "
+                "they have no bias",
+                OURS,
+                lambda claim: claim.statement.partition(": ")[2],
+            )
+        )
+    found += readings
+    found += row_of(rows, ("map", "paper"), ("map", "equal"), OURS, f"(ours) the same with {shown('map').label}")
     return [claim for claim in (*found, *_rises(rows), *_bias(rows), *_whole(rows)) if claim is not None]
 
 
@@ -385,9 +398,9 @@ def _cells(rows: list[Row], method: str, setting: str) -> dict[Any, float]:
 
 
 def _rises(rows: list[Row]) -> list[Claim]:
-    """Every step from a cell to a larger N or epsilon, by method."""
+    """Every step from a cell to a larger N or epsilon, by method; the paper's statement is of its own two."""
     found = []
-    for method, weights in (("cgm-letter", "equal"), ("cgm", "paper"), ("naive", "paper"), ("map", "ours")):
+    for method, weights in (("cgm-letter", "paper"), ("naive", "paper"), ("cgm", "paper"), ("map", "ours")):
         cells = {key: value for key, value in _cells(rows, method, weights).items() if key[0] not in NO_CLAIM}
         steps = [
             (cells[a, n, e], cells[b, m, f])
@@ -397,20 +410,17 @@ def _rises(rows: list[Row]) -> list[Claim]:
         ]
         if steps:
             good = sum(after > before for before, after in steps)
-            told = f"{shown(method).label} ({weights} weights): it rises in {good} of {len(steps)} steps"
-            found.append((told, verdict(good, len(steps))))
-    if not found:
-        return []
+            told = f"{shown(method).label} ({WORDS[weights]}): it rises in {good} of {len(steps)} steps"
+            found.append((told, verdict(good, len(steps)), method in ("cgm-letter", "naive")))
     return [
-        Claim(
-            "Performance improves with population size and with weaker privacy (figure 3b)",
-            "; ".join(told for told, _ in found),
-            together(stands for _, stands in found),
-            "a step goes to a larger N or ε",
-            OURS,
-            lead=True,
+        Claim(text, "; ".join(told for told, *_ in some), together(stands for _, stands, _ in some), why, OURS, lead)
+        for text, why, lead in (
+            ("Performance improves with population size and with weaker privacy (figure 3b)",
+             "a step goes to a larger N or ε", True),
+            ("(ours) the same with exact EM and the default", "", False),
         )
-    ]
+        if (some := [one for one in found if one[2] == lead])
+    ]  # fmt: skip
 
 
 def _bias(rows: list[Row]) -> list[Claim]:
@@ -433,7 +443,8 @@ def _bias(rows: list[Row]) -> list[Claim]:
             "1/K weights bias the model towards individuals with fewer transitions (figure 3b)",
             f"without privacy they cost, in nats a segment: {listed}",
             verdict(good, len(counting)),
-            table=OURS,
+            "that they weight such individuals more is how they are defined; this is what it costs",
+            OURS,
             lead=True,
         )
     ]

@@ -105,9 +105,9 @@ def find(name: str) -> Path | None:
     return None
 
 
-def available(structures: tuple[str, ...]) -> tuple[str, ...]:
-    """The data sets that can be had here."""
-    return tuple(name for name in structures if name in BUILDINGS or find(name) is not None)
+def is_available(name: str) -> bool:
+    """Whether a data set can be had here."""
+    return name in BUILDINGS or find(name) is not None
 
 
 def from_log(building: Building, seed: int, name: str = "building") -> Walks:

@@ -31,6 +31,7 @@ class Figure:
     alone: bool = False  # in one process, whatever was asked for
     named: tuple[str, ...] = ()  # what it has besides structures to simulate: data sets, checks
     simulates: bool = True  # whether it takes structures to simulate
+    is_available: Callable[[str], bool] = lambda structure: True  # whether what it needs for one is there
     measure: str = "kl"  # what methods are compared by; "" where they are not
     cell: Callable[[Trial], Any] = lambda trial: (trial.structure, trial.states, trial.epsilon, trial.records)
     sign: int = -1  # 1 where more is better
@@ -57,6 +58,7 @@ def figure(name: str) -> Figure:
         alone=getattr(module, "ALONE", False),
         named=getattr(module, "NAMED", ()),
         simulates=getattr(module, "SIMULATES", True),
+        is_available=getattr(module, "is_available", lambda structure: True),
         measure=getattr(module, "MEASURE", "kl"),
         sign=getattr(module, "SIGN", -1),
         counted=getattr(module, "counted", list),

@@ -10,6 +10,7 @@ run in other folders, on other machines.
 """
 
 import csv
+import hashlib
 import io
 import json
 import os
@@ -243,12 +244,23 @@ def machine() -> dict[str, Any]:
     devices = jax.devices()
     return {
         "quietfield": __version__,
+        "learners": learners(),
         "python": platform.python_version(),
         "jax": version("jax"),
         "system": sys.platform,
         "cores": os.cpu_count(),
         "device": devices[0].device_kind if devices[0].platform != "cpu" else f"cpu ({platform.machine()})",
     }
+
+
+def learners() -> str:
+    """Which build of the learners this is: the start of a digest of their source, the same in every checkout."""
+    from quietfield import learning
+
+    digest = hashlib.sha256()
+    for path in sorted(Path(learning.__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:8]
 
 
 def check_folder(folder: Path) -> Path:

@@ -76,6 +76,7 @@ def test_the_rule() -> None:
         "differs",
         "differs",
     ]
+    assert [verdict(n, 10, most=True) for n in (6, 5)] == ["agrees", "differs"]
     assert together(["agrees", "not run"]) == "agrees"
     assert together(["partly", "differs"]) == "partly"
 

@@ -226,6 +226,27 @@ def test_the_published_page_follows_from_the_published_files() -> None:
     assert page.contents(folder, command, results) == published
 
 
+def test_times_are_held_to_the_papers_ratios() -> None:
+    figure = registry.figure("timing")
+    seconds = {"naive": 1.0, "cgm-letter": 5.0, "cgm": 90.0, "map": 2.0, "psgd": 20.0}
+    rows = [
+        Row(trial, "seconds", seconds[trial.method], 1.0)
+        for trial in figure.trials(figure.plans["full"])
+        if trial.structure != "building" or trial.method in ("naive", "psgd")
+    ]
+    found = {claim.statement.partition(":")[0]: claim for claim in figure.claims(rows)}
+    assert found["Naive MLE is the fastest method"].found == "faster than both others in 2 of 2: chain, random"
+    assert found["chain"].verdict == "agrees"  # 5 and 20, where the paper has 4 and 27
+    assert found["random"].verdict == "differs"  # 8 and 40: one of the two is far off
+    assert "building" not in found
+
+
+def test_pages_name_the_builds_of_the_learners(tmp_path: Path) -> None:
+    rows = made_up(registry.figure("fig1b"), "tiny")
+    storage.log_run(tmp_path, "fig1b", "python -m experiments fig1b", len(rows), 1.0, 1)
+    assert f"builds of the learners: {storage.learners()}" in page.section(registry.figure("fig1b"), rows, tmp_path)
+
+
 def test_from_the_command_line_to_the_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
     command = ["fig1b", "--tiny", "--methods", "naive,naive-unprojected", "--out", str(tmp_path)]
