@@ -215,6 +215,16 @@ def test_work_is_linear_in_the_size_of_a_file(tmp_path: Path, root: Path) -> Non
     content = small("release", tmp_path)
     manifest, blob = pack("release", 1, {**content, **rationals(1500, 999)}, [np.zeros(1, np.int64)] * 1500)
     write_archive(folder / "rationals.qfr", {MANIFEST: manifest, TABLES: blob})
+    # As many choices of tables, by scales of as many digits; and choices of one table after the other by short ones.
+    for name, tables, digits in (("choices", 1500, 999), ("many choices", 5000, 3)):
+        chosen = rationals(tables, digits)
+        scales = [one["noise"]["scale"] for one in chosen["tables"]]
+        chosen["selections"] = [
+            {"chosen": [f"x{i}"], "candidates": 1, "measured": 0, "sensitivity": "1", "scale": scale}
+            for i, scale in enumerate(scales)
+        ]
+        manifest, blob = pack("release", 1, {**content, **chosen}, [np.zeros(1, np.int64)] * tables)
+        write_archive(folder / f"{name}.qfr", {MANIFEST: manifest, TABLES: blob})
     # Tables in another order than the structure's.
     wrong = {**content, "domain": domain_json(dict.fromkeys(names, 1), []), "cliques": [[name] for name in names],
              "tables": [{**content["tables"][0], "cliques": [[name]]} for name in reversed(names)]}  # fmt: skip
@@ -234,6 +244,7 @@ def test_work_is_linear_in_the_size_of_a_file(tmp_path: Path, root: Path) -> Non
         write_archive(folder / f"{name}.qfr", {MANIFEST: manifest, TABLES: blob})
     found = {name: line["outcome"] for name, line in read_all(folder, root).items()}
     expected = {"ties.qfr": "read", "cliques.qfm": "read", "rationals.qfr": "read", "order.qfr": "refused"}
+    expected |= {"choices.qfr": "read", "many choices.qfr": "read"}
     assert found == {**expected, "shared.qfr": "read", "nulls.qfr": "read"}
 
 

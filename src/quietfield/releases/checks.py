@@ -68,9 +68,12 @@ def check_promise(release: "Release") -> tuple[str, ...]:
 
 
 def selections_cost(release: "Release", kind: str) -> Fraction:
-    """What the choices of a release cost: epsilon with Laplace noise, rho with Gaussian."""
-    costs = (accounting.selection_cost(kind, one.sensitivity, one.scale) for one in release.selections)
-    return sum(costs, Fraction(0))
+    """What the choices of a release cost: epsilon with Laplace noise, rho with Gaussian; exact, or rounded up."""
+    cost = Fraction(0)
+    for one in release.selections:
+        more = accounting.selection_cost(kind, one.sensitivity, one.scale)
+        cost = accounting.round_up(cost + more, accounting.EXACT_BITS)
+    return cost
 
 
 def check_sensitivity(release: "Release") -> None:
@@ -81,6 +84,7 @@ def check_sensitivity(release: "Release") -> None:
     unit = units.unit_from_json(promise.unit)
     found = units.statistics(release.structure, release.domain, unit, promise.neighbours, noisy)  # type: ignore[arg-type]
     stated = [(part.l1, part.l2_squared, part.excluded) for part in release.parts]
+    moves = {table.clique: table.l1 for table in found.tables}
     holds = (
         stated == [(table.l1, table.l2_squared, table.excluded) for table in found.tables]
         and (promise.l1, promise.l2_squared) == (found.l1, found.l2_squared)
@@ -89,12 +93,7 @@ def check_sensitivity(release: "Release") -> None:
         and (not noisy or (total is not None and total.l1 == found.total_l1))
         and (total is None or noisy or found.known_total)
         and promise.protects in (unit.describe(), unit.describe(lines=True))
-        and all(
-            one.sensitivity >= table.l1
-            for one in release.selections
-            for table in found.tables
-            if table.clique == one.chosen
-        )
+        and all(one.sensitivity >= moves.get(one.chosen, 0) for one in release.selections)
     )
     if not holds:
         raise FileError("the promise does not hold: the sensitivity stated is not that of this unit and structure.")

@@ -1,25 +1,36 @@
 """Rows that a count writes to disk are this user's alone, and are removed: by the count, or by the next one."""
 
 import os
+import random
 import signal
 import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+
+sys.path.insert(0, str(Path(__file__).parent))
+import extremes
+import frames
+import reference
 
 from quietfield.cli import main
 from quietfield.cliques import Structure
-from quietfield.curator.counting import count, describe_spilling, duckdb_engine
-from quietfield.curator.counting.tally import BATCH
-from quietfield.privacy.units import Person, statistics
-from quietfield.schema import Schema
+from quietfield.curator.counting import count, describe_spilling, duckdb_engine, gathering
+from quietfield.curator.counting.gathering import PersonRows
+from quietfield.errors import Unreadable
+from quietfield.privacy.units import GRID, Person, Unit, statistics
+from quietfield.schema import Labels, Schema
 
 HOLDING = """
 import sys, time
@@ -28,7 +39,7 @@ with spill_folder() as folder:
     folder.mkdir()
     (folder / "rows.tmp").write_text("Smith, 1970")
     print(folder.parent, flush=True)
-    time.sleep(3600)  # until it is killed
+    time.sleep(60)
 """
 
 
@@ -108,49 +119,248 @@ def test_the_plan_says_that_persons_may_go_to_disk(
 MARK = "MARKED-PERSON"
 
 
-def spilled(monkeypatch: pytest.MonkeyPatch, temporary: Path) -> tuple[int, int]:
-    """Count persons in little memory: how many bytes lay in temporary files meanwhile, and how often the mark."""
-    seen = {"bytes": 0, "marks": 0}
+@contextmanager
+def on_disk() -> Iterator[list[PersonRows]]:
+    """Counts in here write every row of a person to disk; where they wrote them."""
+    made: list[PersonRows] = []
 
-    def batches(result: Any) -> Iterator[Any]:
-        for batch in result.to_arrow_reader(BATCH):
-            held = []
-            for file in temporary.rglob("*"):
-                if file.is_file() and file.parent.name == "rows":
-                    with suppress(FileNotFoundError):  # DuckDB removes what it has read back, at any time
-                        held.append(file.read_bytes())
-            seen["bytes"] = max(seen["bytes"], sum(map(len, held)))
-            seen["marks"] = max(seen["marks"], sum(data.count(MARK.encode()) for data in held))
-            yield batch
+    def make() -> PersonRows:
+        made.append(PersonRows(0))
+        return made[-1]
 
-    monkeypatch.setattr(duckdb_engine, "PERSON_MEMORY", "40MB")
-    monkeypatch.setattr(duckdb_engine, "_batches", batches)
-    many = 400_000
-    who = pa.array([f"{MARK}-{i // 2:07d}-{'x' * 40}" for i in range(many)])
+    with mock.patch.object(duckdb_engine, "PersonRows", make):
+        yield made
+
+
+def assert_same(source: pa.Table, schema: Schema, structure: Structure, unit: Unit) -> None:
+    asked = statistics(structure, schema.domain, unit, "add_remove", True)
+    tables, total = reference.count(frames.records(source), schema, asked, unit)
+    found = count(source, schema, asked, unit)
+    assert found.total == total
+    for expected, actual in zip(tables, found.tables, strict=True):
+        np.testing.assert_array_equal(actual, expected)
+
+
+@given(frames.problems())
+def test_rows_on_disk_are_counted_as_by_plain_python(problem: Any) -> None:
+    with on_disk():
+        assert_same(*problem)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        Person("who", rows=1),
+        Person(("who", "number"), rows=2),
+        Person("number", rows=3),
+        Person("who", normalise=True),
+        Person("number", normalise=True),
+    ],
+)
+def test_every_person_is_in_one_part_however_many_there_are(unit: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    choose = random.Random(1)
+    many = 9000
+    people = {"who": [f"person-{choose.randrange(900)}" for _ in range(many)]}
+    numbers = {"number": [choose.choice([0.0, -0.0, float(choose.randrange(400))]) for _ in range(many)]}
+    data = {name: [choose.randrange(3) for _ in range(many)] for name in "ab"}
+    monkeypatch.setattr(duckdb_engine, "BATCH", 2048)
+    with on_disk() as made:
+        assert_same(
+            pa.table(data | people | numbers),
+            Schema({"a": 3, "b": Labels((0, 1), null=7)}),
+            Structure((("a", "b"),)),
+            unit,
+        )
+    assert sum(map(bool, made[0]._pieces)) == gathering.PARTS
+    assert max(map(len, made[0]._pieces)) > 1
+
+
+def test_persons_of_every_type_survive_the_disk() -> None:
+    schema, unit = Schema({"x": 1, "y": 1}), Person("a", normalise=True)
+    asked = statistics(Structure((("x", "y"),)), schema.domain, unit, "add_remove", True)
+    columns = extremes.arrow_columns()
+    with on_disk() as made:
+        for name, (array, values) in columns.items():
+            extremes.check_persons(lambda array=array: pa.table({"a": array}), "a", values)  # type: ignore[misc]
+            same = pa.array(np.zeros(len(values), np.int8))
+            total = count(pa.table({"a": array, "x": same, "y": same}), schema, asked, unit).total
+            assert total is not None
+            rows = Counter(value for value in values if not reference.is_null(value) and value != "\x00")
+            if not any(isinstance(value, extremes.Beyond) for value in rows):
+                assert total == sum(many * (GRID // many) for many in rows.values()), name
+    assert len(columns) >= 55
+    assert len(made) == 3 * len(columns)
+
+
+def persons(many: int) -> pa.Table:
+    """Two rows of each person, with names that are found again."""
+    names = [f"{MARK}-{i // 2:07d}-{'x' * 40}" for i in range(many)]
+    return pa.table({"a": pa.array(["x"] * many), "who": pa.array(names)})
+
+
+def count_persons(source: Any) -> int | None:
     schema, unit = Schema({"a": ["x"]}), Person("who", rows=1)
-    asked = statistics(Structure((("a",),)), schema.domain, unit)
-    counts = count(pa.table({"a": pa.array(["x"] * many), "who": who}).to_reader(), schema, asked, unit)
-    assert counts.total == many // 2
-    assert left(temporary) == []
-    return seen["bytes"], seen["marks"]
+    return count(source, schema, statistics(Structure((("a",),)), schema.domain, unit), unit).total
+
+
+def written(monkeypatch: pytest.MonkeyPatch, temporary: Path) -> bytes:
+    """What a count writes to disk."""
+    file = temporary / "seen"
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda: file.open("w+b"))
+    many = 400_000
+    with on_disk():
+        assert count_persons(persons(many).to_reader(2**14)) == many // 2
+    return file.read_bytes()
 
 
 def test_rows_on_disk_are_encrypted(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    size, marks = spilled(monkeypatch, temporary)
-    assert size > 2**20
-    assert marks == 0
+    data = written(monkeypatch, temporary)
+    assert len(data) > 2**20
+    assert MARK.encode() not in data
+
+
+class Plain:
+    """A cipher that leaves everything as it is."""
+
+    def __init__(self, key: bytes) -> None:
+        assert len(key) == 32
+
+    @staticmethod
+    def generate_key(bits: int) -> bytes:
+        return os.urandom(bits // 8)
+
+    def encrypt(self, nonce: bytes, data: Any, more: None) -> bytes:
+        return bytes(data)
+
+    decrypt = encrypt
 
 
 def test_without_encryption_rows_would_lie_in_the_clear(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathering, "AESGCM", Plain)
+    data = written(monkeypatch, temporary)
+    assert len(data) > 2**20
+    assert data.count(MARK.encode()) > 1000
+
+
+def test_keys_and_nonces_are_used_once(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[bytes, bytes]] = []
+
+    class Noted(Plain):
+        def __init__(self, key: bytes) -> None:
+            self.key = key
+
+        def encrypt(self, nonce: bytes, data: Any, more: None) -> bytes:
+            seen.append((self.key, nonce))
+            return bytes(data)
+
+    monkeypatch.setattr(gathering, "AESGCM", Noted)
+    for _ in range(2):
+        written(monkeypatch, temporary)
+    assert len(seen) > 2 * gathering.PARTS
+    assert len(set(seen)) == len(seen)
+    assert len({key for key, _ in seen}) == 2
+
+
+def test_a_row_that_was_changed_on_disk_is_not_counted(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = PersonRows._read
+
+    def change_and_read(self: PersonRows, pieces: list[tuple[int, int]]) -> Any:
+        assert self._file is not None
+        start, length = pieces[0]
+        self._file.seek(start + length // 2)
+        old = self._file.read(1)
+        self._file.seek(start + length // 2)
+        self._file.write(bytes([old[0] ^ 1]))
+        return read(self, pieces)
+
+    monkeypatch.setattr(PersonRows, "_read", change_and_read)
+    with on_disk(), pytest.raises(Unreadable):
+        count_persons(persons(1000))
+
+
+def written_by_duckdb(monkeypatch: pytest.MonkeyPatch, temporary: Path) -> bytes:
+    """What DuckDB itself writes of rows that do not fit into memory."""
+    monkeypatch.setattr(duckdb_engine, "PERSON_MEMORY", 40 * 10**6)
+    with duckdb_engine.connect(gathers=True) as con:
+        con.register("names", persons(800_000).select(["who"]))
+        con.execute("CREATE TABLE kept AS SELECT * FROM names")
+        found = b"".join(file.read_bytes() for file in temporary.rglob("rows/*") if file.is_file())
+    assert left(temporary) == []
+    return found
+
+
+def test_what_duckdb_writes_is_encrypted(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = written_by_duckdb(monkeypatch, temporary)
+    assert len(data) > 2**20
+    assert MARK.encode() not in data
+
+
+def test_without_encryption_duckdb_would_write_in_the_clear(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     connect = duckdb.connect
 
     def plain(config: dict[str, Any]) -> Any:
         return connect(config={**config, "temp_file_encryption": False})
 
     monkeypatch.setattr(duckdb, "connect", plain)
-    size, marks = spilled(monkeypatch, temporary)
-    assert size > 2**20
-    assert marks > 1000
+    data = written_by_duckdb(monkeypatch, temporary)
+    assert len(data) > 2**20
+    assert data.count(MARK.encode()) > 1000
+
+
+KILLED = """
+import sys, time
+import pyarrow as pa
+from quietfield.curator.counting.gathering import PersonRows
+rows = PersonRows(0)
+rows.add(pa.record_batch({"who": ["Smith"] * 1000, "part": pa.array([3] * 1000, pa.uint8())}))
+assert rows._file.tell() > 1000
+print("written", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a file without a name")
+def test_nothing_is_left_of_a_count_that_is_killed(temporary: Path) -> None:
+    running = subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True)
+    assert running.stdout is not None
+    try:
+        assert running.stdout.readline() == "written\n"
+        assert list(temporary.iterdir()) == []
+    finally:
+        running.kill()
+        running.wait()
+        running.stdout.close()
+    assert list(temporary.iterdir()) == []
+
+
+FULL = """
+import resource
+import pyarrow as pa
+from quietfield.curator.counting import count, duckdb_engine, gathering
+from quietfield.errors import Unreadable
+from quietfield.privacy.units import Person, statistics
+from quietfield.schema import Schema
+from quietfield.cliques import Structure
+
+duckdb_engine.PersonRows = lambda: gathering.PersonRows(0)
+many = 400_000
+table = pa.table({"a": ["x"] * many, "who": [f"Smith-{i:040d}" for i in range(many)]})
+schema, unit = Schema({"a": ["x"]}), Person("who", rows=1)
+asked = statistics(Structure((("a",),)), schema.domain, unit)
+resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, 2**20))
+try:
+    count(table.to_reader(2**14), schema, asked, unit)
+except Unreadable as error:
+    assert "Smith" not in str(error) and error.__context__ is None
+    print("refused")
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits of POSIX")
+def test_a_full_disk_ends_a_count_and_not_the_process(temporary: Path) -> None:
+    ended = subprocess.run([sys.executable, "-c", FULL], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "refused\n", "")
+    assert list(temporary.iterdir()) == []
 
 
 def test_a_count_works_where_duckdb_refuses_to_change_its_bar(monkeypatch: pytest.MonkeyPatch) -> None:

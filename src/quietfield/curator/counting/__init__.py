@@ -106,6 +106,6 @@ def describe_spilling() -> str:
     """What a plan says about the disk where a unit is a person."""
     return (
         f"while each person's rows are gathered, some may be written to {tempfile.gettempdir()} (TMPDIR says where), "
-        "encrypted with a key that is never written, in a folder that only you can read; it is removed afterwards, or "
-        "by the next count if this one is killed"
+        "encrypted with a key that is never written, where only you can read it; it is removed afterwards, or by the "
+        "next count if this one is killed"
     )

@@ -2,9 +2,9 @@
 
 For files, Arrow streams and DuckDB relations, memory does not grow with the number of records. What is in memory
 already stays there: pandas frames are read slice by slice, Arrow tables and polars frames mostly in place, but lists
-and other plain columns are copied, and a lazy polars frame is collected. With persons DuckDB gathers each one's rows
-first (of a stream, all of the columns that are used), in at most ``PERSON_MEMORY`` and beyond that in a temporary
-folder, encrypted, which only this user can read and which is removed afterwards.
+and other plain columns are copied, and a lazy polars frame is collected. With persons, each one's rows are gathered
+first, in memory and beyond a limit on disk, encrypted: by ``gathering``, and by DuckDB where a part of them alone is
+too large for ``PERSON_MEMORY``, or a log has to be cut into sequences.
 """
 
 import os
@@ -23,6 +23,7 @@ import numpy as np
 
 from quietfield.curator import sequences
 from quietfield.curator.counting.coding import CodeSql, Column, Parameters, code_column, code_type
+from quietfield.curator.counting.gathering import PersonRows, part_sql
 from quietfield.curator.counting.reading import Source, arrow_kind, hide_details
 from quietfield.curator.counting.sources import open_source
 from quietfield.curator.counting.tally import BATCH, Counts, Tally
@@ -32,10 +33,12 @@ from quietfield.privacy.units import GRID, ROWS_KEY, Person, Statistics, Unit
 from quietfield.schema import Schema
 from quietfield.status import show_status
 
-#: What gathering each person's rows may use before it goes to disk.
-PERSON_MEMORY = "1GB"
+#: How many bytes DuckDB may use before it goes to disk.
+PERSON_MEMORY = 10**9
 #: The longest list of texts that is looked up by codes; DuckDB goes through all of it for every 2,048 rows.
 LISTED_TEXTS = 2**8
+#: What a query calls the rows of persons that another one has gathered.
+GATHERED = "gathered"
 PREFIX = "quietfield-spill-"
 LOCK = "lock"
 
@@ -73,10 +76,11 @@ class DuckEngine:
         def work() -> np.ndarray:
             with connect(gathers=person is not None) as con:
                 parameters = Parameters()
-                query = self.records_sql(con, schema, tuple(schema), person, parameters)
+                coded = self.records_sql(con, schema, tuple(schema), person, parameters)
+                queries = [coded]
                 if person is not None:
-                    query = choose_rows_sql(query, schema.domain.shape, person, parameters)
-                batches = _batches(con.execute(query, parameters.values))
+                    queries = choose_rows_sql(coded, schema.domain.shape, person, parameters)
+                batches = run_queries(con, queries, parameters)
                 parts = [np.stack([part.to_numpy() for part in batch.columns], axis=1) for batch in batches]
                 return np.concatenate([np.zeros((0, len(schema)), np.int64), *parts])
 
@@ -98,9 +102,9 @@ class DuckEngine:
             coded = segments_sql(self.log.check_unit(unit), table, columns, attributes, parameters)
         else:
             coded = self.records_sql(con, schema, attributes, unit, parameters)
-        query = units_sql(coded, statistics, unit, schema.domain, parameters)
+        queries = units_sql(coded, statistics, unit, schema.domain, parameters)
         weighted = isinstance(unit, Person) and unit.normalise
-        for batch in _batches(con.execute(query, parameters.values)):
+        for batch in run_queries(con, queries, parameters):
             codes = {name: batch.column(i).to_numpy() for i, name in enumerate(attributes)}
             weights = batch.column(len(attributes)).to_numpy() if weighted else None
             tally.add(codes, batch.num_rows, weights)
@@ -111,7 +115,7 @@ class DuckEngine:
     ) -> str:
         """The records that are kept, as :func:`codes_sql` has them; with a person as unit, each with its persons."""
         persons = dict(zip(unit.columns, unit.kinds, strict=True)) if isinstance(unit, Person) else {}
-        table, columns = self.attach(con, [*(schema.column(name) for name in attributes), *persons], bool(persons))
+        table, columns = self.attach(con, [*(schema.column(name) for name in attributes), *persons])
         rules = [code_column(schema[a], columns[schema.column(a)], i, parameters) for i, a in enumerate(attributes)]
         return codes_sql(table, rules, [columns[name].read_as(kind) for name, kind in persons.items()])
 
@@ -163,13 +167,12 @@ def segments_sql(
     return f"SELECT {codes}, {who} FROM ({cut}) GROUP BY {who}, segment"
 
 
-def units_sql(coded: str, statistics: Statistics, unit: Unit, domain: Domain, parameters: Parameters) -> str:
-    """What each unit adds: some of its rows, or all of them with a weight."""
+def units_sql(coded: str, statistics: Statistics, unit: Unit, domain: Domain, parameters: Parameters) -> list[str]:
+    """What each unit adds: some of its rows, or all of them with a weight. See :func:`run_queries`."""
     codes = [f"k{i}" for i in range(len(statistics.attributes))]
     listed = ", ".join(codes) or "1"
     if not isinstance(unit, Person):
-        return f"SELECT {listed} FROM ({coded})"
-    who = ", ".join(f"u{i}" for i in range(len(unit.columns)))
+        return [f"SELECT {listed} FROM ({coded})"]
     if unit.rows is not None:
         return choose_rows_sql(coded, domain.table_shape(statistics.attributes), unit, parameters)
     number = dict(zip(statistics.attributes, codes, strict=True))
@@ -177,8 +180,31 @@ def units_sql(coded: str, statistics: Statistics, unit: Unit, domain: Domain, pa
     for clique, cell in statistics.edges:
         empty = " AND ".join(f"{number[name]} = {code}" for name, code in zip(clique, cell or (), strict=False))
         terms.append(f"(NOT ({empty}))::INTEGER" if cell else "1")
-    made = f"SELECT *, {sum_sql(terms)} AS e FROM ({coded})"
-    return f"SELECT {listed}, ({GRID} // sum(e) OVER (PARTITION BY {who}))::BIGINT AS w FROM ({made}) WHERE e > 0"
+    who = [f"u{i}" for i in range(len(unit.columns))]
+    every, persons = ", ".join([*codes, *who]), ", ".join(who)
+    weights = f"SELECT {persons}, ({GRID} // sum(e))::BIGINT AS w FROM {GATHERED} GROUP BY {persons}"
+    return [
+        f"SELECT {every}, {sum_sql(terms)} AS e, {part_sql(who)} FROM ({coded}) WHERE e > 0",
+        f"SELECT {listed}, w FROM {GATHERED} JOIN ({weights}) USING ({persons})",
+    ]
+
+
+def run_queries(con: Any, queries: Sequence[str], parameters: Parameters) -> Iterator[Any]:
+    """What a query gives, in batches; or, if there are two, what the second gives of the rows that the first gathers.
+
+    The second one gets some persons at a time, each with all of its rows.
+    """
+    first, *then = queries
+    batches = _batches(con.execute(first, parameters.values))
+    if not then:
+        yield from batches
+        return
+    with PersonRows() as rows:
+        for batch in batches:
+            rows.add(batch)
+        for part in rows.parts():
+            con.register(GATHERED, part)
+            yield from _batches(con.execute(then[0]))
 
 
 def sum_sql(terms: Sequence[str]) -> str:
@@ -189,21 +215,26 @@ def sum_sql(terms: Sequence[str]) -> str:
     return f"({sum_sql(terms[:middle])}) + ({sum_sql(terms[middle:])})"
 
 
-def choose_rows_sql(coded: str, sizes: Sequence[int], unit: Person, parameters: Parameters) -> str:
-    """The rows of each person that count, chosen by a hash of the person and the row alone."""
+def choose_rows_sql(coded: str, sizes: Sequence[int], unit: Person, parameters: Parameters) -> list[str]:
+    """The rows of each person that count, chosen by a hash of the person and the row alone. See :func:`run_queries`."""
     codes = [f"k{i}" for i in range(len(sizes))]
-    listed, who = ", ".join(codes) or "1", ", ".join(f"u{i}" for i in range(len(unit.columns)))
+    who = [f"u{i}" for i in range(len(unit.columns))]
     persons = ", '|', ".join(f"t{i}" for i in range(len(unit.columns)))
     text = f"concat('{ROWS_KEY}|', {', '.join([persons, *code_texts_sql(sizes, parameters)])})"
+    every = ", ".join([*codes, *who])
     # Half of the hash decides as the whole would, and as a number it takes a quarter of the memory. DuckDB reads the
     # bytes as a number from the last to the first; they are turned round, so that numbers are ordered as digits are.
-    hashed = f"SELECT {', '.join([*codes, who])}, (md5_number({text}) & {2**64 - 1})::UBIGINT AS h FROM ({coded})"
+    hashed = f"SELECT {every}, (md5_number({text}) & {2**64 - 1})::UBIGINT AS h FROM ({coded})"
     for bits in (8, 16, 32):
         low = f"{sum((2**bits - 1) << shift for shift in range(0, 64, 2 * bits))}::UBIGINT"
         turned = f"((h & {low}) << {bits}) | ((h >> {bits}) & {low})"
-        hashed = f"SELECT {', '.join([*codes, who])}, {turned} AS h FROM ({hashed})"
-    ranked = f"SELECT {listed}, row_number() OVER (PARTITION BY {who} ORDER BY h) AS place FROM ({hashed})"
-    return f"SELECT {listed} FROM ({ranked}) WHERE place <= {unit.rows}"
+        hashed = f"SELECT {every}, {turned} AS h FROM ({hashed})"
+    listed = ", ".join(codes) or "1"
+    place = f"row_number() OVER (PARTITION BY {', '.join(who)} ORDER BY h)"
+    return [
+        f"SELECT *, {part_sql(who)} FROM ({hashed})",
+        f"SELECT {listed} FROM (SELECT {listed}, {place} AS place FROM {GATHERED}) WHERE place <= {unit.rows}",
+    ]
 
 
 def code_texts_sql(sizes: Sequence[int], parameters: Parameters) -> list[str]:
@@ -242,7 +273,8 @@ def connect(*, gathers: bool = False) -> Iterator[Any]:
             "temp_directory": str(folder),
             "temp_file_encryption": True,
             "force_mbedtls_unsafe": True,  # see prefer_openssl
-            "memory_limit": PERSON_MEMORY,
+            "memory_limit": f"{PERSON_MEMORY}B",
+            "arrow_large_buffer_size": True,  # else it would fail where the names of persons take two gigabytes
             "preserve_insertion_order": False,
             "enable_external_file_cache": False,  # it would keep what was read of a file, up to the limit above
             "autoinstall_known_extensions": False,
@@ -252,9 +284,10 @@ def connect(*, gathers: bool = False) -> Iterator[Any]:
         try:
             if gathers:
                 prefer_openssl(con)
-                # It would keep every person's best rows in memory, where a plain window goes to disk.
+                # The first would keep every person's best rows in memory, where a plain window goes to disk. The second
+                # lets Arrow choose rows before a join, and to Arrow -0.0 is not 0.0.
                 known = {name for (name,) in con.execute("SELECT name FROM duckdb_optimizers()").fetchall()}
-                unwanted = ",".join(known & {"top_n_window_elimination"})
+                unwanted = ",".join(known & {"top_n_window_elimination", "join_filter_pushdown"})
                 con.execute(f"SET disabled_optimizers = '{unwanted}'")
             # At a prompt, a bar would show how far a count has come. In Jupyter without ipywidgets there can be none,
             # and DuckDB refuses to change the setting.
