@@ -17,25 +17,26 @@ import jax.numpy as jnp
 import numpy as np
 
 import quietfield as qf
-from quietfield.learning.map import _log_likelihood, _prior, _weights
+from quietfield.learning.map import Prior, weights
 from quietfield.learning.problem import problem_of
 
 CHAINS = 4
+LEAST = 1e-6  # of b^2, as the default has it: the least sampling variance of a cell
 
 
 def sample(shape: Any, data: Any, start: np.ndarray, variances: np.ndarray, draws: int, leaps: int, seed: int) -> Any:
     """(draws of m, acceptance): chains side by side, step sizes adapted in the first half, which is dropped."""
 
     curved = jax.jacobian(shape.shares)(jnp.asarray(start))
-    prior = jax.vmap(lambda p: _prior(shape, p, variances))(jnp.eye(len(start)))
-    w = _weights(shape, data, shape.shares(jnp.asarray(start)))
+    prior = jnp.asarray(Prior(shape, variances, np.ones_like(variances)).matrix)
+    w = weights(shape, data, np.asarray(shape.shares(jnp.asarray(start))))
     factor = jnp.linalg.cholesky(curved @ (w[:, None] * curved) + prior)
     whitened = jax.scipy.linalg.solve_triangular(factor, jnp.eye(len(start)), lower=True).T
 
     def gradient(x: Any) -> tuple[Any, Any]:
         theta = start + whitened @ x
         m, jacobian = jax.linearize(shape.shares, theta)
-        height, slope = jax.value_and_grad(lambda m: _log_likelihood(shape, data, m, 0.0))(m)
+        height, slope = jax.value_and_grad(lambda m: log_likelihood(shape, data, m))(m)
         pull = prior @ theta
         return height - 0.5 * jnp.vdot(theta, pull), (jacobian(slope) - pull) @ whitened
 
@@ -68,6 +69,14 @@ def sample(shape: Any, data: Any, start: np.ndarray, variances: np.ndarray, draw
     scatter = 2 * np.random.default_rng(seed).normal(size=(CHAINS, len(start)))
     m, chance = jax.jit(jax.vmap(one))(keys, jnp.asarray(scatter))
     return np.asarray(m)[:, draws // 2 :], float(np.asarray(chance)[:, draws // 2 :].mean())
+
+
+def log_likelihood(shape: Any, data: Any, m: Any) -> Any:
+    """Of the cells, each normal-Laplace, as in ``learning/likelihood.py``; in JAX, for gradients."""
+    z, b = data.y - data.total * m, data.b
+    v = data.total * m * (1 - m / shape.copies) + LEAST * b**2
+    sides = [jax.scipy.stats.norm.logcdf((sign * z - v / b) / jnp.sqrt(v)) - sign * z / b for sign in (1, -1)]
+    return jnp.sum(v / (2 * b**2) + jnp.logaddexp(*sides) - jnp.log(2 * b))
 
 
 def diagnostics(draws: np.ndarray) -> tuple[float, float]:
@@ -116,7 +125,7 @@ def compare(study: Any, draws: int, leaps: int) -> dict[str, float]:
     with jax.enable_x64(True):
         shape, data = problem_of(study.release, "exact", {})
         start = np.concatenate([model.potentials[group[0]].ravel() for group in shape.groups])
-        drawn, accepted = sample(shape, data, start, np.array(model.uncertainty.drawn), draws, leaps, 0)
+        drawn, accepted = sample(shape, data, start, np.array(model.uncertainty.drawn).T, draws, leaps, 0)
     rhat, size = diagnostics(drawn)
     mean = study.records * drawn.mean((0, 1))
     tables = {

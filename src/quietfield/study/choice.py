@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
-from math import prod
+from math import comb, prod
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,6 +30,7 @@ _CHOOSING = Fraction(1, 10)  # of a round's part of it, for choices
 _GROUPS = 16  # values of an attribute that scores tell apart, at most: more, and chance hides what is missed
 _DRAWN = 100_000  # records drawn from the model to tell what it expects
 _CELLS_OF_ALL = 2**24  # of all tables that may be chosen
+_CELLS_OF_FOUR = 100  # of a table of four attributes, at the median, so that tables of four are candidates
 _MOST_TABLES = 5_000  # that may be chosen
 _MOST_WEIGHT = 100  # of a question
 
@@ -65,7 +66,8 @@ class Choice:
             Only attributes that a question names together are joined.
         rounds: How often a model is learned and more tables are chosen; by default four to eight times, the more the
             smaller the tables are, since small ones are measured well.
-        most_attributes: The most attributes of a table, two to four.
+        most_attributes: The most attributes of a table, two to four; by default three, or four where there are few
+            attributes of few values.
         most_cells: The most cells of a table.
         most_work: The most cells of all tables that exact inference works with: bounds the time of learning.
 
@@ -83,7 +85,7 @@ class Choice:
     include: tuple[Clique, ...] = ()
     workload: Mapping[Clique, int] | None = None
     rounds: int | None = None
-    most_attributes: int = 3
+    most_attributes: int | None = None
     most_cells: int = 20_000
     most_work: int = 100_000
 
@@ -95,7 +97,7 @@ class Choice:
         limits = {"rounds": 50, "most_attributes": 4, "most_cells": 2**24, "most_work": 2**28}
         for name, most in limits.items():
             value = getattr(self, name)
-            if name == "rounds" and value is None:
+            if name in ("rounds", "most_attributes") and value is None:
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
                 raise Error(f"{name} of a choice is a whole number from 1 to {most:,}, not {value!r}.")
@@ -124,7 +126,7 @@ class Choice:
         singles = [(name,) for name in domain]
         sets = [frozenset(question) for question in self.weights]
         candidates = []
-        for many in range(2, self.most_attributes + 1):
+        for many in range(2, self.most_attributes_for(domain) + 1):
             for clique in combinations(domain, many):
                 if domain.cells(clique) <= self.most_cells and (
                     not sets or any(set(clique) <= question for question in sets)
@@ -171,6 +173,25 @@ class Choice:
         dropped = tuple(clique for clique in self.include if clique not in kept)
         return replace(self, include=tuple(kept), workload=asked or None), dropped
 
+    def most_attributes_for(self, domain: Domain) -> int:
+        """The most attributes of a table.
+
+        Args:
+            domain: The attributes and their values.
+
+        Returns:
+            By default three; four where all tables of up to four may be candidates and those of attributes of median
+            size have at most 100 cells: a small table of four tells of four triples at once.
+
+        >>> [Choice().most_attributes_for(Domain({name: size for name in "abcdef"})) for size in (2, 3, 9)]
+        [4, 4, 3]
+        """
+        if self.most_attributes is not None:
+            return self.most_attributes
+        many = len(domain)
+        few = sum(comb(many, k) for k in (2, 3, 4)) <= _MOST_TABLES
+        return 4 if few and np.median(domain.shape) ** 4 <= _CELLS_OF_FOUR else 3
+
     def rounds_for(self, domain: Domain) -> int:
         """How many rounds there are, at most.
 
@@ -201,7 +222,7 @@ class Choice:
         pool = [
             clique
             for clique in tables[len(first) :]
-            if len(clique) <= self.most_attributes and growth.fits(clique, forest=False)
+            if len(clique) <= self.most_attributes_for(domain) and growth.fits(clique, forest=False)
         ]
         steps.measure(first, _SINGLES * (1 + bool(forced)) if pool else steps.left, "by_size")
         rounds = self.rounds_for(domain)
