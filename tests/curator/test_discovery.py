@@ -207,6 +207,7 @@ def test_tails_are_those_of_the_noise_or_a_hair_more(kind, scale):
 @pytest.mark.parametrize("kind", ["laplace", "gaussian"])
 @pytest.mark.parametrize("rows", [1, 3])
 def test_a_threshold_is_the_smallest_that_keeps_its_delta(kind, rows):
+    dp.enable_features("contrib")
     delta = Fraction(1, 10**5)
     found = thresholds.smallest_threshold(kind, 9.0, rows, delta)
     assert rows * thresholds.noise_tail(kind, 9.0, found - rows) <= delta

@@ -226,10 +226,10 @@ class Questions:
             holds = "numbers" if is_numbers else "dates" if is_dates else "categories"
             if holds == "categories" and (said := found.doubt(counts, MOST * valued)):
                 return Finding(None, said)
-        missing = counts["missing"] + (0.0 if holds == "categories" else counts["mark"])
+        marks = MARKS if holds != "categories" and counts["mark"] >= evident else ()
+        missing = counts["missing"] + (counts["mark"] if marks else 0.0)
         facts = {"values": round(present + counts["missing"] - missing), "missing": round(missing)}
-        null = missing >= evident
-        marks = MARKS if holds != "categories" and counts["mark"] else ()
+        null = bool(marks) or counts["missing"] >= evident
         if holds == "categories":
             finding = self._find_labels(values, null, present, facts)
         elif holds == "dates":
