@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shlex
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -635,3 +636,28 @@ def test_an_answer_does_not_wait_for_error_bars(studio: Studio, monkeypatch: pyt
     page = do(studio, analyst.explore, model="model.qfm")
     assert "being worked out" not in page
     assert "confidence a share lies between" in page
+
+
+def test_a_form_without_any_values_says_what_is_missing(studio: Studio) -> None:
+    do(studio, curator.create, name="blank", path="people.csv", synthesis="")
+    do(studio, curator.save_file, name="blank", revision=revision("blank"), path="people.csv", header="yes")
+    before = revision("blank")
+    with pytest.raises(qf.Error, match="no column has values yet"):
+        do(studio, curator.save_schema, name="blank", revision=before, **{"use.0": "yes", "kind.0": "labels"})
+    assert revision("blank") == before
+
+
+def test_pages_tell_how_many_records_were_counted(studio: Studio) -> None:
+    """Of 600 records, of which lists that are spelled otherwise than the file would drop all. With noise of scale 4 in
+    each of 12 cells, the sum is off by 300 once in 10^9 times."""
+    walk(studio)
+    shown = show(studio, "publish")
+    assert "The values that are published" in shown
+    assert "drop the record" in shown
+    publish(studio)
+    wait(studio, "visits/visits.qfr")
+    pages = [show(studio, "publish"), do(studio, analyst.release, path="visits/visits.qfr", trust="")]
+    for page in pages:
+        (found,) = re.findall(r"About ([0-9,]+) records are counted", page)
+        assert abs(int(found.replace(",", "")) - 600) < 300
+    assert "Is that about as many as there are?" in pages[0]

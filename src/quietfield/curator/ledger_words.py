@@ -69,6 +69,8 @@ def describe_remaining(ledger: Ledger, cost: Fraction, threshold: Fraction | Non
     limit = ledger.limit_with(taken)
     what = "epsilon" if ledger.accounting == "pure" else "rho"
     said = f"after this, {what} {show(limit - spent)} of {show(limit)} would remain"
+    if threshold:  # the whole is smaller than a ledger's page says that it is before
+        said += f" (of {show(ledger.limit)}; thresholds take a part of delta, which costs the rest)"
     if ledger.delta is not None:
         epsilon = accounting.zcdp_epsilon(spent, ledger.delta - taken)
         said += f", and epsilon {show(epsilon)} at delta {show(ledger.delta)} would be spent"

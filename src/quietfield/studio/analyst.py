@@ -12,6 +12,7 @@ from quietfield.curator.ledger import Ledger
 from quietfield.drawing.distributions import heat_svg
 from quietfield.errors import Error, FileError, Incomplete
 from quietfield.files import archive_kind
+from quietfield.learning.observation import estimate_records, warn_of_noise
 from quietfield.models.verification import verify
 from quietfield.output.records import card_file
 from quietfield.output.report.associations import all_strengths, joined_pairs, name_strength
@@ -86,6 +87,7 @@ def release(studio: "Studio", asked: dict[str, Any]) -> str:
         found.check_complete(path)
     except Incomplete as waiting:
         waits = str(waiting)
+    counted, doubts = count_in_words(path)
     model, report, records = _made_of(path)
     jobs = {target: studio.jobs.find(target) for target in (model, report, records)}
     if jobs[model].state == "done":
@@ -94,8 +96,17 @@ def release(studio: "Studio", asked: dict[str, Any]) -> str:
         "release.html", path=path, trust=trust, keys=list_files(".pub.pem"), promise=lines[0], findings=lines[1:],
         release=found, waits=waits, model=model, report=report, records=records, card=str(card_file(records)),
         verified=command_text(["verify", path, *_trusted(trust)]),
-        jobs=jobs,
+        jobs=jobs, counted=counted, doubts=doubts,
     )  # fmt: skip
+
+
+def count_in_words(path: str) -> tuple[str, str]:
+    """About how many records a release counts, and what speaks against it: both from its noisy numbers alone."""
+    found = Release.load(path, complete=False)
+    try:
+        return f"{max(1, round(estimate_records(found).value)):,}", warn_of_noise(found)
+    except Error as error:  # the noise is larger than the data
+        return "", str(error)
 
 
 def make(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:

@@ -26,8 +26,8 @@ from quietfield.privacy.units import Person, Unit
 from quietfield.releases import keys
 from quietfield.schema import Schema
 from quietfield.structures import chain, complete, star
-from quietfield.studio.analyst import list_files, list_ledgers
-from quietfield.studio.drafts import IDS, Draft, check_path, join, tidy
+from quietfield.studio.analyst import count_in_words, list_files, list_ledgers
+from quietfield.studio.drafts import IDS, Draft, check_path, is_filled, join, tidy
 from quietfield.studio.jobs import command_text
 from quietfield.study.choice import Choice
 
@@ -108,7 +108,12 @@ def save_file(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
     changed = Draft(draft.name, {**draft.data, **said, "values": _text(asked, "values") or "codes"})
     with changed.open_records() as records:
         if lines.is_lines(records):
-            lines.check_header(records, bool(asked.get("header")))
+            if not asked.get("header"):
+                raise Error(
+                    "look at the first line of the file: if it holds the names of the columns, say so (tick the box); "
+                    "if not, add a line of names above it."
+                )
+            lines.check_header(records, True)
             if (hint := lines.single_name_hint(records)) and not said["delimiter"]:
                 raise Error(hint)
         found = [[name, kind] for name, kind in columns(records).items()]
@@ -146,6 +151,11 @@ def save_schema(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
         {**item, **{field: _text(asked, f"{field}.{i}") for field in FIELDS if field != "column"}}
         for i, item in enumerate(draft.data["attributes"])
     ]
+    if not (draft.data["synthesis"] or any(map(is_filled, items))):
+        raise Error(
+            "no column has values yet: list those of each column that is used, or write cut points or a period; take "
+            "the tick from columns that are not."
+        )
     saved = draft.save(studio.jobs, asked.get("revision"), attributes=items)
     if _problem(saved, _needed(saved)):
         return {"reload": True}
@@ -414,7 +424,11 @@ def _publish(studio: "Studio", draft: Draft) -> dict[str, Any]:
     job = studio.jobs.find(draft.target)
     if draft.state(studio.jobs) in ("running", "published", "charged"):
         there = [what for what, file in draft.files.items() if Path(file).is_file()]
-        return {"job": job, "charge": draft.charge() if draft.data["ledger"] else None, "missing": [], "there": there}
+        counted, doubts = count_in_words(draft.target) if Path(draft.target).is_file() else ("", "")
+        return {
+            "job": job, "charge": draft.charge() if draft.data["ledger"] else None, "missing": [], "there": there,
+            "counted": counted, "doubts": doubts,
+        }  # fmt: skip
     missing = []
     for step, needed in (
         ("file", "columns"), ("schema", _needed(draft)), ("unit", "unit"),
@@ -443,6 +457,7 @@ def _publish(studio: "Studio", draft: Draft) -> dict[str, Any]:
         "noises": draft.noises, "command": command_text(draft.command("publish")),
         "after": "" if cost is None else describe_remaining(book, cost, price.threshold),
         "warnings": plan.warnings if isinstance(plan, SynthesisPlan) else warn_of_plan(plan),
+        "rules": [] if _problem(draft, "schema") else draft.schema.attributes,
     }  # fmt: skip
 
 

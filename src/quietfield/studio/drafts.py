@@ -203,8 +203,7 @@ class Draft:
     @property
     def filled(self) -> list[Mapping[str, Any]]:
         """The lines of the form that are filled in, of columns that are used."""
-        fields = ("labels", "cuts", "start")
-        return [item for item in self.data["attributes"] if item["use"] and any(item[field] for field in fields)]
+        return [item for item in self.data["attributes"] if is_filled(item)]
 
     @property
     def left_out(self) -> list[str]:
@@ -470,6 +469,11 @@ def join(attributes: Iterable[str], cliques: Iterable[Iterable[str]], chosen: It
     if wanted in sets:
         return tidy(order, [c for c in sets if c != wanted])
     return tidy(order, [*sets, wanted])
+
+
+def is_filled(item: Mapping[str, Any]) -> bool:
+    """Whether a line of the form of a schema is of a column that is used, and says what values it has."""
+    return bool(item["use"] and any(item[field] for field in ("labels", "cuts", "start")))
 
 
 def _rule(item: Mapping[str, Any], kind: str) -> dict[str, Any]:
