@@ -110,8 +110,8 @@ def save_file(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
         if lines.is_lines(records):
             if not asked.get("header"):
                 raise Error(
-                    "look at the first line of the file: if it holds the names of the columns, say so (tick the box); "
-                    "if not, add a line of names above it."
+                    "the first line of the file would be published as the names of its columns. Look at it: if it "
+                    "holds names, tick the box; if it is a record, add a line of names above it."
                 )
             lines.check_header(records, True)
             if (hint := lines.single_name_hint(records)) and not said["delimiter"]:
