@@ -494,6 +494,17 @@ def test_the_server_is_killed_during_the_count_and_the_count_goes_on(server: Ser
     assert qf.Release.load("visits/visits.qfr").id == Draft.load("visits").data["id"]
 
 
+def publish_copy(server: Server, records: int) -> None:
+    """After a charge that made nothing: a copy of the draft, with fewer records."""
+    write_people(Path("many.csv"), records)
+    server.fill(to="again")
+    server.press("Make a copy with the same choices")
+    server.see("What it costs")
+    publish(server)
+    server.see("Published.")
+    assert charges() == 2  # another release, under another id
+
+
 def test_everything_is_killed_during_the_count_and_the_charge_stands(server: Server) -> None:
     slow(server)
     server.kill()
@@ -505,13 +516,7 @@ def test_everything_is_killed_during_the_count_and_the_charge_stands(server: Ser
     server.see("Line 1 of the ledger budget.db: 1 was charged.")
     assert violations(server) == []
     assert charges() == 1
-    write_people(Path("many.csv"), 2000)
-    server.fill(to="again")
-    server.press("Make a copy with the same choices")
-    server.see("What will be published")
-    publish(server)
-    server.see("Published.")
-    assert charges() == 2  # another release, under another id
+    publish_copy(server, 2000)
     server.go("home")
     server.see("charged, no release: the charge stands")
 
@@ -617,13 +622,7 @@ def test_a_synthesis_that_is_killed_during_the_count_stays_charged(server: Serve
     server.open("draft/made/publish")
     server.see("Charged, no release: the charge stands.")
     assert charges() == 1
-    write_people(Path("many.csv"), 4000)
-    server.fill(to="again")
-    server.press("Make a copy with the same choices")
-    server.see("What it costs")
-    publish(server)
-    server.see("Published.")
-    assert charges() == 2  # another release, under another id
+    publish_copy(server, 4000)
 
 
 def test_a_spent_budget_and_a_lost_file_stop_a_synthesis(server: Server) -> None:

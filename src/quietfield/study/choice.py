@@ -218,12 +218,8 @@ class Choice:
         forced = {frozenset(clique) for clique in self.include}
         tables = self.tables(domain)
         first = [clique for clique in tables if len(clique) == 1 or frozenset(clique) in forced]
-        growth = _Growth(domain, first, self.most_work)
-        pool = [
-            clique
-            for clique in tables[len(first) :]
-            if len(clique) <= self.most_attributes_for(domain) and growth.fits(clique, forest=False)
-        ]
+        growth, most = _Growth(domain, first, self.most_work), self.most_attributes_for(domain)
+        pool = [c for c in tables[len(first) :] if len(c) <= most and growth.fits(c, forest=False)]
         steps.measure(first, _SINGLES * (1 + bool(forced)) if pool else steps.left, "by_size")
         rounds = self.rounds_for(domain)
         with show_status("choosing tables", progress) as say:
