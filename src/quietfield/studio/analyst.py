@@ -87,7 +87,7 @@ def release(studio: "Studio", asked: dict[str, Any]) -> str:
         found.check_complete(path)
     except Incomplete as waiting:
         waits = str(waiting)
-    counted, doubts = count_in_words(path)
+    counted, doubts = count_in_words(found)
     model, report, records = _made_of(path)
     jobs = {target: studio.jobs.find(target) for target in (model, report, records)}
     if jobs[model].state == "done":
@@ -100,9 +100,8 @@ def release(studio: "Studio", asked: dict[str, Any]) -> str:
     )  # fmt: skip
 
 
-def count_in_words(path: str) -> tuple[str, str]:
+def count_in_words(found: Release) -> tuple[str, str]:
     """About how many records a release counts, and what speaks against it: both from its noisy numbers alone."""
-    found = Release.load(path, complete=False)
     try:
         return f"{max(1, round(estimate_records(found).value)):,}", warn_of_noise(found)
     except Error as error:  # the noise is larger than the data

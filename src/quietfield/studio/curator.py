@@ -24,6 +24,7 @@ from quietfield.memory import available_memory, readable_bytes
 from quietfield.privacy import accounting, planning, promises
 from quietfield.privacy.units import Person, Unit
 from quietfield.releases import keys
+from quietfield.releases.release import Release
 from quietfield.schema import Schema
 from quietfield.structures import chain, complete, star
 from quietfield.studio.analyst import count_in_words, list_files, list_ledgers
@@ -424,7 +425,8 @@ def _publish(studio: "Studio", draft: Draft) -> dict[str, Any]:
     job = studio.jobs.find(draft.target)
     if draft.state(studio.jobs) in ("running", "published", "charged"):
         there = [what for what, file in draft.files.items() if Path(file).is_file()]
-        counted, doubts = count_in_words(draft.target) if Path(draft.target).is_file() else ("", "")
+        made = Path(draft.target).is_file()
+        counted, doubts = count_in_words(Release.load(draft.target, complete=False)) if made else ("", "")
         return {
             "job": job, "charge": draft.charge() if draft.data["ledger"] else None, "missing": [], "there": there,
             "counted": counted, "doubts": doubts,
