@@ -29,7 +29,8 @@ def page(rows: Path) -> None:
         "auc": _table(kept, ("auc",), 3),
         "loglik": _table(kept, ("loglik",), 2),
         "costs": _costs(found),
-        "allocation": summarize(),
+        "allocation": summarize("by_size"),
+        "default_allocation": summarize("default"),
         "interactions": interactions.summarize(),
         "failed": "\n".join(
             f"- {row['method']}, {row['data']}, epsilon {float(row['epsilon']):g}, seed {row['seed']}: {row['status']}"

@@ -100,3 +100,21 @@ def test_tied_tables_hold_more_records():
     for table in shown:
         assert table.share_std == pytest.approx(table.std / (1000 * len(table.cliques)))
     assert {len(table.cliques) for table in shown} >= {2}
+
+
+@given(sizes=st.lists(st.integers(2, 9), min_size=4, max_size=4), star=st.booleans())
+def test_attributes_get_a_table_of_their_own_where_least_squares_needs_more_than_four_cells(sizes, star):
+    """The variance of an attribute's count, from all noisy cells that add up to it, weighted at best."""
+    domain = qf.Domain(dict(zip("abcd", sizes, strict=True)))
+    pairs = [("a", "b"), ("a", "c"), ("a", "d")] if star else [("a", "b"), ("b", "c"), ("c", "d")]
+    found, weights = planning.allocate_budget(
+        qf.Structure(tuple(pairs)), domain, qf.Rows(1), "add_remove", None, "gaussian"
+    )
+    added = {clique[0] for clique in found.cliques if len(clique) == 1}
+    assert weights == ({(name,): Fraction(1, 2) for name in added} or None)
+    for name in "abcd":
+        rows = [domain.cells(pair) // domain.size(name) for pair in pairs if name in pair]
+        design, noise = np.ones((len(rows), 1)), np.diag(np.array(rows, float))
+        variance = np.linalg.inv(design.T @ np.linalg.inv(noise) @ design).item()
+        if abs(variance - 4) > 1e-9:
+            assert (name in added) == (variance > 4)

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 import quietfield as qf
 from quietfield.cli import main
 
@@ -65,6 +67,24 @@ def test_total_and_weights_change_the_noise_that_is_planned(tmp_path, capsys):
     assert stds("--total", "yes")[0] > plain[0]
     weighted = stds("--total", "no", "--weights", str(tmp_path / "weights.json"))
     assert weighted[0] < plain[0] < weighted[1]
+
+
+def test_plan_shows_the_one_way_tables_that_gaussian_noise_measures_too(tmp_path, capsys):
+    (tmp_path / "domain.json").write_text('{"a": 7, "b": 6, "c": 2}')
+    asked = ["plan", str(tmp_path / "domain.json"), "--structure", "chain", "--epsilon", "1", "--json"]
+
+    def stds(*words):
+        assert main([*asked, "--total", "no", *words]) == 0
+        tables = json.loads(capsys.readouterr().out)["tables"]
+        return {tuple(table["cliques"][0]): table["std"] for table in tables}
+
+    gaussian = ("--noise", "gaussian", "--delta", "1e-6")
+    found = stds(*gaussian)
+    assert list(found) == [("a", "b"), ("b", "c"), ("a",), ("c",)]  # a count of b is a sum of two cells
+    assert found["a",] == pytest.approx(2 * found["a", "b"])
+    alone = stds(*gaussian, "--weights", "equal")
+    assert list(alone) == list(stds()) == [("a", "b"), ("b", "c")]
+    assert found["a", "b"] == pytest.approx(alone["a", "b"] * (1 + 2 / 8) ** 0.5)  # two tables of a quarter's cost
 
 
 def test_help_lists_options_in_groups(capsys):

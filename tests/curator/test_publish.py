@@ -183,6 +183,22 @@ def test_gaussian_and_weights(codes, tmp_path):
     assert qf.Release.load(tmp_path / "g.qfr").check_promise()
 
 
+def test_gaussian_noise_measures_attributes_by_themselves_unless_weights_are_given():
+    schema = qf.Schema({"a": list(range(7)), "b": list(range(6)), "c": [0, 1]})
+    asked = {"epsilon": 1, "delta": 1e-6, "noise": "gaussian", "unit": qf.Rows(1), "ledger": None}
+    codes = np.zeros((5, 3), dtype=np.int64)
+    found = qf.release(codes, schema, PAIRS, **asked)
+    assert found.structure.cliques == (*PAIRS, ("a",), ("c",))
+    assert found.noise["a",].scale == pytest.approx(2 * found.noise["a", "b"].scale)
+    assert found.check_promise()
+    for others in ({"weights": "equal"}, {"weights": {("a", "b"): 2}}, {"weights": "by_size"}, {"neighbours": "paper"}):
+        assert qf.release(codes, schema, PAIRS, **{**asked, **others}).structure.cliques == tuple(PAIRS)
+    laplace = {**asked, "noise": "laplace", "delta": None}
+    assert qf.release(codes, schema, PAIRS, **laplace).structure.cliques == tuple(PAIRS)
+    with pytest.raises(qf.Error, match="equal and by_size"):
+        qf.release(codes, schema, PAIRS, **asked, weights="by size")
+
+
 def test_persons_with_fractional_weights(tmp_path):
     people = {"who": [1, 1, 2, 3, 3, 3], "a": [0, 1, 1, 0, 0, 1], "b": [0, 1, 2, 0, 1, 2], "c": [0, 0, 1, 1, 0, 0]}
     unit = qf.Person("who", normalise=True)

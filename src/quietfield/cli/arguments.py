@@ -252,12 +252,12 @@ def _no_structure(text: str, kind: str) -> Error:
     return Error(f"the structure {text!r} is not known;{meant} {expected}.")
 
 
-def weights(path: Path | None) -> dict[tuple[str, ...], Any] | Literal["by_size"] | None:
-    """Weights from a JSON file: a list of [clique, weight]; the empty clique is the total. Or the word by_size."""
+def weights(path: Path | None) -> dict[tuple[str, ...], Any] | Literal["by_size", "equal"] | None:
+    """Weights from a JSON file: a list of [clique, weight]; the empty clique is the total. Or a word."""
     if path is None:
         return None
-    if str(path) == "by_size":
-        return "by_size"
+    if str(path) in ("by_size", "equal"):
+        return str(path)  # type: ignore[return-value]
     content = read_json(path)
     try:
         return {tuple(clique): weight for clique, weight in content}
@@ -379,7 +379,8 @@ WeightsOption = Annotated[
     typer.Option(
         "--weights",
         help="""A JSON file of weights, [[["a", "b"], 2], ...], or by_size: larger tables get less noise, such
-        that the sum of all errors is least.""",
+        that the sum of all errors is least; or equal: just the tables asked for. Without any, Gaussian noise measures
+        some attributes by themselves, too.""",
         rich_help_panel=PRIVACY,
     ),
 ]

@@ -206,10 +206,10 @@ def _show_plan(
     reason = ""
     if epsilon is not None:
         whom, noise = asked["unit"], asked["noise"]
-        counted, reason = choose_statistics(structure, domain, whom, asked["neighbours"], asked["total"], noise)
-        planned = planning.calibrate_noise(
-            counted, epsilon=epsilon, delta=asked["delta"], noise=noise, weights=asked["weights"]
-        )
+        near, weights = asked["neighbours"], asked["weights"]
+        measured, weights = planning.allocate_budget(structure, domain, whom, near, weights, noise)
+        counted, reason = choose_statistics(measured, domain, whom, near, asked["total"], noise)
+        planned = planning.calibrate_noise(counted, epsilon=epsilon, delta=asked["delta"], noise=noise, weights=weights)
         arguments.warn(planning.warn_of_budget(epsilon, asked["delta"], planned))
         normalised = getattr(whom, "normalise", False)  # each record then adds 1/K, which needs a guess of its own
         tables = planning.table_noises(counted, planned, None if normalised else guess)

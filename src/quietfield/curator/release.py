@@ -29,7 +29,7 @@ from quietfield.errors import Error, TooLarge
 from quietfield.memory import available_memory, readable_bytes
 from quietfield.privacy import accounting
 from quietfield.privacy.calibration import Weights
-from quietfield.privacy.planning import warn_of_budget, warn_of_uncovered
+from quietfield.privacy.planning import allocate_budget, warn_of_budget, warn_of_uncovered
 from quietfield.privacy.units import Neighbours, Person, Statistics, Unit
 from quietfield.releases.manifest import check_room
 from quietfield.releases.release import Release
@@ -78,7 +78,9 @@ def release(
             sets apart: no promise is made.
         total: Whether the number of records is counted as well; ``"auto"`` counts it where no table tells it.
         weights: Numbers by clique, ``()`` for the total: weight 2 gets half the noise of weight 1. With
-            ``"by_size"`` larger tables get less noise, such that the sum of the errors of all cells is least.
+            ``"by_size"`` larger tables get less noise, such that the sum of the errors of all cells is least. Without
+            any, Gaussian noise measures attributes by themselves, too, where that makes better models (see
+            :func:`quietfield.privacy.planning.allocate_budget`); ``"equal"`` measures what is asked for alone.
         noise: ``"laplace"``, or ``"gaussian"``, which needs a ``delta``.
         progress: Whether a line on the error stream shows that it goes on.
 
@@ -137,7 +139,11 @@ def plan_any(
             f"a release needs a Schema, not a {type(schema).__name__}; read one with Schema.load('schema.json')."
         )
     if not isinstance(cliques, str) and not hasattr(cliques, "run"):
-        plan = plan_release(schema, cliques, total=total, weights=weights, **asked)
+        structure = Structure.of(cliques, schema.domain)
+        structure, weights = allocate_budget(
+            structure, schema.domain, asked["unit"], asked["neighbours"], weights, asked["noise"]
+        )
+        plan = plan_release(schema, structure, total=total, weights=weights, **asked)
         check_fit(schema, plan.statistics)
         return plan
     if total != "auto" or weights is not None:

@@ -13,8 +13,8 @@ from quietfield.text import join_names
 
 #: The name of the total among weights: it is the table over no attributes.
 TOTAL: Clique = ()
-#: Numbers by clique, or weights by size (see :func:`weigh_by_size`); None gives all tables one weight.
-Weights = Mapping[Any, accounting.Number] | Literal["by_size"] | None
+#: Numbers by clique, weights by size (see :func:`weigh_by_size`), or equal ones, as None is where noise is planned.
+Weights = Mapping[Any, accounting.Number] | Literal["by_size", "equal"] | None
 #: The largest epsilon of Gaussian noise: beyond it, the conversion from zCDP leaves the floats behind.
 LARGEST_GAUSSIAN_EPSILON = 10_000
 #: Above this (2**53 steps) a float scale no longer resolves one step, and counts come near the end of 64 bits.
@@ -66,7 +66,7 @@ def weigh_by_size(cells: Iterable[int], noise: str) -> list[Fraction]:
     sum of 1/b, and the least error has 1/b grow as the square root of c; Gaussian noise costs the sum of 1/b^2, and
     1/b grows as the cube root. That is the error of the tables as they are. The default learner holds noise of large
     tables back by itself, and its models gained from such weights on some structures and lost on others
-    (docs/results/synthesis.md), so they are no default.
+    (docs/results/synthesis.md), so they are no default for tables that are given.
 
     >>> [str(weight) for weight in weigh_by_size([8, 64, 125], "gaussian")]
     ['2', '4', '5']
@@ -79,11 +79,11 @@ def weigh_by_size(cells: Iterable[int], noise: str) -> list[Fraction]:
 
 def relative_weights(statistics: Statistics, weights: Weights, noise: str) -> list[Fraction]:
     """The weight of each table and, last, of the total where one is counted: weight 2 gets half the noise of 1."""
-    if isinstance(weights, str):
+    if isinstance(weights, str) and weights != "equal":
         if weights != "by_size":
-            raise Error(f"weights are numbers by clique, or the word by_size, not {weights!r}.")
+            raise Error(f"weights are numbers by clique, or one of the words equal and by_size, not {weights!r}.")
         return weigh_by_size([*(prod(table.shape) for table in statistics.tables), *[1] * statistics.total], noise)
-    weights = weights or {}
+    weights = {} if weights is None or weights == "equal" else weights
     weight_of: dict[frozenset[str], Fraction] = {}
     for key, weight in weights.items():
         clique = (key,) if isinstance(key, str) else tuple(key)

@@ -19,12 +19,14 @@ from quietfield.privacy import accounting
 from quietfield.privacy.calibration import LARGEST_SCALE, Weights, check_budget, check_scale, relative_weights
 from quietfield.privacy.noise import Gaussian, Laplace, Noise
 from quietfield.privacy.promises import HUGE_EPSILON
-from quietfield.privacy.units import Statistics, sensitivities
+from quietfield.privacy.units import Neighbours, Person, Statistics, Unit, sensitivities
 from quietfield.text import join_names
 
 HUGE_DELTA = Fraction(1, 10**4)
 #: Below this, tables of thousands of records drown in noise.
 SMALL_EPSILON = Fraction(1, 100)
+#: An attribute whose counts would be sums of more noisy cells than these gets a table of its own.
+_MOST_SUMMED = 4
 #: No guess of a number of records is larger: their counts, in steps, would not fit into 64 bits.
 MOST_RECORDS = 10**12
 
@@ -94,6 +96,46 @@ def check_guess(value: Any) -> int:
             f"the guessed number of records is a whole number from 1 to {MOST_RECORDS:,}, not {str(value)[:40]}."
         )
     return guess
+
+
+def allocate_budget(
+    structure: Structure, domain: Domain, unit: Unit, neighbours: Neighbours, weights: Weights, noise: str
+) -> tuple[Structure, Weights]:
+    """What is measured for a structure, and with which weights, where no weights are given.
+
+    With Gaussian noise, an attribute gets a table of its own beside those that join it, of half their weight, where its
+    counts would otherwise be sums of more than four noisy cells. It takes a part of the budget that few tables notice,
+    and the effects of single attributes, which a model needs most, are measured several times as well: models of real
+    tables came out up to a quarter closer to the records (docs/results/synthesis.md). Laplace noise, whose cost grows
+    with the number of tables and not with its root, gained nothing; nor did the tables of sequences, whose cliques
+    are tied or share what a person adds.
+
+    Args:
+        structure: The tables that are asked for.
+        domain: The attributes and their values.
+        unit: Whom the release protects.
+        neighbours: Which data sets cannot be told apart; tables as in the paper get nothing beside them.
+        weights: Weights that are given, which then stay; ``"equal"`` adds nothing either.
+        noise: The kind of noise.
+
+    Returns:
+        The structure, with one-way tables after the others, and the weights.
+
+    >>> from quietfield.privacy.units import Rows
+    >>> pairs, domain = Structure((("age", "town"), ("town", "ill"))), Domain({"age": 9, "town": 8, "ill": 2})
+    >>> found, weights = allocate_budget(pairs, domain, Rows(1), "add_remove", None, "gaussian")
+    >>> found.cliques[2:], weights  # the count of a town is a sum of two cells of the second table
+    ((('age',), ('ill',)), {('age',): Fraction(1, 2), ('ill',): Fraction(1, 2)})
+    """
+    shared = structure.ties or (isinstance(unit, Person) and unit.normalise)
+    if weights is not None or noise != "gaussian" or neighbours == "paper" or shared:
+        return structure, weights
+    known = dict.fromkeys(structure.attributes, 0.0)  # per attribute: 1 / variance of a count, in units of a cell's
+    for clique in structure.cliques:
+        for name in clique:
+            known[name] += domain.size(name) / domain.cells(clique)
+    added = tuple((name,) for name, precision in known.items() if precision < 1 / _MOST_SUMMED)
+    return Structure((*structure.cliques, *added)), dict.fromkeys(added, Fraction(1, 2)) or None
 
 
 def calibrate_noise(

@@ -248,8 +248,11 @@ class Draft:
             return ()
         guess = planning.check_guess(int(data["records"]) if data["records"].isdecimal() else 0)
         structure, domain, noise = Structure(self.cliques), self.schema.domain, data["noise"]
+        structure, weights = planning.allocate_budget(structure, domain, self.unit, "add_remove", None, noise)
         counted, _ = choose_statistics(structure, domain, self.unit, "add_remove", "auto", noise)
-        planned = planning.calibrate_noise(counted, epsilon=data["epsilon"], delta=self.delta, noise=noise)
+        planned = planning.calibrate_noise(
+            counted, epsilon=data["epsilon"], delta=self.delta, noise=noise, weights=weights
+        )
         return planning.table_noises(counted, planned, None if getattr(self.unit, "normalise", False) else guess)
 
     @property

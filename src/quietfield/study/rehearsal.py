@@ -273,7 +273,7 @@ def rehearse(
         unit: Whom the release would protect; this and what follows as in :func:`quietfield.release`.
         neighbours: Which data sets could not be told apart.
         total: Whether the number of records would be counted.
-        weights: Numbers by clique, or ``"by_size"``.
+        weights: Numbers by clique, ``"by_size"`` or ``"equal"``.
         noise: ``"laplace"``, ``"gaussian"``, or ``"both"``, which compares them.
         delta: The delta of Gaussian noise.
         rows_each: With ``Person(..., normalise=True)``, a guess of how many rows a person has.
@@ -320,12 +320,13 @@ def rehearse(
     noises: dict[tuple[str, float], Any] = {}
     behind = records / _share(structure, unit, rows_each)
     for kind in kinds:
-        counted[kind], reason = choose_statistics(structure, domain, unit, neighbours, total, kind)
+        measured, shares = planning.allocate_budget(structure, domain, unit, neighbours, weights, kind)
+        counted[kind], reason = choose_statistics(measured, domain, unit, neighbours, total, kind)
         for epsilon in exact:
             key = (kind, float(epsilon))
             chance = delta if kind == "gaussian" or noise != "both" else None
             noises[key] = planning.calibrate_noise(
-                counted[kind], epsilon=epsilon, delta=chance, noise=kind, weights=weights
+                counted[kind], epsilon=epsilon, delta=chance, noise=kind, weights=shares
             )
             planned[key] = planning.table_noises(counted[kind], noises[key], behind)
     figures = plan_elimination(domain, structure)

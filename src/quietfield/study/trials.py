@@ -78,7 +78,7 @@ def populate(
     rows_each: int,
     random: "Generator",
 ) -> Population:
-    """Draw people from a model and count them as a release would."""
+    """Draw people from a model and count them as a release would; their own error is that of ``structure``."""
     domain = model.domain
     drawn = min(records, MOST_RECORDS)
     codes = model.sample(drawn, seed=int(random.integers(2**62))).codes
@@ -86,7 +86,7 @@ def populate(
     growth = records / drawn
     whole = int(weights.sum())
     shares = {}
-    for clique in structure.cliques:
+    for clique in (clique for table in statistics.tables for clique in table.cliques):
         counted = count_codes(domain, clique, codes.T, weights)
         if growth > 1:
             counted = np.maximum(grow_counts(counted, model.marginal(clique), whole, growth * whole), 0.0)
@@ -98,8 +98,9 @@ def populate(
         if table.excluded is not None:
             summed[table.excluded] = 0
         tables.append(summed)
-    own = {clique: counted / counted.sum() for clique, counted in shares.items()}
-    return Population(model, statistics, structure, tables, total, measure_errors(model, own))
+    own = {clique: shares[clique] / shares[clique].sum() for clique in structure.cliques}
+    measured = Structure(tuple(shares), structure.ties)
+    return Population(model, statistics, measured, tables, total, measure_errors(model, own))
 
 
 def _weights(
@@ -219,9 +220,8 @@ def run_trials(
                     ]
                     models = _learn(releases, deadline if spent else None, seconds)
                     for (_, epsilon), model in zip(keys, models, strict=True):
-                        wrong = measure_errors(
-                            truth, Model(domain, _nothing(domain, structure)) if model is None else model
-                        )
+                        known = Model(domain, _nothing(domain, structure)) if model is None else model
+                        wrong = measure_errors(known, truth)  # over the tables that are asked for
                         found.append(
                             Trial(kind, epsilon, strength, repeat, wrong, population.sampling, model is not None)
                         )
