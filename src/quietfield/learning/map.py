@@ -125,7 +125,7 @@ class Prior:
         interactions, effects = self.determined
         small = np.array([len(group[0]) <= 2 for group in self.shape.groups])  # others: effects of pairs, too
         # Learned from potentials that are drawn alike for all cells the scale is 0.5 to 0.9, from surveys 1 to 2.
-        wide = self.shape.with_singles * np.clip((np.sqrt(self.variances[1].mean()) - 0.9) / 0.15, 0, 1)
+        wide = self.shape.with_singles * np.clip((np.sqrt(self.variances[1].mean()) - 0.85) / 0.1, 0, 1)
         trust = np.stack([
             np.maximum(1.35 * np.where(small, 1.5 / 1.35, 1.0) ** wide * interactions ** (0.315 - 0.115 * wide), 0.05),
             (0.4 + 1.6 * effects) * np.where(small, 2.4, 3.0) ** wide,
