@@ -43,9 +43,8 @@ def measure(repeats: int) -> None:
                 "star": [(names[-1], other) for other in names[:-1]],
                 "chain": list(pairwise(names)),
             }
-            many = repeats if len(found.codes) < 10**5 else 1
             for (tables, cliques), noise, epsilon, weights, repeat in product(
-                given.items(), ("gaussian", "laplace"), EPSILONS, WEIGHTS, range(many)
+                given.items(), ("gaussian", "laplace"), EPSILONS, WEIGHTS, range(repeats)
             ):
                 given_as = Structure.of(cliques)
                 same = allocate_budget(given_as, domain, qf.Rows(1), "add_remove", None, noise)[0] == given_as

@@ -111,7 +111,7 @@ def test_attributes_get_a_table_of_their_own_where_least_squares_needs_more_than
         qf.Structure(tuple(pairs)), domain, qf.Rows(1), "add_remove", None, "gaussian"
     )
     added = {clique[0] for clique in found.cliques if len(clique) == 1}
-    assert weights == ({(name,): Fraction(1, 2) for name in added} or None)
+    assert weights == ({(name,): Fraction(1, 3) for name in added} or None)
     for name in "abcd":
         rows = [domain.cells(pair) // domain.size(name) for pair in pairs if name in pair]
         design, noise = np.ones((len(rows), 1)), np.diag(np.array(rows, float))

@@ -81,10 +81,10 @@ def test_plan_shows_the_one_way_tables_that_gaussian_noise_measures_too(tmp_path
     gaussian = ("--noise", "gaussian", "--delta", "1e-6")
     found = stds(*gaussian)
     assert list(found) == [("a", "b"), ("b", "c"), ("a",), ("c",)]  # a count of b is a sum of two cells
-    assert found["a",] == pytest.approx(2 * found["a", "b"])
+    assert found["a",] == pytest.approx(3 * found["a", "b"])
     alone = stds(*gaussian, "--weights", "equal")
     assert list(alone) == list(stds()) == [("a", "b"), ("b", "c")]
-    assert found["a", "b"] == pytest.approx(alone["a", "b"] * (1 + 2 / 8) ** 0.5)  # two tables of a quarter's cost
+    assert found["a", "b"] == pytest.approx(alone["a", "b"] * (1 + 1 / 9) ** 0.5)  # two tables of a ninth of the cost
 
 
 def test_help_lists_options_in_groups(capsys):

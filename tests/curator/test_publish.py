@@ -189,7 +189,7 @@ def test_gaussian_noise_measures_attributes_by_themselves_unless_weights_are_giv
     codes = np.zeros((5, 3), dtype=np.int64)
     found = qf.release(codes, schema, PAIRS, **asked)
     assert found.structure.cliques == (*PAIRS, ("a",), ("c",))
-    assert found.noise["a",].scale == pytest.approx(2 * found.noise["a", "b"].scale)
+    assert found.noise["a",].scale == pytest.approx(3 * found.noise["a", "b"].scale)
     assert found.check_promise()
     for others in ({"weights": "equal"}, {"weights": {("a", "b"): 2}}, {"weights": "by_size"}, {"neighbours": "paper"}):
         assert qf.release(codes, schema, PAIRS, **{**asked, **others}).structure.cliques == tuple(PAIRS)

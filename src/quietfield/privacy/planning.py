@@ -103,10 +103,10 @@ def allocate_budget(
 ) -> tuple[Structure, Weights]:
     """What is measured for a structure, and with which weights, where no weights are given.
 
-    With Gaussian noise, an attribute gets a table of its own beside those that join it, of half their weight, where its
+    With Gaussian noise, an attribute gets a table of its own beside those that join it, of a third of their weight, where its
     counts would otherwise be sums of more than four noisy cells. It takes a part of the budget that few tables notice,
     and the effects of single attributes, which a model needs most, are measured several times as well: models of real
-    tables came out up to a quarter closer to the records (docs/results/synthesis.md). Laplace noise, whose cost grows
+    tables came out up to a sixth closer to the records (docs/results/synthesis.md). Laplace noise, whose cost grows
     with the number of tables and not with its root, gained nothing; nor did the tables of sequences, whose cliques
     are tied or share what a person adds.
 
@@ -125,7 +125,7 @@ def allocate_budget(
     >>> pairs, domain = Structure((("age", "town"), ("town", "ill"))), Domain({"age": 9, "town": 8, "ill": 2})
     >>> found, weights = allocate_budget(pairs, domain, Rows(1), "add_remove", None, "gaussian")
     >>> found.cliques[2:], weights  # the count of a town is a sum of two cells of the second table
-    ((('age',), ('ill',)), {('age',): Fraction(1, 2), ('ill',): Fraction(1, 2)})
+    ((('age',), ('ill',)), {('age',): Fraction(1, 3), ('ill',): Fraction(1, 3)})
     """
     shared = structure.ties or (isinstance(unit, Person) and unit.normalise)
     if weights is not None or noise != "gaussian" or neighbours == "paper" or shared:
@@ -135,7 +135,7 @@ def allocate_budget(
         for name in clique:
             known[name] += domain.size(name) / domain.cells(clique)
     added = tuple((name,) for name, precision in known.items() if precision < 1 / _MOST_SUMMED)
-    return Structure((*structure.cliques, *added)), dict.fromkeys(added, Fraction(1, 2)) or None
+    return Structure((*structure.cliques, *added)), dict.fromkeys(added, Fraction(1, 3)) or None
 
 
 def calibrate_noise(
