@@ -103,12 +103,12 @@ def allocate_budget(
 ) -> tuple[Structure, Weights]:
     """What is measured for a structure, and with which weights, where no weights are given.
 
-    With Gaussian noise, an attribute gets a table of its own beside those that join it, of a third of their weight, where its
-    counts would otherwise be sums of more than four noisy cells. It takes a part of the budget that few tables notice,
-    and the effects of single attributes, which a model needs most, are measured several times as well: models of real
-    tables came out up to a sixth closer to the records (docs/results/synthesis.md). Laplace noise, whose cost grows
-    with the number of tables and not with its root, gained nothing; nor did the tables of sequences, whose cliques
-    are tied or share what a person adds.
+    With Gaussian noise, an attribute gets a table of its own beside those that join it, of a third of their weight,
+    where its counts would otherwise be sums of more than four noisy cells. It takes a part of the budget that few
+    tables notice, and the effects of single attributes, which a model needs most, are measured several times as well:
+    models of real tables came out up to a sixth closer to the records (docs/results/synthesis.md). With Laplace noise,
+    whose cost grows with the number of tables and not with its root, as much was lost as gained. Tables of sequences,
+    whose cliques are tied or share what a person adds, stay as they are.
 
     Args:
         structure: The tables that are asked for.
