@@ -23,8 +23,8 @@ from scipy.stats import binomtest
 import quietfield as qf
 from quietfield.cli import main
 from quietfield.curator import mechanism
+from quietfield.curator import values as counted_values
 from quietfield.curator.counting import count
-from quietfield.curator.counting import values as counted_values
 from quietfield.curator.counting.duckdb_engine import DuckEngine, connect
 from quietfield.curator.discovery import (
     column_kinds,

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import quietfield as qf
-from quietfield.curator.counting import lines, values
+from quietfield.curator import values
+from quietfield.curator.counting import lines
 from quietfield.curator.inspection import inspect_lines, inspect_records
 
 LABELS = ["a", "b", "x y"]

@@ -14,7 +14,7 @@ from quietfield.curator.counting.csvfiles import COMPRESSED, CsvFile
 from quietfield.curator.counting.duckdb_engine import DuckEngine, connect
 from quietfield.curator.counting.reading import hide_details
 from quietfield.curator.counting.statfiles import NO_LABELS, StatFile, read_dictionary
-from quietfield.curator.counting.values import count_values
+from quietfield.curator.values import count_values
 from quietfield.errors import Error
 from quietfield.schema import Schema
 from quietfield.status import show_status

@@ -26,8 +26,8 @@ import reference
 
 from quietfield.cli import main
 from quietfield.cliques import Structure
-from quietfield.curator.counting import count, describe_spilling, duckdb_engine, gathering
-from quietfield.curator.counting.gathering import PersonRows
+from quietfield.curator.counting import count, describe_spilling, duckdb_engine
+from quietfield.curator.counting.duckdb_engine import PersonRows
 from quietfield.errors import Unreadable
 from quietfield.privacy.units import GRID, Person, Unit, statistics
 from quietfield.schema import Labels, Schema
@@ -171,7 +171,7 @@ def test_every_person_is_in_one_part_however_many_there_are(unit: Person, monkey
             Structure((("a", "b"),)),
             unit,
         )
-    assert sum(map(bool, made[0]._pieces)) == gathering.PARTS
+    assert sum(map(bool, made[0]._pieces)) == duckdb_engine.PARTS
     assert max(map(len, made[0]._pieces)) > 1
 
 
@@ -236,7 +236,7 @@ class Plain:
 
 
 def test_without_encryption_rows_would_lie_in_the_clear(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathering, "AESGCM", Plain)
+    monkeypatch.setattr(duckdb_engine, "AESGCM", Plain)
     data = written(monkeypatch, temporary)
     assert len(data) > 2**20
     assert data.count(MARK.encode()) > 1000
@@ -253,10 +253,10 @@ def test_keys_and_nonces_are_used_once(temporary: Path, monkeypatch: pytest.Monk
             seen.append((self.key, nonce))
             return bytes(data)
 
-    monkeypatch.setattr(gathering, "AESGCM", Noted)
+    monkeypatch.setattr(duckdb_engine, "AESGCM", Noted)
     for _ in range(2):
         written(monkeypatch, temporary)
-    assert len(seen) > 2 * gathering.PARTS
+    assert len(seen) > 2 * duckdb_engine.PARTS
     assert len(set(seen)) == len(seen)
     assert len({key for key, _ in seen}) == 2
 
@@ -310,7 +310,7 @@ def test_without_encryption_duckdb_would_write_in_the_clear(temporary: Path, mon
 KILLED = """
 import sys, time
 import pyarrow as pa
-from quietfield.curator.counting.gathering import PersonRows
+from quietfield.curator.counting.duckdb_engine import PersonRows
 rows = PersonRows(0)
 rows.add(pa.record_batch({"who": ["Smith"] * 1000, "part": pa.array([3] * 1000, pa.uint8())}))
 assert rows._file.tell() > 1000
@@ -336,13 +336,14 @@ def test_nothing_is_left_of_a_count_that_is_killed(temporary: Path) -> None:
 FULL = """
 import resource
 import pyarrow as pa
-from quietfield.curator.counting import count, duckdb_engine, gathering
+from quietfield.curator.counting import count, duckdb_engine
 from quietfield.errors import Unreadable
 from quietfield.privacy.units import Person, statistics
 from quietfield.schema import Schema
 from quietfield.cliques import Structure
 
-duckdb_engine.PersonRows = lambda: gathering.PersonRows(0)
+gather = duckdb_engine.PersonRows
+duckdb_engine.PersonRows = lambda: gather(0)
 many = 400_000
 table = pa.table({"a": ["x"] * many, "who": [f"Smith-{i:040d}" for i in range(many)]})
 schema, unit = Schema({"a": ["x"]}), Person("who", rows=1)

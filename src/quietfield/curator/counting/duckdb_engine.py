@@ -3,7 +3,7 @@
 For files, Arrow streams and DuckDB relations, memory does not grow with the number of records. What is in memory
 already stays there: pandas frames are read slice by slice, Arrow tables and polars frames mostly in place, but lists
 and other plain columns are copied, and a lazy polars frame is collected. With persons, each one's rows are gathered
-first, in memory and beyond a limit on disk, encrypted: by ``gathering``, and by DuckDB where a part of them alone is
+first, in memory and beyond a limit on disk, encrypted: by ``PersonRows``, and by DuckDB where a part of them alone is
 too large for ``PERSON_MEMORY``, or a log has to be cut into sequences.
 """
 
@@ -11,20 +11,22 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import IO, TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from quietfield.curator import sequences
 from quietfield.curator.counting.coding import CodeSql, Column, Parameters, code_column, code_type
-from quietfield.curator.counting.gathering import PersonRows, part_sql
-from quietfield.curator.counting.reading import Source, arrow_kind, hide_details
+from quietfield.curator.counting.reading import Source, Stream, arrow_kind, hide_details
 from quietfield.curator.counting.sources import open_source
 from quietfield.curator.counting.tally import BATCH, Counts, Tally
 from quietfield.domain import Domain
@@ -33,12 +35,21 @@ from quietfield.privacy.units import GRID, ROWS_KEY, Person, Statistics, Unit
 from quietfield.schema import Schema
 from quietfield.status import show_status
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 #: How many bytes DuckDB may use before it goes to disk.
 PERSON_MEMORY = 10**9
 #: The longest list of texts that is looked up by codes; DuckDB goes through all of it for every 2,048 rows.
 LISTED_TEXTS = 2**8
 #: What a query calls the rows of persons that another one has gathered.
 GATHERED = "gathered"
+#: How many parts there are on disk: a power of two, at most 256.
+PARTS = 16
+#: The column that says in which part a row belongs.
+PART = "part"
+#: The most bytes of rows that wait in memory. Many more would take longer, since parts that are small sort quickly.
+WAITING = 2**23
 PREFIX = "quietfield-spill-"
 LOCK = "lock"
 
@@ -205,6 +216,96 @@ def run_queries(con: Any, queries: Sequence[str], parameters: Parameters) -> Ite
         for part in rows.parts():
             con.register(GATHERED, part)
             yield from _batches(con.execute(then[0]))
+
+
+def part_sql(persons: Sequence[str]) -> str:
+    """The part of a row, from its persons alone: those that DuckDB takes for one have one hash."""
+    return f"(hash({', '.join(persons)}) >> {64 - PARTS.bit_length() + 1})::UTINYINT AS {PART}"
+
+
+class PersonRows:
+    """Rows of persons on their way to be chosen: added in batches with a column ``PART``, given back part by part.
+
+    All rows of a person are in one part, and most parts fit into memory, so that DuckDB need not sort on disk. Its own
+    way to write rows costs several times as much: its cipher does not use the processor's, and it writes rows twice.
+
+    Those on disk have no name in any folder where the system allows it, so that nothing is left of a count that is
+    killed. Their key is drawn for this count by the operating system and kept in memory alone.
+    """
+
+    def __init__(self, limit: int = WAITING) -> None:
+        self._limit = limit
+        self._held: list[pa.RecordBatch] = []
+        self._size = 0
+        self._schema: Any = None
+        self._file: IO[bytes] | None = None
+        self._pieces: list[list[tuple[int, int]]] = [[] for _ in range(PARTS)]  # where each begins, and its length
+        self._reading = threading.Lock()
+        self._cipher = AESGCM(AESGCM.generate_key(256))
+
+    def __enter__(self) -> "PersonRows":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def add(self, batch: "pa.RecordBatch") -> None:
+        """Take some rows; beyond the limit, write those that wait to disk."""
+        self._held.append(batch)
+        self._size += batch.nbytes
+        if self._size > self._limit:
+            self._write()
+
+    def parts(self) -> Iterator[Any]:
+        """The rows as what DuckDB can register, and scan again: all at once from memory, or part by part from disk."""
+        import pyarrow as pa
+
+        if self._file is None:
+            if self._held:
+                yield pa.Table.from_batches(self._held)
+            return
+        if self._held:
+            self._write()
+        for pieces in self._pieces:
+            if pieces:
+                yield Stream(self._schema, partial(self._read, pieces))
+
+    def _write(self) -> None:
+        import pyarrow as pa
+
+        if self._file is None:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115  # closed at exit
+        table = pa.Table.from_batches(self._held).combine_chunks()
+        self._held, self._size = [], 0
+        part = table.column(PART).to_numpy()
+        ends = np.cumsum(np.bincount(part, minlength=PARTS))
+        rows = table.drop_columns(PART).take(np.argsort(part, kind="stable"))
+        self._schema = rows.schema
+        for pieces, begin, end in zip(self._pieces, [0, *ends], ends, strict=False):
+            if begin < end:
+                sink = pa.BufferOutputStream()
+                with pa.ipc.new_stream(sink, rows.schema) as writer:
+                    writer.write_table(rows.slice(begin, end - begin))
+                start = self._file.tell()
+                sealed = self._cipher.encrypt(_nonce(start), memoryview(sink.getvalue()).cast("B"), None)
+                self._file.write(sealed)
+                pieces.append((start, len(sealed)))
+
+    def _read(self, pieces: Sequence[tuple[int, int]]) -> Iterator["pa.RecordBatch"]:
+        import pyarrow as pa
+
+        assert self._file is not None
+        for start, length in pieces:
+            with self._reading:  # a plan may scan twice at once
+                self._file.seek(start)
+                sealed = self._file.read(length)
+            yield from pa.ipc.open_stream(self._cipher.decrypt(_nonce(start), sealed, None))
+
+
+def _nonce(start: int) -> bytes:
+    """Where a piece begins is written once, so that no nonce is used twice with the key."""
+    return start.to_bytes(12, "big")
 
 
 def sum_sql(terms: Sequence[str]) -> str:

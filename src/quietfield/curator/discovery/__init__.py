@@ -232,7 +232,7 @@ def run_discovery(
         Error: No column is left, or the source cannot be read.
     """
     from quietfield.curator.counting.duckdb_engine import DuckEngine, connect
-    from quietfield.curator.counting.values import count_values, count_values_by_person
+    from quietfield.curator.values import count_values, count_values_by_person
 
     wanted = [column.name for column in plan.columns]
     ask = Questions(plan)
