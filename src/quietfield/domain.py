@@ -4,18 +4,16 @@ A domain is public knowledge, written down by a person and never read from data.
 compiled inference routine can be looked up by it.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from operator import index
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from quietfield.errors import Error, FileError
-from quietfield.files import MOST_IMPOSSIBLE, MOST_VALUES, read_json, write_atomically
+from quietfield.files import MOST_IMPOSSIBLE, MOST_VALUES, JsonFile
 from quietfield.text import facts_html, join_names, plural, suggest_names, type_name
 
 if TYPE_CHECKING:
@@ -33,7 +31,7 @@ MOST_LISTED = 12  # labels or attributes that are shown side by side
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Domain:
+class Domain(JsonFile):
     """Ordered attributes and their values.
 
     ``attributes`` maps each name to a size (its labels are then ``0 .. size-1``) or to a list of labels, all strings
@@ -357,7 +355,7 @@ class Domain:
         return {"format": FORMAT, "version": 1, "attributes": attributes, "impossible": self.rules()}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> "Domain":
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
         """The inverse of :meth:`to_json`; a plain ``{"attribute": size}`` mapping, as mbi writes it, will do too.
 
         Args:
@@ -385,33 +383,6 @@ class Domain:
             raise FileError(
                 f"this domain is damaged: {error!r} where a list of named attributes was expected."
             ) from None
-
-    def save(self, path: str | Path) -> None:
-        """Write the domain as a JSON file.
-
-        Args:
-            path: The file; one that is there is replaced.
-
-        Raises:
-            FileError: It cannot be written.
-        """
-        write_atomically(path, (json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n").encode())
-
-    @classmethod
-    def load(cls, path: str | Path) -> "Domain":
-        """Read a JSON file written by :meth:`save`, or an mbi domain file.
-
-        Args:
-            path: The file.
-
-        Returns:
-            The domain.
-
-        Raises:
-            FileError: It is missing, is not JSON or is not the JSON of a domain.
-            Error: What it says cannot be a domain; see :class:`Domain`.
-        """
-        return cls.from_json(read_json(path))
 
     def _zero(self, rule: Mapping[str, Label | Sequence[Label]]) -> Zero:
         if not isinstance(rule, Mapping) or not rule:

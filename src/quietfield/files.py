@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 from quietfield.errors import Error, FileError
 
@@ -228,6 +228,46 @@ def canonical_json(value: Any) -> bytes:
         return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError) as error:
         raise Error(f"this value cannot be written as JSON: {error}.") from None
+
+
+class JsonFile:
+    """What has a JSON form, and with it a file that people can read and write."""
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dictionary for JSON."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_json(cls, data: Any) -> Self:
+        """The inverse of :meth:`to_json`."""
+        raise NotImplementedError
+
+    def save(self, path: str | Path) -> None:
+        """Write it as a JSON file.
+
+        Args:
+            path: The file; one that is there is replaced.
+
+        Raises:
+            FileError: It cannot be written.
+        """
+        write_atomically(path, (json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n").encode())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a JSON file, written by :meth:`save` or by hand; :meth:`from_json` says what may be in it.
+
+        Args:
+            path: The file.
+
+        Returns:
+            What is in it.
+
+        Raises:
+            FileError: It is missing, is not JSON, or not the JSON of this.
+            Error: What it says cannot be.
+        """
+        return cls.from_json(read_json(path))
 
 
 def archive_kind(path: str | Path) -> str | None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from functools import partial
 from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -50,8 +51,6 @@ AllowNoPromise = Annotated[
     bool, typer.Option("--allow-no-promise", help="With --trust: take a release that promises nothing, too.")
 ]
 
-#: The help of --for-programs, wherever CSV is written.
-FOR_PROGRAMS = "In CSV, write texts as they are; else an apostrophe stands before what a spreadsheet could run."
 #: The structures that have a name, as help and messages list them.
 STRUCTURES = "auto, chain, chain:2, homogeneous, star, star:CENTRE, complete, complete:3, grid:4"
 
@@ -307,17 +306,10 @@ def _whole(text: str, option: str) -> int:
 
 
 # What several commands take, with one meaning: declared here, used by all. Help lists each group under its heading.
-READING, PRIVACY, REHEARSAL = "How records are read", "Privacy", "With --rehearse"
-EPSILON = typer.Option(
-    "--epsilon", help="The privacy loss, such as 1 or 0.1 or 1/3; taken exactly as written.", rich_help_panel=PRIVACY
-)
-UNIT = typer.Option(
-    "--unit",
-    help="Who is protected: rows:1, person:COLUMN:3, person:COLUMN:normalise, or JSON.",
-    rich_help_panel=PRIVACY,
-)
-SCHEMA = typer.Option("--schema", help="The schema, a JSON file.")
-
+reading_option = partial(typer.Option, rich_help_panel="How records are read")
+privacy_option = partial(typer.Option, rich_help_panel="Privacy")
+EPSILON = privacy_option("--epsilon", help="The privacy loss, such as 1 or 0.1 or 1/3; taken exactly as written.")
+UNIT = privacy_option("--unit", help="Who is protected: rows:1, person:COLUMN:3, person:COLUMN:normalise, or JSON.")
 DataArgument = Annotated[
     str,
     typer.Argument(
@@ -325,7 +317,7 @@ DataArgument = Annotated[
         "database, postgresql://host/clinic#visits."
     ),
 ]
-SchemaOption = Annotated[Path, SCHEMA]
+SchemaOption = Annotated[Path, typer.Option("--schema", help="The schema, a JSON file.")]
 StructureOption = Annotated[
     str,
     typer.Option(
@@ -335,69 +327,59 @@ StructureOption = Annotated[
     ),
 ]
 ValuesOption = Annotated[
-    Literal["codes", "labels"],
-    typer.Option("--values", help="Of SPSS and Stata files, what is read.", rich_help_panel=READING),
+    Literal["codes", "labels"], reading_option("--values", help="Of SPSS and Stata files, what is read.")
 ]
 DelimiterOption = Annotated[
-    str | None,
-    typer.Option("--delimiter", help="Of CSV files, what separates fields: ';', '|' or tab.", rich_help_panel=READING),
+    str | None, reading_option("--delimiter", help="Of CSV files, what separates fields: ';', '|' or tab.")
 ]
 EncodingOption = Annotated[
-    str | None,
-    typer.Option("--encoding", help="Of texts that are not UTF-8, such as cp1252 or utf-16.", rich_help_panel=READING),
+    str | None, reading_option("--encoding", help="Of texts that are not UTF-8, such as cp1252 or utf-16.")
 ]
 OneLinePerRecordOption = Annotated[
     bool,
-    typer.Option(
-        "--one-line-per-record",
-        help="Affirm that every record of a CSV file is one line; for persons.",
-        rich_help_panel=READING,
-    ),
+    reading_option("--one-line-per-record", help="Affirm that every record of a CSV file is one line; for persons."),
 ]
 DeltaOption = Annotated[
     str | None,
-    typer.Option(
-        "--delta",
-        help="Promised beside epsilon, such as 1e-6: for Gaussian noise, and to discover labels.",
-        rich_help_panel=PRIVACY,
+    privacy_option(
+        "--delta", help="Promised beside epsilon, such as 1e-6: for Gaussian noise, and to discover labels."
     ),
 ]
 NoiseOption = Annotated[
-    Literal["laplace", "gaussian"],
-    typer.Option("--noise", help="laplace is pure; gaussian needs --delta.", rich_help_panel=PRIVACY),
+    Literal["laplace", "gaussian"], privacy_option("--noise", help="laplace is pure; gaussian needs --delta.")
 ]
-NeighboursOption = Annotated[
-    Neighbours,
-    typer.Option("--neighbours", help="Which data sets cannot be told apart.", rich_help_panel=PRIVACY),
-]
+NeighboursOption = Annotated[Neighbours, privacy_option("--neighbours", help="Which data sets cannot be told apart.")]
 TotalOption = Annotated[
-    Literal["auto", "yes", "no"],
-    typer.Option("--total", help="Whether a noisy total is released too.", rich_help_panel=PRIVACY),
+    Literal["auto", "yes", "no"], privacy_option("--total", help="Whether a noisy total is released too.")
 ]
 WeightsOption = Annotated[
     Path | None,
-    typer.Option(
+    privacy_option(
         "--weights",
         help="""A JSON file of weights, [[["a", "b"], 2], ...], or by_size: larger tables get less noise, such
         that the sum of all errors is least; or equal: just the tables asked for. Without any, Gaussian noise measures
         some attributes by themselves, too.""",
-        rich_help_panel=PRIVACY,
     ),
 ]
-LedgerOption = Annotated[Path | None, typer.Option("--ledger", help="The ledger that pays.", rich_help_panel=PRIVACY)]
+LedgerOption = Annotated[Path | None, privacy_option("--ledger", help="The ledger that pays.")]
 IdOption = Annotated[
     str | None,
-    typer.Option(
+    privacy_option(
         "--id",
         help="The id of what is paid for: 32 hexadecimal digits, drawn at random. A ledger pays once for one id, so "
         "that the same command, run twice, is charged once.",
-        rich_help_panel=PRIVACY,
     ),
 ]
 NoLedgerOption = Annotated[
-    bool,
-    typer.Option("--no-ledger", help="Pay from no ledger: nothing adds up what is spent.", rich_help_panel=PRIVACY),
+    bool, privacy_option("--no-ledger", help="Pay from no ledger: nothing adds up what is spent.")
 ]
 InferenceOption = Annotated[
     Literal["exact", "loopy", "convex"], typer.Option("--inference", help="How marginals are computed.")
+]
+ForProgramsOption = Annotated[
+    bool,
+    typer.Option(
+        "--for-programs",
+        help="In CSV, write texts as they are; else an apostrophe stands before what a spreadsheet could run.",
+    ),
 ]

@@ -1,13 +1,11 @@
 """``quietfield compare``: models or methods side by side, on a release or beside a known truth. No record is read."""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from quietfield.cli import outputs
-from quietfield.cli.arguments import AllowNoPromise, InferenceOption, MaxEpsilon, Trust, load_release
+from quietfield.cli import arguments, outputs
 from quietfield.errors import Error
 from quietfield.files import archive_kind, write_atomically
 from quietfield.learning import check_methods
@@ -25,13 +23,13 @@ def compare(
         str | None,
         typer.Option(help="Methods of `fit` to learn the release by; map,naive unless said or models are given."),
     ] = None,
-    inference: InferenceOption = "exact",
+    inference: arguments.InferenceOption = "exact",
     truth: Annotated[
         Path | None, typer.Option(help="A model that is known to be true, in a simulation: how far is each from it?")
     ] = None,
-    trust: Trust = None,
-    max_epsilon: MaxEpsilon = None,
-    allow_no_promise: AllowNoPromise = False,
+    trust: arguments.Trust = None,
+    max_epsilon: arguments.MaxEpsilon = None,
+    allow_no_promise: arguments.AllowNoPromise = False,
     svg: Annotated[Path | None, typer.Option(help="A file for the distances as a picture.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a picture that is at --svg already.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write the comparison as JSON.")] = False,
@@ -52,7 +50,7 @@ def compare(
         if archive_kind(path) == "release":
             if release is not None:
                 raise Error("two releases are given; compare on one release at a time.")
-            release = load_release(path, trust, max_epsilon, allow_no_promise)
+            release = arguments.load_release(path, trust, max_epsilon, allow_no_promise)
         else:
             name = path.name if path.name not in models else str(path)
             if name in models:
@@ -77,7 +75,7 @@ def compare(
     if svg is not None:
         write_atomically(svg, found.svg().encode())
     if as_json:
-        typer.echo(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
+        outputs.show_json(found.to_dict())
         return
     for line in found.lines():
         typer.echo(line)

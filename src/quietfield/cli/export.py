@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from quietfield.cli import questions
-from quietfield.cli.arguments import FOR_PROGRAMS, AllowNoPromise, MaxEpsilon, RequireSignatures, Trust, load_release
+from quietfield.cli import arguments, questions
 from quietfield.errors import Error
 from quietfield.files import archive_kind
 from quietfield.models.frames import free_name
@@ -57,14 +56,14 @@ def export(
     release_file: Annotated[
         Path | None, typer.Option("--release", help="From a model: its release, for the statement on privacy.")
     ] = None,
-    trust: Trust = None,
-    require_signatures: RequireSignatures = 1,
-    max_epsilon: MaxEpsilon = None,
-    allow_no_promise: AllowNoPromise = False,
+    trust: arguments.Trust = None,
+    require_signatures: arguments.RequireSignatures = 1,
+    max_epsilon: arguments.MaxEpsilon = None,
+    allow_no_promise: arguments.AllowNoPromise = False,
     force: Annotated[
         bool, typer.Option("--force", help="Replace an earlier export at --out: the files that its index lists.")
     ] = False,
-    for_programs: Annotated[bool, typer.Option("--for-programs", help=FOR_PROGRAMS)] = False,
+    for_programs: arguments.ForProgramsOption = False,
 ) -> None:
     """Write tables with their labels: the noisy ones of a release, or a model's for people, with margins of error.
 
@@ -87,7 +86,9 @@ def export(
             )
         source_release = None
         if release_file is not None:
-            source_release = load_release(release_file, trust, max_epsilon, allow_no_promise, require_signatures)
+            source_release = arguments.load_release(
+                release_file, trust, max_epsilon, allow_no_promise, require_signatures
+            )
         level = 0.9 if level is None else level
         model = Model.load(path, trust or None)
         _for_people(model, out, format, table, level, total, source_release, force, for_programs)
@@ -96,7 +97,7 @@ def export(
         raise Error(
             "--table, --level, --total and --release are for a model; a release's tables are written as they are."
         )
-    release = load_release(path, trust, max_epsilon, allow_no_promise, require_signatures)
+    release = arguments.load_release(path, trust, max_epsilon, allow_no_promise, require_signatures)
     files: dict[str, bytes] = {}
     index: list[list[Any]] = [list(exports.RELEASE_COLUMNS)]
     for number, part in enumerate(release.parts, 1):

@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from quietfield.cli import arguments
-from quietfield.cli.arguments import DataArgument, DelimiterOption, EncodingOption, SchemaOption, ValuesOption
 from quietfield.curator import WARNING
 from quietfield.curator.counting import lines
 from quietfield.schema import Schema
@@ -18,12 +17,12 @@ app = typer.Typer()
 
 @app.command(epilog="Example: quietfield inspect visits.parquet --schema schema.json")
 def inspect(
-    data: DataArgument,
-    schema: SchemaOption,
+    data: arguments.DataArgument,
+    schema: arguments.SchemaOption,
     common: Annotated[int, typer.Option(min=0, max=100, help="How many unknown values to show for each column.")] = 5,
-    values: ValuesOption = "codes",
-    delimiter: DelimiterOption = None,
-    encoding: EncodingOption = None,
+    values: arguments.ValuesOption = "codes",
+    delimiter: arguments.DelimiterOption = None,
+    encoding: arguments.EncodingOption = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write what was found as JSON.")] = False,
 ) -> None:
     """Show nulls and unknown values, how many records they drop, and broken lines.

@@ -1,13 +1,11 @@
 """``quietfield ledger``: what a data set may cost in all, and what is spent."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from quietfield.cli import outputs
-from quietfield.cli.arguments import ledger_unit
+from quietfield.cli import arguments, outputs
 from quietfield.curator import anchors
 from quietfield.curator.ledger import PLACES, Ledger
 from quietfield.curator.ledger_words import describe_ledger
@@ -47,7 +45,7 @@ def create(
         epsilon=epsilon,
         delta=delta,
         rho=rho,
-        unit=ledger_unit(unit),
+        unit=arguments.ledger_unit(unit),
         neighbours=neighbours,
         accounting_by=accounting,  # type: ignore[arg-type]
         name=name,
@@ -116,7 +114,7 @@ def show(
             ],
             "against": found,
         }  # fmt: skip
-        typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
+        outputs.show_json(content)
         raise typer.Exit(code)
     _describe(book)
     for c in charges:

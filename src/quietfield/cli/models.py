@@ -1,6 +1,5 @@
 """``quietfield fit`` and ``sample``: from a release to a model, and from a model to made-up records."""
 
-import json
 import warnings
 from dataclasses import asdict
 from pathlib import Path
@@ -10,15 +9,6 @@ import typer
 
 from quietfield import learning
 from quietfield.cli import arguments, outputs, passphrases
-from quietfield.cli.arguments import (
-    FOR_PROGRAMS,
-    AllowNoPromise,
-    InferenceOption,
-    MaxEpsilon,
-    RequireSignatures,
-    Trust,
-    load_release,
-)
 from quietfield.cli.passphrases import PassphraseEnv, PassphraseFile
 from quietfield.errors import Error, FileError
 from quietfield.files import set_time
@@ -42,11 +32,11 @@ def fit(
     method: Annotated[
         Literal["map", "cgm", "cgm-nlbp", "naive"], typer.Option(help="How to learn; map has nothing to tune.")
     ] = "map",
-    inference: InferenceOption = "exact",
-    trust: Trust = None,
-    require_signatures: RequireSignatures = 1,
-    max_epsilon: MaxEpsilon = None,
-    allow_no_promise: AllowNoPromise = False,
+    inference: arguments.InferenceOption = "exact",
+    trust: arguments.Trust = None,
+    require_signatures: arguments.RequireSignatures = 1,
+    max_epsilon: arguments.MaxEpsilon = None,
+    allow_no_promise: arguments.AllowNoPromise = False,
     key: Annotated[Path | None, typer.Option(help="A private key (PEM) to sign the model with.")] = None,
     passphrase_file: PassphraseFile = None,
     passphrase_env: PassphraseEnv = None,
@@ -57,7 +47,7 @@ def fit(
     reads = [release, *(trust or ()), *(path for path in (key, passphrase_file) if path is not None)]
     outputs.check(out, "model", force, reads)  # before the work, not after it
     signer = passphrases.load_key(key, passphrase_file, passphrase_env)
-    loaded = load_release(release, trust, max_epsilon, allow_no_promise, require_signatures)
+    loaded = arguments.load_release(release, trust, max_epsilon, allow_no_promise, require_signatures)
     model = learning.fit(loaded, method, inference=inference, progress=is_terminal())
     model.save(out, signer)
     set_time(out, loaded.created)  # else a script that counts and then learns would tell how long the count took
@@ -67,7 +57,7 @@ def fit(
     arguments.warn(report.advice or None)
     if as_json:
         told = {"release_signers": list(loaded.signers), "signed": signer is not None, "written": str(out)}
-        typer.echo(json.dumps({**asdict(report), **told}, indent=2))
+        outputs.show_json({**asdict(report), **told})
         return
     typer.echo(f"release     {printable(summarize_promise(loaded))}; {describe_signers(loaded.signers)}")
     typer.echo(f"written     {out}\nmodel       {model!r}")
@@ -99,9 +89,9 @@ def sample(
     delimiter: Annotated[
         str, typer.Option(help="Of a CSV file, what separates fields: a comma, ';', '|' or tab.")
     ] = ",",
-    trust: Trust = None,
+    trust: arguments.Trust = None,
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
-    for_programs: Annotated[bool, typer.Option("--for-programs", help=FOR_PROGRAMS)] = False,
+    for_programs: arguments.ForProgramsOption = False,
 ) -> None:
     """Draw synthetic records from a model: nobody's, and like everybody's.
 
@@ -135,7 +125,7 @@ def sample(
             )
     if typed:
         outputs.check(card_file(out), "data card", force, reads)
-    behind = None if release is None else load_release(release, trust, None, False)
+    behind = None if release is None else arguments.load_release(release, trust, None, False)
     diagnostics = None
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")

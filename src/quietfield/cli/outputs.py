@@ -4,11 +4,12 @@ Files are named: ``-``, which elsewhere is the standard input or output, is refu
 """
 
 import csv
+import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -19,6 +20,17 @@ from quietfield.releases.release import Release
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+
+def show_json(content: Any) -> None:
+    """Print what ``--json`` asks for: one object, for a program."""
+    typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
+
+
+def show_facts(facts: Mapping[str, Any]) -> None:
+    """Print facts for people: their names in a column, texts beside them."""
+    for name, text in facts.items():
+        typer.echo(f"{name:<11} {text}".replace("\n", "\n" + " " * 12))
 
 
 #: What --force replaces, by its name in messages, and how such a file is recognised. Pictures and records bear no mark

@@ -1,22 +1,12 @@
 """``quietfield plan``: what inference and noise would cost, and a rehearsal, before anything is counted or paid."""
 
-import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from quietfield.cli import arguments, outputs
-from quietfield.cli.arguments import (
-    PRIVACY,
-    REHEARSAL,
-    UNIT,
-    DeltaOption,
-    NeighboursOption,
-    StructureOption,
-    TotalOption,
-    WeightsOption,
-)
 from quietfield.cliques import Structure
 from quietfield.errors import Error, TooLarge
 from quietfield.files import write_atomically
@@ -35,6 +25,8 @@ if TYPE_CHECKING:
     from quietfield.study.rehearsal import Measure, Rehearsal
 
 app = typer.Typer()
+REHEARSAL = "With --rehearse"
+rehearsal_option = partial(typer.Option, rich_help_panel=REHEARSAL)
 
 EXAMPLE = (
     "Examples: quietfield plan schema.json --structure chain:2 --epsilon 1 --records 10000; "
@@ -48,64 +40,43 @@ def plan(
     schema: Annotated[
         Path, typer.Argument(help="A schema, or a domain (also in mbi's {attribute: size} form), as JSON.")
     ],
-    structure: StructureOption,
+    structure: arguments.StructureOption,
     epsilon: Annotated[
         str | None,
-        typer.Option(
+        arguments.privacy_option(
             help="Show the noise of each table at this epsilon; with --rehearse, candidates separated by commas "
-            "(0.1,0.3,1,3,10 unless said).",
-            rich_help_panel=PRIVACY,
+            "(0.1,0.3,1,3,10 unless said)."
         ),
     ] = None,
     records: Annotated[
-        int | None,
-        typer.Option(help="A guess of the number of records. Guess: do not count them for this."),
+        int | None, typer.Option(help="A guess of the number of records. Guess: do not count them for this.")
     ] = None,
-    unit: Annotated[str, UNIT] = "rows:1",
+    unit: Annotated[str, arguments.UNIT] = "rows:1",
     noise: Annotated[
         Literal["laplace", "gaussian", "both"],
-        typer.Option(
-            help="laplace is pure; gaussian needs --delta; both are compared with --rehearse.", rich_help_panel=PRIVACY
-        ),
+        arguments.privacy_option(help="laplace is pure; gaussian needs --delta; both are compared with --rehearse."),
     ] = "laplace",
-    delta: DeltaOption = None,
-    neighbours: NeighboursOption = "add_remove",
-    total: TotalOption = "auto",
-    weights: WeightsOption = None,
+    delta: arguments.DeltaOption = None,
+    neighbours: arguments.NeighboursOption = "add_remove",
+    total: arguments.TotalOption = "auto",
+    weights: arguments.WeightsOption = None,
     rehearse: Annotated[
-        bool,
-        typer.Option("--rehearse", help="Rehearse release and fit on made-up people; needs --records."),
+        bool, typer.Option("--rehearse", help="Rehearse release and fit on made-up people; needs --records.")
     ] = False,
     error: Annotated[
-        str | None,
-        typer.Option(help="Which epsilon for this error? A share such as 0.02, or 2%.", rich_help_panel=REHEARSAL),
+        str | None, rehearsal_option(help="Which epsilon for this error? A share such as 0.02, or 2%.")
     ] = None,
     measure: Annotated[
-        Literal["mean", "p95", "single", "distance"],
-        typer.Option(help="The error that is plotted and asked for.", rich_help_panel=REHEARSAL),
+        Literal["mean", "p95", "single", "distance"], rehearsal_option(help="The error that is plotted and asked for.")
     ] = "mean",
     rows_each: Annotated[
-        int,
-        typer.Option(
-            min=1, help="With person:COLUMN:normalise, a guess of the rows of a person.", rich_help_panel=REHEARSAL
-        ),
+        int, rehearsal_option(min=1, help="With person:COLUMN:normalise, a guess of the rows of a person.")
     ] = 1,
-    repeats: Annotated[
-        int, typer.Option(min=1, help="How many models of each strength of dependence.", rich_help_panel=REHEARSAL)
-    ] = 2,
-    seconds: Annotated[
-        float, typer.Option(min=1, help="After this time no further model is begun.", rich_help_panel=REHEARSAL)
-    ] = 60.0,
-    seed: Annotated[
-        int, typer.Option(min=0, help="The same seed gives the same rehearsal.", rich_help_panel=REHEARSAL)
-    ] = 0,
-    svg: Annotated[
-        Path | None, typer.Option(help="A file for the curve as a picture.", rich_help_panel=REHEARSAL)
-    ] = None,
-    force: Annotated[
-        bool,
-        typer.Option("--force", help="Replace a picture that is at --svg already.", rich_help_panel=REHEARSAL),
-    ] = False,
+    repeats: Annotated[int, rehearsal_option(min=1, help="How many models of each strength of dependence.")] = 2,
+    seconds: Annotated[float, rehearsal_option(min=1, help="After this time no further model is begun.")] = 60.0,
+    seed: Annotated[int, rehearsal_option(min=0, help="The same seed gives the same rehearsal.")] = 0,
+    svg: Annotated[Path | None, rehearsal_option(help="A file for the curve as a picture.")] = None,
+    force: Annotated[bool, rehearsal_option("--force", help="Replace a picture that is at --svg already.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write the figures as JSON.")] = False,
 ) -> None:
     """Show the cost of exact inference and whether it fits; with --epsilon, also the noise of each table.
@@ -173,7 +144,7 @@ def _show_choice(domain: "Domain", choice: "Choice", as_json: bool) -> None:
         "rounds": rounds,
     }
     if as_json:
-        typer.echo(json.dumps(facts, indent=2, ensure_ascii=False))
+        outputs.show_json(facts)
         return
     for name, value in facts.items():
         typer.echo(f"{name:>18}  {value:,}")
@@ -222,7 +193,7 @@ def _show_plan(
             "tables": None if epsilon is None else [table.to_dict() for table in tables],
             "total": None if epsilon is None else reason,
         }
-        typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
+        outputs.show_json(content)
         return
     rows = {
         "attributes": f"{len(domain)}",
@@ -258,7 +229,7 @@ def _show_rehearsal(
         write_atomically(svg, found.svg(measure, wanted).encode())
     if as_json:
         answers = {kind: answer.to_dict() for kind, answer in needed.items()}
-        typer.echo(json.dumps({**found.to_dict(), "needed": answers or None}, indent=2, ensure_ascii=False))
+        outputs.show_json({**found.to_dict(), "needed": answers or None})
         return
     for line in found.lines():
         typer.echo(line)

@@ -3,7 +3,6 @@
 Answers have error bars where the model knows its errors, and say what they rest on.
 """
 
-import json
 import math
 from itertools import product
 from pathlib import Path
@@ -12,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from quietfield.cli import questions
-from quietfield.cli.arguments import Trust
+from quietfield.cli import arguments, outputs, questions
 from quietfield.drawing.columns import format_level, format_shares, pad_left, quote_label, text_width
 from quietfield.drawing.graph import bars
 from quietfield.errors import Error
@@ -50,7 +48,7 @@ def query(
     most_probable: Annotated[
         bool, typer.Option("--most-probable", help="Instead: the most probable record, among those with --given.")
     ] = False,
-    trust: Trust = None,
+    trust: arguments.Trust = None,
     as_json: Annotated[bool, typer.Option("--json", help="Write the table as JSON.")] = False,
 ) -> None:
     """Ask a model for a distribution, on its own or where something is known, with error bars.
@@ -88,7 +86,7 @@ def query(
             content["estimate"] = str(estimate)
             for row, error in zip(content["cells"], estimate.errors.ravel().tolist(), strict=True):
                 row["monte_carlo_error"] = error
-        typer.echo(json.dumps({**content, "basis": basis}, ensure_ascii=False, indent=2))
+        outputs.show_json({**content, "basis": basis})
         return
     typer.echo(printable(", ".join(map(quote_label, wanted)) + _where(known)))
     many = len(wanted) > 1
@@ -123,7 +121,7 @@ def _show_most_probable(model: Model, known: "dict[str, Label]", as_json: bool) 
     share = math.exp(min(0.0, model.log_prob({name: [label] for name, label in record.items()})[0] - given))
     if as_json:
         content = {"given": known, "most_probable": record, "probability": share}
-        typer.echo(json.dumps(content, ensure_ascii=False, indent=2))
+        outputs.show_json(content)
         return
     typer.echo(printable("the most probable record" + _where(known)))
     names = {name: printable(quote_label(name)) for name in record}

@@ -1,6 +1,5 @@
 """``quietfield release``: from records to a file that may be published."""
 
-import json
 import sys
 from math import prod
 from pathlib import Path
@@ -10,25 +9,6 @@ import typer
 
 from quietfield.cli import arguments, outputs, passphrases, silence, summaries
 from quietfield.cli import config as configuration
-from quietfield.cli.arguments import (
-    EPSILON,
-    UNIT,
-    DataArgument,
-    DelimiterOption,
-    DeltaOption,
-    EncodingOption,
-    IdOption,
-    LedgerOption,
-    NeighboursOption,
-    NoiseOption,
-    NoLedgerOption,
-    OneLinePerRecordOption,
-    SchemaOption,
-    StructureOption,
-    TotalOption,
-    ValuesOption,
-    WeightsOption,
-)
 from quietfield.cli.passphrases import PassphraseEnv, PassphraseFile
 from quietfield.curator.counting import describe_spilling, lines
 from quietfield.curator.counting.sources import check_there
@@ -61,27 +41,27 @@ EXAMPLE = (
 @app.command(epilog=EXAMPLE)
 def release(
     context: typer.Context,
-    data: DataArgument,
-    schema: SchemaOption,
-    structure: StructureOption,
-    epsilon: Annotated[str, EPSILON],
-    unit: Annotated[str, UNIT],
+    data: arguments.DataArgument,
+    schema: arguments.SchemaOption,
+    structure: arguments.StructureOption,
+    epsilon: Annotated[str, arguments.EPSILON],
+    unit: Annotated[str, arguments.UNIT],
     out: Annotated[Path | None, typer.Option("--out", "-o", help="The release file to write.")] = None,
-    ledger: LedgerOption = None,
+    ledger: arguments.LedgerOption = None,
     against: Annotated[
         list[Path] | None,
         typer.Option(help="An anchor or release whose line the ledger must still have. May be repeated."),
     ] = None,
-    no_ledger: NoLedgerOption = False,
-    delta: DeltaOption = None,
-    noise: NoiseOption = "laplace",
-    neighbours: NeighboursOption = "add_remove",
-    total: TotalOption = "auto",
-    weights: WeightsOption = None,
-    values: ValuesOption = "codes",
-    delimiter: DelimiterOption = None,
-    encoding: EncodingOption = None,
-    one_line_per_record: OneLinePerRecordOption = False,
+    no_ledger: arguments.NoLedgerOption = False,
+    delta: arguments.DeltaOption = None,
+    noise: arguments.NoiseOption = "laplace",
+    neighbours: arguments.NeighboursOption = "add_remove",
+    total: arguments.TotalOption = "auto",
+    weights: arguments.WeightsOption = None,
+    values: arguments.ValuesOption = "codes",
+    delimiter: arguments.DelimiterOption = None,
+    encoding: arguments.EncodingOption = None,
+    one_line_per_record: arguments.OneLinePerRecordOption = False,
     key: Annotated[Path | None, typer.Option(help="A private key (PEM) that signs the release.")] = None,
     passphrase_file: PassphraseFile = None,
     passphrase_env: PassphraseEnv = None,
@@ -96,7 +76,7 @@ def release(
             ),
         ),
     ] = None,
-    id: IdOption = None,
+    id: arguments.IdOption = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a release that is at --out already.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be done; do not open the data, pay nothing.")
@@ -152,8 +132,10 @@ def release(
         _check_disk(out, prepared)
         outputs.check(out, "release", force, [*arguments.read_paths(data), *reads])
     if dry_run:
-        planned = _describe_plan(prepared, book, neighbours, protects)
-        _show(summaries.of_plan(prepared, book, protects, warnings) if as_json else planned, as_json)
+        if as_json:
+            outputs.show_json(summaries.of_plan(prepared, book, protects, warnings))
+        else:
+            outputs.show_facts(_describe_plan(prepared, book, protects))
         return
     if out is None:
         raise Error("say where the release goes: --out FILE.")
@@ -165,8 +147,11 @@ def release(
         arguments.warn(f"{out} waits for its second signature: quietfield sign {out} --key SECOND.pem.")
     try:
         paid = summaries.of_payment(loaded, book)
-        told = {"written": str(out), **dict(facts), "notes": "; ".join(loaded.notes), **_describe_payment(paid, book)}
-        _show(summaries.of_release(loaded, out, warnings, paid) if as_json else told, as_json)
+        if as_json:
+            outputs.show_json(summaries.of_release(loaded, out, warnings, paid))
+        else:
+            notes = {"notes": "; ".join(loaded.notes), **_describe_payment(paid, book)}
+            outputs.show_facts({"written": out, **dict(facts), **notes})
         if sys.stdout is not None:  # it may be closed
             sys.stdout.flush()
     except OSError as error:  # a reader that went away, a full disk: no reason to think that the release failed
@@ -187,9 +172,7 @@ def _check_disk(out: Path, prepared: "ReleasePlan | StepPlan") -> None:
         )
 
 
-def _describe_plan(
-    prepared: "ReleasePlan | StepPlan", book: Ledger | None, neighbours: str, protects: str
-) -> dict[str, Any]:
+def _describe_plan(prepared: "ReleasePlan | StepPlan", book: Ledger | None, protects: str) -> dict[str, Any]:
     counted, price = prepared.statistics, prepared.price
     paid = {}
     cost = prepared.price.check(book)
@@ -232,11 +215,3 @@ def _describe_payment(paid: dict[str, Any] | None, book: Ledger | None) -> dict[
     what = "epsilon" if book.accounting == "pure" else "rho"
     said = f"line {paid['number']} of {book.path}: {what} {cost} was charged, {left} of {all_of_it} remains"
     return {"ledger": said}
-
-
-def _show(content: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
-        return
-    for name, text in content.items():
-        typer.echo(f"{name:<11} {text}".replace("\n", "\n" + " " * 12))

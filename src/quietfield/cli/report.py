@@ -7,16 +7,6 @@ import typer
 
 from quietfield import learning
 from quietfield.cli import arguments, outputs
-from quietfield.cli.arguments import (
-    AllowNoPromise,
-    DelimiterOption,
-    EncodingOption,
-    MaxEpsilon,
-    RequireSignatures,
-    Trust,
-    ValuesOption,
-    load_release,
-)
 from quietfield.curator import WARNING
 from quietfield.curator.confidential_report import write_confidential_report
 from quietfield.errors import Error
@@ -40,18 +30,18 @@ def report(
     ] = None,
     title: Annotated[str, typer.Option(help="The heading of the report.")] = "",
     level: Annotated[float, typer.Option(help="The level of intervals, between 0 and 1.")] = 0.9,
-    trust: Trust = None,
-    require_signatures: RequireSignatures = 1,
-    max_epsilon: MaxEpsilon = None,
-    allow_no_promise: AllowNoPromise = False,
+    trust: arguments.Trust = None,
+    require_signatures: arguments.RequireSignatures = 1,
+    max_epsilon: arguments.MaxEpsilon = None,
+    allow_no_promise: arguments.AllowNoPromise = False,
     confidential: Annotated[
         bool, typer.Option("--confidential", help="Compare the model with the true records instead: NOT PRIVATE.")
     ] = False,
     records: Annotated[str | None, typer.Option(help="With --confidential: the records that were released.")] = None,
     schema: Annotated[Path | None, typer.Option(help="With --confidential: the schema, a JSON file.")] = None,
-    values: ValuesOption = "codes",
-    delimiter: DelimiterOption = None,
-    encoding: EncodingOption = None,
+    values: arguments.ValuesOption = "codes",
+    delimiter: arguments.DelimiterOption = None,
+    encoding: arguments.EncodingOption = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a report that is at --out already.")] = False,
 ) -> None:
     """Write a report as one HTML file that may be published: it needs no network, and nobody's record is in it.
@@ -66,7 +56,7 @@ def report(
     out = out or Path("confidential-report.html" if confidential else "report.html")
     reads = [path for path in (release, model, schema, *(trust or ())) if path is not None]
     outputs.check(out, "report", force, reads)
-    loaded = load_release(release, trust, max_epsilon, allow_no_promise, require_signatures)
+    loaded = arguments.load_release(release, trust, max_epsilon, allow_no_promise, require_signatures)
     known = None if model is None else Model.load(model, trust or None)
     if source is not None and schema is not None:
         compared = learning.fit(loaded, progress=is_terminal()) if known is None else known

@@ -1,27 +1,13 @@
 """``quietfield schema``: a schema to fill in, from names and types alone, or one that is discovered and paid for."""
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from quietfield.cli import arguments
-from quietfield.cli.arguments import (
-    EPSILON,
-    UNIT,
-    DataArgument,
-    DelimiterOption,
-    DeltaOption,
-    EncodingOption,
-    IdOption,
-    LedgerOption,
-    NeighboursOption,
-    NoiseOption,
-    NoLedgerOption,
-    OneLinePerRecordOption,
-    ValuesOption,
-)
 from quietfield.cli.outputs import same_file
 from quietfield.curator.counting import columns, lines
 from quietfield.curator.discovery import charge_and_discover, column_kinds, column_storage, plan_discovery
@@ -33,47 +19,39 @@ from quietfield.text import plural, printable
 
 app = typer.Typer()
 
-DISCOVERY = "Discovery"
+discovery_option = partial(typer.Option, rich_help_panel="Discovery")
 HeaderOption = Annotated[
     bool, typer.Option("--header", help="Affirm that the first line of a CSV file holds names, and is no record.")
 ]
 KnownOption = Annotated[
     Path | None,
-    typer.Option(
-        "--known",
-        help="A schema of what is public and costs nothing: rules that are filled in stay as they are.",
-        rich_help_panel=DISCOVERY,
+    discovery_option(
+        "--known", help="A schema of what is public and costs nothing: rules that are filled in stay as they are."
     ),
 ]
 LeaveOutOption = Annotated[
     list[str] | None,
-    typer.Option(
+    discovery_option(
         "--leave-out",
         help="A column to leave out, such as an identifier, whose numbers look like any others. May be repeated.",
-        rich_help_panel=DISCOVERY,
     ),
 ]
 DecimalOption = Annotated[
     Decimal | None,
-    typer.Option(
-        "--decimal", help="What stands before decimal places. Unless said, it is found out.", rich_help_panel=DISCOVERY
-    ),
+    discovery_option("--decimal", help="What stands before decimal places. Unless said, it is found out."),
 ]
 DatesOption = Annotated[
     DateForm | None,
-    typer.Option(
-        "--dates",
-        help="How dates are written. Unless said, it is found out; 01/02/2024 alone tells no order.",
-        rich_help_panel=DISCOVERY,
+    discovery_option(
+        "--dates", help="How dates are written. Unless said, it is found out; 01/02/2024 alone tells no order."
     ),
 ]
 MissingOption = Annotated[
     list[str] | None,
-    typer.Option(
+    discovery_option(
         "--missing",
         help="A text that stands for a missing value; may be repeated. Among numbers and dates, '-', '?', '.', NA, n/a "
         "and the like are such anyway.",
-        rich_help_panel=DISCOVERY,
     ),
 ]
 
@@ -84,7 +62,7 @@ MissingOption = Annotated[
     "--out schema.json"
 )
 def schema(
-    data: DataArgument,
+    data: arguments.DataArgument,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="The schema file to write; without it, it is shown.")
     ] = None,
@@ -98,21 +76,19 @@ def schema(
     decimal: DecimalOption = None,
     dates: DatesOption = None,
     missing: MissingOption = None,
-    epsilon: Annotated[str | None, EPSILON] = None,
-    delta: DeltaOption = None,
-    noise: NoiseOption = "laplace",
-    unit: Annotated[str | None, UNIT] = None,
-    neighbours: NeighboursOption = "add_remove",
-    ledger: LedgerOption = None,
-    no_ledger: NoLedgerOption = False,
-    id: IdOption = None,
-    values: ValuesOption = "codes",
-    delimiter: DelimiterOption = None,
-    encoding: EncodingOption = None,
-    one_line_per_record: OneLinePerRecordOption = False,
-    progress: Annotated[
-        bool, typer.Option("--progress/--no-progress", help="Show that reading goes on.", rich_help_panel=DISCOVERY)
-    ] = False,
+    epsilon: Annotated[str | None, arguments.EPSILON] = None,
+    delta: arguments.DeltaOption = None,
+    noise: arguments.NoiseOption = "laplace",
+    unit: Annotated[str | None, arguments.UNIT] = None,
+    neighbours: arguments.NeighboursOption = "add_remove",
+    ledger: arguments.LedgerOption = None,
+    no_ledger: arguments.NoLedgerOption = False,
+    id: arguments.IdOption = None,
+    values: arguments.ValuesOption = "codes",
+    delimiter: arguments.DelimiterOption = None,
+    encoding: arguments.EncodingOption = None,
+    one_line_per_record: arguments.OneLinePerRecordOption = False,
+    progress: Annotated[bool, discovery_option("--progress/--no-progress", help="Show that reading goes on.")] = False,
 ) -> None:
     """Start a schema from the names and types of columns, or discover one with --discover.
 

@@ -1,26 +1,11 @@
 """``quietfield score``: a model on records, exactly for the curator alone, or with noise that is paid for."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from quietfield.cli import arguments
-from quietfield.cli.arguments import (
-    EPSILON,
-    UNIT,
-    DataArgument,
-    DelimiterOption,
-    DeltaOption,
-    EncodingOption,
-    LedgerOption,
-    NoiseOption,
-    NoLedgerOption,
-    OneLinePerRecordOption,
-    SchemaOption,
-    ValuesOption,
-)
+from quietfield.cli import arguments, outputs
 from quietfield.curator import score as scoring
 from quietfield.curator.ledger import Ledger
 from quietfield.errors import Error
@@ -35,24 +20,24 @@ EXAMPLE = "Example: quietfield score visits.qfm heldout.csv --schema schema.json
 @app.command(epilog=EXAMPLE)
 def score(
     model: Annotated[Path, typer.Argument(help="The model.")],
-    data: DataArgument,
-    schema: SchemaOption,
+    data: arguments.DataArgument,
+    schema: arguments.SchemaOption,
     confidential: Annotated[
         bool, typer.Option("--confidential", help="Show exact results, for the curator's eyes only: NOT PRIVATE.")
     ] = False,
-    epsilon: Annotated[str | None, EPSILON] = None,
-    delta: DeltaOption = None,
-    noise: NoiseOption = "laplace",
-    unit: Annotated[str, UNIT] = "rows:1",
-    ledger: LedgerOption = None,
-    no_ledger: NoLedgerOption = False,
+    epsilon: Annotated[str | None, arguments.EPSILON] = None,
+    delta: arguments.DeltaOption = None,
+    noise: arguments.NoiseOption = "laplace",
+    unit: Annotated[str, arguments.UNIT] = "rows:1",
+    ledger: arguments.LedgerOption = None,
+    no_ledger: arguments.NoLedgerOption = False,
     clip: Annotated[
         str | None, typer.Option(help="LOW,HIGH: log-probabilities are cut to these; chosen without the records.")
     ] = None,
-    values: ValuesOption = "codes",
-    delimiter: DelimiterOption = None,
-    encoding: EncodingOption = None,
-    one_line_per_record: OneLinePerRecordOption = False,
+    values: arguments.ValuesOption = "codes",
+    delimiter: arguments.DelimiterOption = None,
+    encoding: arguments.EncodingOption = None,
+    one_line_per_record: arguments.OneLinePerRecordOption = False,
     as_json: Annotated[bool, typer.Option("--json", help="Write the result as JSON.")] = False,
 ) -> None:
     """Score a model on records: exactly, for the curator alone (NOT PRIVATE), or with noise that is paid for.
@@ -92,7 +77,7 @@ def score(
             )
         content, lines = paid.to_dict(), paid.lines()
     if as_json:
-        typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
+        outputs.show_json(content)
         return
     for line in lines:
         typer.echo(line)

@@ -7,21 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from quietfield.cli import arguments, outputs, passphrases
-from quietfield.cli.arguments import (
-    EPSILON,
-    FOR_PROGRAMS,
-    UNIT,
-    DataArgument,
-    DelimiterOption,
-    DeltaOption,
-    EncodingOption,
-    IdOption,
-    LedgerOption,
-    NeighboursOption,
-    NoLedgerOption,
-    OneLinePerRecordOption,
-    ValuesOption,
-)
 from quietfield.cli.passphrases import PassphraseEnv, PassphraseFile
 from quietfield.cli.schema import (
     DatesOption,
@@ -54,17 +39,17 @@ app = typer.Typer()
     "budget.db --out people-synthetic.csv"
 )
 def synthesize(
-    data: DataArgument,
-    epsilon: Annotated[str, EPSILON],
-    unit: Annotated[str, UNIT],
+    data: arguments.DataArgument,
+    epsilon: Annotated[str, arguments.EPSILON],
+    unit: Annotated[str, arguments.UNIT],
     out: Annotated[
         Path, typer.Option("--out", "-o", help="The records to write, .csv or .parquet; the other files go beside it.")
     ],
-    delta: DeltaOption = None,
-    ledger: LedgerOption = None,
-    no_ledger: NoLedgerOption = False,
-    id: IdOption = None,
-    neighbours: NeighboursOption = "add_remove",
+    delta: arguments.DeltaOption = None,
+    ledger: arguments.LedgerOption = None,
+    no_ledger: arguments.NoLedgerOption = False,
+    id: arguments.IdOption = None,
+    neighbours: arguments.NeighboursOption = "add_remove",
     schema: Annotated[
         Path | None, typer.Option("--schema", help="The schema of all columns, if you have one: it costs nothing.")
     ] = None,
@@ -84,15 +69,15 @@ def synthesize(
         int, typer.Option(min=1, help="How many data sets; several are numbered, for inference: see the data card.")
     ] = 1,
     seed: Annotated[int | None, typer.Option(help="Of the records, not of the noise, which has none.")] = None,
-    values: ValuesOption = "codes",
-    delimiter: DelimiterOption = None,
-    encoding: EncodingOption = None,
-    one_line_per_record: OneLinePerRecordOption = False,
+    values: arguments.ValuesOption = "codes",
+    delimiter: arguments.DelimiterOption = None,
+    encoding: arguments.EncodingOption = None,
+    one_line_per_record: arguments.OneLinePerRecordOption = False,
     key: Annotated[Path | None, typer.Option(help="A private key (PEM) that signs release and model.")] = None,
     passphrase_file: PassphraseFile = None,
     passphrase_env: PassphraseEnv = None,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Whether to write a report.")] = True,
-    for_programs: Annotated[bool, typer.Option("--for-programs", help=FOR_PROGRAMS)] = False,
+    for_programs: arguments.ForProgramsOption = False,
     force: Annotated[bool, typer.Option("--force", help="Replace files of an earlier run; it says which.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; pay nothing.")] = False,
 ) -> None:
@@ -258,5 +243,4 @@ def _show_plan(plan: "SynthesisPlan", book: "Ledger | None") -> None:
     cost = price.check(book)
     if book is not None and cost is not None:
         facts |= {"ledger": describe_ledger(book), "afterwards": describe_remaining(book, cost, price.threshold)}
-    for name, text in facts.items():
-        typer.echo(f"{name:<11} {text}".replace("\n", "\n" + " " * 12))
+    outputs.show_facts(facts)

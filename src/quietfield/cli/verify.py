@@ -1,13 +1,11 @@
 """``quietfield verify``: is this release whole, from whom it should be, and as private as is demanded?"""
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from quietfield.cli import summaries
-from quietfield.cli.arguments import AllowNoPromise, MaxEpsilon, RequireSignatures, Trust
+from quietfield.cli import arguments, outputs, summaries
 from quietfield.errors import Error, Incomplete
 from quietfield.files import archive_kind
 from quietfield.models.model import Model
@@ -22,16 +20,16 @@ app = typer.Typer()
 @app.command(epilog="Example: quietfield verify visits.qfr --trust curator.pub.pem --max-epsilon 2 --require-ledger")
 def verify(
     path: Annotated[Path, typer.Argument(help="The release, or a model.")],
-    trust: Trust = None,
-    require_signatures: RequireSignatures = 1,
-    max_epsilon: MaxEpsilon = None,
+    trust: arguments.Trust = None,
+    require_signatures: arguments.RequireSignatures = 1,
+    max_epsilon: arguments.MaxEpsilon = None,
     max_delta: Annotated[
         str | None, typer.Option(help="Refuse a larger delta, and no promise; 0 takes pure epsilon alone.")
     ] = None,
     require_promise: Annotated[
         bool, typer.Option("--require-promise", help="Refuse a release that promises nothing; --trust does too.")
     ] = False,
-    allow_no_promise: AllowNoPromise = False,
+    allow_no_promise: arguments.AllowNoPromise = False,
     require_ledger: Annotated[
         bool, typer.Option("--require-ledger", help="Refuse a release that no ledger paid for.")
     ] = False,
@@ -75,7 +73,7 @@ def verify(
             "trusted_signers": list(trusted),
             "findings": lines,
         }
-        typer.echo(json.dumps(content, indent=2, ensure_ascii=False))
+        outputs.show_json(content)
     else:
         typer.echo("\n".join(lines))
     if isinstance(file, Release):

@@ -1,22 +1,20 @@
 """``Schema``: the attributes of a domain, each with the rule that makes it from a column."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from quietfield.domain import Domain, Label
 from quietfield.errors import Error
-from quietfield.files import read_json, write_atomically
+from quietfield.files import JsonFile
 from quietfield.schema.rules import DROP, FILL_IN, FORMAT, Attribute, Labels, _integer, rule_from_json
 
 Rule = Attribute | Sequence[Label] | int
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class Schema:
+class Schema(JsonFile):
     """Attributes by name, each with the rule that makes it from a column.
 
     A list stands for :class:`Labels`, a number n for the labels ``0 .. n-1``.
@@ -125,7 +123,7 @@ class Schema:
         return {"format": FORMAT, "version": 1, **paid, "attributes": self.list_rules(), "impossible": impossible}
 
     @classmethod
-    def from_json(cls, data: Any) -> "Schema":
+    def from_json(cls, data: Any) -> Self:
         """The inverse of :meth:`to_json`, with errors that say which attribute to mend and how.
 
         Args:
@@ -141,32 +139,6 @@ class Schema:
 
         rules, impossible, discovered = form.read(data)
         return cls(rules, impossible, discovered=discovered)
-
-    def save(self, path: str | Path) -> None:
-        """Write the schema as a JSON file.
-
-        Args:
-            path: The file; one that is there is replaced.
-
-        Raises:
-            FileError: It cannot be written.
-        """
-        write_atomically(path, (json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n").encode())
-
-    @classmethod
-    def load(cls, path: str | Path) -> "Schema":
-        """Read a JSON file written by :meth:`save`, by hand, or by ``quietfield schema`` and then filled in.
-
-        Args:
-            path: The file.
-
-        Returns:
-            The schema.
-
-        Raises:
-            FileError: It is missing, is not the JSON of a schema, or something in it is still to be filled in.
-        """
-        return cls.from_json(read_json(path))
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name!r}: {rule.kind} ({len(rule.labels)})" for name, rule in self.attributes[:12])
