@@ -150,13 +150,6 @@ def load_release(
 ) -> Release:
     """The release at a path, if its promise holds and it is what the options above demand.
 
-    Args:
-        path: The release.
-        trust: Public keys, one of which must have signed it; None or empty for any.
-        max_epsilon: The largest epsilon that is accepted, or None.
-        allow_no_promise: Whether a release that promises nothing will do.
-        require_signatures: How many of the keys in ``trust`` must have signed it.
-
     Raises:
         NotSigned, OtherSigner, TooFewSignatures, NoPromise, WeakPromise: It is not what is demanded.
         FileError: It cannot be read, waits for its second signature, or its promise does not hold.

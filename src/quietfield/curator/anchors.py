@@ -62,12 +62,6 @@ def write_anchor(ledger: Ledger, path: str | Path) -> Anchor:
 def read_anchor(path: str | Path) -> Anchor:
     """An anchor as :func:`write_anchor` writes it.
 
-    Args:
-        path: The JSON file.
-
-    Returns:
-        The line of a ledger that it names.
-
     Raises:
         FileError: The file is no anchor.
     """

@@ -50,10 +50,6 @@ class ColumnFindings:
 def suggest_labels(source: Any, schema: Schema) -> str:
     """Suggest to read labels where a file of SPSS or Stata holds codes and the schema the words of their labels.
 
-    Args:
-        source: The records.
-        schema: The schema that they are read by.
-
     Returns:
         A sentence, or an empty text. It depends on the file's dictionary, never on a record.
     """
@@ -98,14 +94,6 @@ def count_dropped(source: Any, schema: Schema, found: Sequence[ColumnFindings]) 
     """How many records a release of all attributes would drop, for one value or for several. NOT PRIVATE.
 
     The records are read once more where several columns have such values: no column tells which records they share.
-
-    Args:
-        source: The records, which can be read twice.
-        schema: The schema that they are read by.
-        found: What :func:`inspect_records` found in them.
-
-    Returns:
-        Their number.
 
     >>> records, schema = {"a": ["x", "?", "?"], "b": ["x", "?", "x"]}, Schema({"a": ["x"], "b": ["x"]})
     >>> count_dropped(records, schema, inspect_records(records, schema))

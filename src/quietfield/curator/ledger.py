@@ -21,25 +21,28 @@ import json
 import secrets
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, get_args
 
 from quietfield.curator.ledger_file import (
+    Charge,
+    add_costs,
+    add_thresholds,
     create_file,
     damaged_error,
     digest,
     is_intact,
     now,
     open_connection,
+    read_charges,
     read_version,
 )
 from quietfield.errors import BudgetExceeded, Error, FileError, RolledBack
 from quietfield.files import TIME_FORMAT, canonical_json
 from quietfield.privacy import accounting
-from quietfield.privacy.units import Neighbours, Person, Rows, Unit, unit_from_json
+from quietfield.privacy.units import Neighbours, protected_part, unit_from_json, unit_json
 from quietfield.releases.parts import Payment
 
 Accounting = Literal["pure", "zcdp"]
@@ -58,24 +61,6 @@ PLACES: dict[Place, str] = {
 MOST_DENOMINATOR = 1000
 #: The most characters of a name or a description in a ledger.
 MOST_CHARACTERS = 1000
-
-
-@dataclass(frozen=True)
-class Charge:
-    """One line of a ledger. ``cost`` is epsilon in a pure ledger and rho in a zCDP ledger.
-
-    ``threshold`` is the part of the ledger's delta that thresholds spend, or None.
-    """
-
-    number: int
-    release: str
-    time: str
-    epsilon: Fraction
-    delta: Fraction | None
-    cost: Fraction
-    what: str
-    digest: str
-    threshold: Fraction | None = None
 
 
 Paid = TypeVar("Paid", bound="_Paid")
@@ -370,7 +355,7 @@ class Ledger:
                 connection.execute(f"INSERT INTO charges ({', '.join(row)}) VALUES ({marks})", row)
                 # Whatever could not be read later would close the ledger for good: it is rolled back.
                 try:
-                    (charge,) = self._lines(connection, charges[-1:])
+                    (charge,) = read_charges(connection, self.path, last, len(charges))
                 except FileError:
                     raise Error("this charge cannot be read back as written, so it was not made; report it.") from None
                 connection.execute("COMMIT")
@@ -516,38 +501,8 @@ class Ledger:
         """All charges and the last digest, with the triggers and the chain of digests checked."""
         if not is_intact(connection):
             raise damaged_error(self.path)
-        charges = self._lines(connection)
+        charges = read_charges(connection, self.path, self._account)
         return charges, charges[-1].digest if charges else self._account
-
-    def _lines(self, connection: sqlite3.Connection, before: Sequence[Charge] = ()) -> list[Charge]:
-        """The charges after one that is known (or all of them), with the chain of digests checked."""
-        number, last = (before[-1].number, before[-1].digest) if before else (0, self._account)
-        charges: list[Charge] = []
-        try:
-            for found in connection.execute("SELECT * FROM charges WHERE number > ? ORDER BY number", [number]):
-                row = dict(found)
-                number += 1
-                if row["number"] != number or row["digest"] != digest(last, row):
-                    raise damaged_error(self.path)
-                charges.append(_charge(row))
-                last = row["digest"]
-        except (Error, ValueError, KeyError, IndexError, TypeError):
-            raise damaged_error(self.path) from None
-        return charges
-
-
-def protected_part(unit: Unit) -> object:
-    """What says who is protected: how many of a person's rows are used, and the order of columns, is no part of it."""
-    return unit if isinstance(unit, Rows) else frozenset(zip(unit.columns, unit.kinds, strict=True))
-
-
-def unit_json(unit: Any) -> dict[str, Any]:
-    """A unit as plain JSON."""
-    if isinstance(unit, Mapping):
-        return unit_from_json(unit).to_json()
-    if not isinstance(unit, Rows | Person):
-        raise Error(f"a unit is Rows(k) or Person(column, ...), not {unit!r}.")
-    return unit.to_json()
 
 
 def _round_cost(cost: Fraction) -> Fraction:
@@ -557,19 +512,6 @@ def _round_cost(cost: Fraction) -> Fraction:
     which has 433 digits.
     """
     return cost if cost.denominator <= MOST_DENOMINATOR else accounting.round_up_decimal(cost)
-
-
-def add_costs(charges: Iterable[Charge]) -> Fraction:
-    """The sum of all costs: exact, or rounded up where earlier versions charged what has hundreds of digits."""
-    spent = Fraction(0)
-    for charge in charges:
-        spent = accounting.round_up(spent + charge.cost, accounting.EXACT_BITS)
-    return spent
-
-
-def add_thresholds(charges: Iterable[Charge]) -> Fraction:
-    """The sum of what thresholds have spent of delta: exact, since each was rounded up to a short number."""
-    return sum((charge.threshold for charge in charges if charge.threshold is not None), Fraction(0))
 
 
 def _is_time(text: object) -> bool:
@@ -586,15 +528,3 @@ def _check_text(value: Any, what: str, least: int = 0) -> str:
         raise Error(f"{what} is a text of {least} to {MOST_CHARACTERS:,} characters, not {value!r:.60}.")
     canonical_json(value)  # half a surrogate pair, say, has no bytes
     return value
-
-
-def _charge(row: Mapping[str, Any]) -> Charge:
-    epsilon, cost = (accounting.parse_rational(row[name], f"the {name} of a charge") for name in ("epsilon", "cost"))
-    delta = None if row["delta"] is None else accounting.parse_rational(row["delta"], "the delta of a charge")
-    written = row.get("threshold")
-    threshold = None if written is None else accounting.parse_rational(written, "the threshold of a charge")
-    if cost <= 0 or threshold == 0:
-        raise ValueError("a charge is positive")
-    return Charge(
-        row["number"], row["release"], row["time"], epsilon, delta, cost, row["what"], row["digest"], threshold
-    )

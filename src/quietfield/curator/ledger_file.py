@@ -1,16 +1,18 @@
-"""The file behind a ledger: its tables, the triggers that keep it append-only, how it is made and opened."""
+"""The file behind a ledger: its tables and triggers, how it is made, opened and read, and what its lines add up to."""
 
 import hashlib
 import secrets
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from quietfield.errors import FileError
+from quietfield.errors import Error, FileError
 from quietfield.files import (
     TIME_FORMAT,
     archive_kind,
@@ -20,6 +22,7 @@ from quietfield.files import (
     take_name,
     temporary_neighbour,
 )
+from quietfield.privacy import accounting
 
 APPLICATION, VERSION = 0x51464C44, 2
 WAIT_SECONDS = 60.0
@@ -44,6 +47,24 @@ _SINCE_2 = " threshold TEXT,"
 _SEAL = """
 CREATE TRIGGER account_one BEFORE INSERT ON account BEGIN SELECT RAISE(ABORT, 'a ledger is never changed'); END
 """
+
+
+@dataclass(frozen=True)
+class Charge:
+    """One line of a ledger. ``cost`` is epsilon in a pure ledger and rho in a zCDP ledger.
+
+    ``threshold`` is the part of the ledger's delta that thresholds spend, or None.
+    """
+
+    number: int
+    release: str
+    time: str
+    epsilon: Fraction
+    delta: Fraction | None
+    cost: Fraction
+    what: str
+    digest: str
+    threshold: Fraction | None = None
 
 
 def now() -> str:
@@ -100,6 +121,47 @@ def open_connection(path: Path) -> Iterator[sqlite3.Connection]:
     finally:
         if connection is not None:
             connection.close()
+
+
+def read_charges(connection: sqlite3.Connection, path: Path, last: str, number: int = 0) -> list[Charge]:
+    """The charges after a line, with the chain of digests checked from that line's digest; by default all of them."""
+    charges: list[Charge] = []
+    try:
+        for found in connection.execute("SELECT * FROM charges WHERE number > ? ORDER BY number", [number]):
+            row = dict(found)
+            number += 1
+            if row["number"] != number or row["digest"] != digest(last, row):
+                raise damaged_error(path)
+            charges.append(_charge(row))
+            last = row["digest"]
+    except (Error, ValueError, KeyError, IndexError, TypeError):
+        raise damaged_error(path) from None
+    return charges
+
+
+def _charge(row: Mapping[str, Any]) -> Charge:
+    epsilon, cost = (accounting.parse_rational(row[name], f"the {name} of a charge") for name in ("epsilon", "cost"))
+    delta = None if row["delta"] is None else accounting.parse_rational(row["delta"], "the delta of a charge")
+    written = row.get("threshold")
+    threshold = None if written is None else accounting.parse_rational(written, "the threshold of a charge")
+    if cost <= 0 or threshold == 0:
+        raise ValueError("a charge is positive")
+    return Charge(
+        row["number"], row["release"], row["time"], epsilon, delta, cost, row["what"], row["digest"], threshold
+    )
+
+
+def add_costs(charges: Iterable[Charge]) -> Fraction:
+    """The sum of all costs: exact, or rounded up where earlier versions charged what has hundreds of digits."""
+    spent = Fraction(0)
+    for charge in charges:
+        spent = accounting.round_up(spent + charge.cost, accounting.EXACT_BITS)
+    return spent
+
+
+def add_thresholds(charges: Iterable[Charge]) -> Fraction:
+    """The sum of what thresholds have spent of delta: exact, since each was rounded up to a short number."""
+    return sum((charge.threshold for charge in charges if charge.threshold is not None), Fraction(0))
 
 
 def damaged_error(path: Path) -> FileError:

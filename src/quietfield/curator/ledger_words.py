@@ -2,7 +2,8 @@
 
 from fractions import Fraction
 
-from quietfield.curator.ledger import Ledger, add_costs, add_thresholds
+from quietfield.curator.ledger import Ledger
+from quietfield.curator.ledger_file import add_costs, add_thresholds
 from quietfield.privacy import accounting, promises
 
 #: What a ledger's total is for, as the subject of a sentence.
@@ -54,16 +55,7 @@ def describe_ledger(ledger: Ledger) -> str:
 
 
 def describe_remaining(ledger: Ledger, cost: Fraction, threshold: Fraction | None = None) -> str:
-    """What would remain after a release of this cost, in words.
-
-    Args:
-        ledger: The ledger.
-        cost: What the release costs, as :meth:`Ledger.cost` gives it.
-        threshold: The part of its delta that thresholds spend.
-
-    Returns:
-        A clause, without a full stop.
-    """
+    """What would remain after a release of this cost, in words."""
     charges, show = ledger.charges, accounting.format_number
     spent, taken = add_costs(charges) + cost, add_thresholds(charges) + (threshold or 0)
     limit = ledger.limit_with(taken)

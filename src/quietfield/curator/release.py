@@ -119,17 +119,7 @@ def plan_any(
     weights: Weights = None,
     **asked: Any,
 ) -> ReleasePlan | StepPlan:
-    """Plan a release of given tables, or of tables that are chosen privately.
-
-    Args:
-        schema: How columns become attributes.
-        cliques: As :func:`release` takes them.
-        total: For given tables, likewise.
-        weights: For given tables, likewise.
-        asked: The other options of :func:`release` that a plan needs.
-
-    Returns:
-        The plan, for :func:`quietfield.curator.publish.charge_and_publish`.
+    """Plan what :func:`release` is asked for: given tables, or tables that are chosen privately.
 
     Raises:
         Error: The request cannot be planned.
@@ -204,13 +194,6 @@ class OpenRecords:
 
 def open_records(source: Any, plan: ReleasePlan | StepPlan) -> OpenRecords:
     """Check a source from its names and types alone, before anything is charged.
-
-    Args:
-        source: Whatever :func:`release` takes.
-        plan: What is to be counted in it.
-
-    Returns:
-        The records, for :func:`quietfield.curator.publish.charge_and_publish`.
 
     Raises:
         Error: The source is not there, or lacks columns of the types asked for.

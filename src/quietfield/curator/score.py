@@ -29,7 +29,7 @@ from quietfield.domain import Clique
 from quietfield.errors import Error
 from quietfield.models.model import Model
 from quietfield.privacy import accounting
-from quietfield.privacy.units import GRID, CountedTable, Person, Rows, Statistics, Unit, statistics
+from quietfield.privacy.units import GRID, CountedTable, Person, Rows, Statistics, Unit, check_unit, statistics
 from quietfield.releases.checks import check_same
 from quietfield.releases.parts import Payment
 from quietfield.schema import Schema
@@ -330,8 +330,7 @@ def _check(model: Model, schema: Schema) -> None:
 
 def _rows(unit: Unit) -> int:
     """How many rows of one person are scored."""
-    if not isinstance(unit, Rows | Person):
-        raise Error(f"a unit is Rows(k) or Person(column, ...), not {unit!r}.")
+    check_unit(unit)
     if unit.rows is None:
         raise Error(
             f"a score has no tables, so it knows no weights of 1/K: give Person({unit.column!r}, rows=k) (on the "

@@ -68,13 +68,6 @@ class Synthesis:
     def load(cls, release: Release, model: str | Path) -> "Synthesis":
         """A synthesis that was made before.
 
-        Args:
-            release: The release.
-            model: The file of the model that was learned from it.
-
-        Returns:
-            Release, model and schema.
-
         Raises:
             OtherRelease: The model was learned from another release.
             FileError: The file is not there, or is no model.
@@ -218,25 +211,7 @@ def plan_synthesis(
     forms: Forms | None = None,
     header: bool = False,
 ) -> SynthesisPlan:
-    """Check and plan a synthesis from names and types alone.
-
-    Args:
-        source: As in :func:`synthesize`, like all others.
-        schema: What is known.
-        epsilon: What is promised.
-        delta: What is promised with it.
-        unit: Whom the promise protects.
-        cliques: The tables, or how they are chosen.
-        neighbours: Which data sets cannot be told apart.
-        forms: How texts are written.
-        header: Affirm that the first line of a CSV file holds names.
-
-    Returns:
-        The plan, with its price.
-
-    Raises:
-        Error: It cannot be planned.
-    """
+    """Check and plan a synthesis, asked for as in :func:`synthesize`, from names and types alone."""
     noise: NoiseKind = "laplace" if delta is None else "gaussian"
     asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "unit": unit, "neighbours": neighbours, "noise": noise}
     if isinstance(schema, Schema):
@@ -305,16 +280,6 @@ def charge_and_release(
 ) -> Release:
     """Charge the ledger once, then discover the schema, choose the tables and measure them.
 
-    Args:
-        source: The records.
-        plan: What is asked of them.
-        ledger: Who pays; None pays nothing.
-        id: The name of the release, which a ledger pays for once; None draws one.
-        progress: Whether a line on the error stream shows what goes on.
-
-    Returns:
-        The release, whose rules are those of the schema that was discovered.
-
     Raises:
         BudgetExceeded: The ledger does not hold as much; nothing was charged or read.
         Error: It failed; where a ledger was charged, the charge stands. If tables were measured before, the error has
@@ -370,15 +335,7 @@ def _choice_within(choice: Any, schema: Schema) -> tuple[Any, tuple[str, ...]]:
 
 
 def learn(release: Release, *, progress: bool = False) -> Synthesis:
-    """Learn a model from a release alone.
-
-    Args:
-        release: The release; it has its schema.
-        progress: Whether a line on the error stream shows that it goes on.
-
-    Returns:
-        Release, model and schema.
-    """
+    """Learn a model from a release alone."""
     assert release.schema is not None
     with show_status("learning", progress):
         model = fit(release)

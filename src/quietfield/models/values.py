@@ -284,10 +284,6 @@ def _draw_plain(rule: Attribute, codes: np.ndarray, random: np.random.Generator)
 def write_column(rule: Attribute, array: Any) -> Any:
     """Numbers and dates as texts where their rule reads them in a form of its own; all others as they are.
 
-    Args:
-        rule: The rule.
-        array: Values of a column, as :func:`draw_values` gives them.
-
     >>> import pyarrow as pa
     >>> write_column(Cuts([0.5], decimal=","), pa.array([0.25, None])).to_pylist()
     ['0,25', None]

@@ -181,10 +181,6 @@ def check_demands(
 def check_learned_from(model: Model, release: Release) -> None:
     """Refuse to speak of a model in the name of a release that waits for a signature, or that it was not learned from.
 
-    Args:
-        model: The model.
-        release: The release whose promise is quoted.
-
     Raises:
         Incomplete: The release waits for its second signature.
         OtherRelease: The model was learned from another, as far as the two tell.

@@ -44,12 +44,7 @@ def card_file(path: str | Path) -> Path:
 
 
 def is_described(file: Path, card: Path) -> bool:
-    """Whether a data card lies beside a file of records and names it: then the file is synthetic, and can be made anew.
-
-    Args:
-        file: The file of records.
-        card: The data card.
-    """
+    """Whether a data card lies beside a file of records and names it: then the file is synthetic, and ours."""
     try:
         lines = card.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
@@ -144,22 +139,7 @@ def describe_records(
     release: "Release | None" = None,
     how: str = "exact",
 ) -> str:
-    """The data card of synthetic records: what they are, how they were drawn, and what must not be concluded.
-
-    Args:
-        model: The model that they are drawn from.
-        files: Where they are; of the paths, names alone are told.
-        rows: How many there are in each.
-        schema: How columns became attributes; by default the model's.
-        release: The release that the model was learned from.
-        how: How they were sampled.
-
-    Returns:
-        The card, in Markdown.
-
-    Raises:
-        Error: There is no schema.
-    """
+    """The data card of synthetic records: what they are, how they were drawn, and what must not be concluded."""
     schema = model.schema if schema is None else schema
     if schema is None:
         raise Error("a data card describes columns, and this model has no schema; give schema=....")

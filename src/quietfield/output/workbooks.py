@@ -20,7 +20,7 @@ MOST_ROWS, MOST_COLUMNS, MOST_LETTERS = 1_048_576, 16_384, 32_767
 
 @dataclass(frozen=True)
 class Sheet:
-    """One sheet: its name, the names of its columns (bold, always in view) or none, and rows of texts and numbers."""
+    """One sheet: its name (at most 31 letters), names of columns (bold, always in view) or none, and rows of cells."""
 
     name: str
     columns: tuple[str, ...]
@@ -47,12 +47,12 @@ def workbook(sheets: Sequence[Sheet]) -> bytes:
             for bold in (False, True)
             for quoted in (False, True)
         }
-        for sheet, title in zip(sheets, sheet_names([sheet.name for sheet in sheets]), strict=True):
+        for sheet in sheets:
             head = [sheet.columns] if sheet.columns else []
             rows = [*head, *sheet.rows]
             if len(rows) > MOST_ROWS or max(map(len, rows), default=0) > MOST_COLUMNS:
                 raise Error(f"the sheet {sheet.name!r} is larger than Excel allows; write CSV or Parquet instead.")
-            page = book.add_worksheet(title)
+            page = book.add_worksheet(sheet.name)
             for column, width in enumerate(sheet.widths):
                 page.set_column(column, column, width)
             if head:
@@ -61,25 +61,6 @@ def workbook(sheets: Sequence[Sheet]) -> bytes:
                 for j, value in enumerate(row):
                     _write_cell(page, i, j, value, styles[bool(head) and i == 0, has_formulas([value])])
     return buffer.getvalue()
-
-
-def sheet_names(wanted: Sequence[str]) -> list[str]:
-    """Names that Excel accepts: at most 31 letters, none of []:*?/\\, no quote at an end, no two alike.
-
-    >>> sheet_names(["a/b", "A:B", "History", ""])
-    ['a b', 'A B 2', 'History 2', 'Sheet']
-    """
-    taken, found = {"history"}, []  # a name that Excel keeps for itself
-    for name in wanted:
-        plain = " ".join("".join(" " if c in "[]:*?/\\" or not c.isprintable() else c for c in name).split()).strip("'")
-        number, title = 1, plain[:31] or "Sheet"
-        while title.lower() in taken:
-            number += 1
-            end = f" {number}"
-            title = (plain or "Sheet")[: 31 - len(end)] + end
-        taken.add(title.lower())
-        found.append(title)
-    return found
 
 
 def _write_cell(page: Any, row: int, column: int, value: Any, style: Any) -> None:

@@ -165,6 +165,23 @@ class Person:
 Unit = Rows | Person
 
 
+def check_unit(unit: Any) -> Unit:
+    """The unit as it is, or an error if it is none."""
+    if not isinstance(unit, Rows | Person):
+        raise Error(f"a unit is Rows(k) or Person(column, ...), not {unit!r}.")
+    return unit
+
+
+def protected_part(unit: Unit) -> object:
+    """What says who is protected: how many of a person's rows are used, and the order of columns, is no part of it."""
+    return unit if isinstance(unit, Rows) else frozenset(zip(unit.columns, unit.kinds, strict=True))
+
+
+def unit_json(unit: Any) -> dict[str, Any]:
+    """A unit, or the JSON of one, as plain JSON."""
+    return (unit_from_json(unit) if isinstance(unit, Mapping) else check_unit(unit)).to_json()
+
+
 def unit_from_json(data: Mapping[str, Any]) -> Unit:
     """The unit that ``to_json`` wrote.
 
@@ -255,8 +272,7 @@ def statistics(
     (Fraction(2, 1), Fraction(2, 1))
     """
     structure = Structure.of(structure, domain)
-    if not isinstance(unit, Rows | Person):
-        raise Error(f"a unit is Rows(k) or Person(column, ...), not {unit!r}.")
+    check_unit(unit)
     if neighbours not in get_args(Neighbours):
         raise Error(f"neighbours is one of {join_names(get_args(Neighbours))}, not {neighbours!r}.")
     if not structure.cliques and not total:

@@ -96,9 +96,6 @@ def list_facts(release: "Release") -> list[tuple[str, str]]:
 def describe_signers(signers: Sequence[str]) -> str:
     """Whose keys signed a file, in words.
 
-    Args:
-        signers: The fingerprints of the keys; none if it is not signed.
-
     >>> describe_signers(["3b4c", "99fe"])
     'signed by 3b4c and 99fe'
     """
@@ -109,12 +106,6 @@ def describe_signers(signers: Sequence[str]) -> str:
 
 def describe_counted(promise: "Promise | None") -> str:
     """What the numbers of a release count, in words.
-
-    Args:
-        promise: What the release promises, or None.
-
-    Returns:
-        A noun phrase in the plural.
 
     >>> describe_counted(None)
     'records that were counted'

@@ -140,12 +140,6 @@ def check_archive(
 ) -> tuple[str, ...]:
     """The fingerprints of the keys that signed an archive: none, one or two.
 
-    Args:
-        members: The members of the archive, by name.
-        kind: What the archive holds: "release" or "model".
-        path: Where it was read, for messages.
-        trust: Public key files; None asks for nothing.
-
     Raises:
         NotSigned: It is not signed, and ``trust`` is given.
         OtherSigner: None of the keys in ``trust`` signed it. What its second signature is worth, the caller decides.

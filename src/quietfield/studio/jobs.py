@@ -72,19 +72,7 @@ class Jobs:
         return Job(state, tuple(known["command"]), time.time() - known["started"], *texts)
 
     def start(self, target: str, command: list[str], passphrase: str | None = None) -> Job:
-        """Start the job that writes a file, unless it runs or the file is there: whoever asks twice starts one.
-
-        Args:
-            target: The file that the command writes, seen from the folder.
-            command: The words after ``quietfield``.
-            passphrase: What :data:`PASSPHRASE` is to hold in its environment.
-
-        Returns:
-            The job that writes the file now.
-
-        Raises:
-            FileError: The folder cannot be written.
-        """
+        """Start the job that writes a file, unless it runs or the file is there: whoever asks twice starts one."""
         self.root.mkdir(mode=0o700, exist_ok=True)
         place = self._place(target)
         with hold_lock(self.root / "lock"):

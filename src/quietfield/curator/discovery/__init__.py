@@ -120,18 +120,7 @@ def discover(
 def charge_and_discover(
     source: Any, plan: DiscoveryPlan, ledger: Ledger | None, *, id: str | None = None, progress: bool = False
 ) -> Schema:
-    """Check the source, charge the ledger and carry out a plan, in this order.
-
-    Args:
-        source: The records.
-        plan: What is asked of them.
-        ledger: Who pays; None pays nothing.
-        id: The name of the discovery, which a ledger pays for once; None draws one.
-        progress: Whether a line on the error stream shows that it goes on.
-
-    Returns:
-        The schema.
-    """
+    """Check the source, charge the ledger and carry out a plan, in this order."""
     check_source(source, plan)
 
     def work(receipt: Receipt) -> Schema:
@@ -202,10 +191,6 @@ def column_storage(source: Any) -> dict[str, Storage]:
 def check_source(source: Any, plan: DiscoveryPlan) -> None:
     """Refuse a source that cannot be used for a plan, from names and types alone.
 
-    Args:
-        source: Whatever :func:`discover` takes.
-        plan: The plan.
-
     Raises:
         Error: The source is not there, lacks columns, or names no persons that can be told apart.
     """
@@ -218,15 +203,6 @@ def run_discovery(
     source: Any, plan: DiscoveryPlan, *, receipt: Receipt | None = None, progress: bool = False
 ) -> Schema:
     """Carry out a plan. It charges nothing: call it only under a charge that covers the plan's price.
-
-    Args:
-        source: The records.
-        plan: What is asked of them.
-        receipt: The receipt of the charge, which the schema will name.
-        progress: Whether a line on the error stream shows that it goes on.
-
-    Returns:
-        The schema, with what was paid for it.
 
     Raises:
         Error: No column is left, or the source cannot be read.
