@@ -1,52 +1,65 @@
-"""What GitHub would run: make has each target, the script of everything runs, and the Pythons are those we promise."""
+"""What GitHub would run: every step can be, the Pythons are those we promise, and faults would be seen."""
 
-import os
-import shlex
-import subprocess
+import importlib.util
 import tomllib
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 import yaml
 
+JOB = """
+jobs:
+  quick:
+    strategy: {{matrix: {{os: [ubuntu-latest, macos-latest], python: ["3.11"]}}}}
+    runs-on: ${{{{ matrix.os }}}}
+    steps:
+      - {step}
+"""
 
-def read_jobs(text: str) -> dict[str, Any]:
-    """The jobs of a workflow."""
-    return yaml.safe_load(text)["jobs"]
 
-
-def list_commands(jobs: dict[str, Any]) -> list[list[str]]:
-    """The commands of all steps that run one, as words."""
-    return [shlex.split(step["run"]) for job in jobs.values() for step in job["steps"] if "run" in step]
+@pytest.fixture(scope="module")
+def workflows(root: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("workflows", root / "tools" / "workflows.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture
-def jobs(root: Path) -> dict[str, Any]:
-    return read_jobs((root / ".github" / "workflows" / "test.yml").read_text())
+def text(root: Path) -> str:
+    return (root / ".github" / "workflows" / "test.yml").read_text()
 
 
-def has_target(root: Path, words: list[str]) -> bool:
-    """Whether make knows what it is asked for; nothing is run."""
-    done = subprocess.run([*words, "--dry-run"], cwd=root, capture_output=True, text=True, check=False)
-    return done.returncode == 0
+def test_every_step_of_a_workflow_can_be_run(workflows: Any, text: str) -> None:
+    steps = workflows.list_steps(text)
+    assert {step.target for step in steps} >= {"lint", "test", "docs"}
+    assert any(words[0] == ".ci/run" for step in steps for words in step.commands)
+    assert [fault for step in steps for fault in step.faults()] == []
 
 
-def test_make_has_every_target_that_a_workflow_asks_for(root: Path, jobs: dict[str, Any]) -> None:
-    asked = [words for words in list_commands(jobs) if words[0] == "make"]
-    assert {words[1] for words in asked} >= {"lint", "test", "docs"}
-    assert all(has_target(root, words) for words in asked)
-    assert not has_target(root, ["make", "no-such-target"])
+@pytest.mark.parametrize(
+    ("step", "fault"),
+    [
+        ("run: make no-such-target", "no-such-target"),
+        ("run: make lint && .ci/no-such-script", "no-such-script"),
+        ("run: pyproject.toml", "pyproject"),  # there, and no script
+        ("run: sudo apt-get install -y chromium", "apt-get"),  # not on macOS
+        ("run: make lint PYTHON=${{ matrix.pyton }}", "'pyton'"),
+        ("uses: actions/checkout@main", "fixed version"),
+        ("name: nothing", "or runs something"),
+    ],
+)
+def test_a_step_that_cannot_be_run_would_be_seen(workflows: Any, step: str, fault: str) -> None:
+    (found,) = workflows.list_steps(JOB.format(step=step))
+    assert any(fault in said for said in found.faults())
 
 
-def test_the_script_of_everything_can_be_run(root: Path, jobs: dict[str, Any]) -> None:
-    (script,) = [words[0] for words in list_commands(jobs) if words[0].startswith(".ci/")]
-    assert os.access(root / script, os.X_OK)
-    subprocess.run(["bash", "-n", script], cwd=root, check=True)
-
-
-def test_every_python_that_is_promised_is_tried(root: Path, jobs: dict[str, Any]) -> None:
+def test_every_python_that_is_promised_is_tried(root: Path, text: str) -> None:
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     promised = [text.rpartition(" ")[2] for text in project["classifiers"] if ":: Python :: 3." in text]
-    assert jobs["quick"]["strategy"]["matrix"]["python"] == promised
+    assert yaml.safe_load(text)["jobs"]["quick"]["strategy"]["matrix"]["python"] == promised
     assert project["requires-python"] == f">={promised[0]}"
