@@ -74,7 +74,19 @@ class Question:
 
     @classmethod
     def read(cls, path: str, domain: Domain, asked: Mapping[str, str]) -> "Question":
-        """A question from the fields of its form: ``g.NAME`` holds the place of a label, ``h.NAME`` the other's."""
+        """A question from the fields of its form: ``g.ATTRIBUTE`` holds the place of a label, ``h.`` the other group's.
+
+        Args:
+            path: The model's file.
+            domain: Its domain.
+            asked: The fields.
+
+        Returns:
+            The question.
+
+        Raises:
+            Error: A field names what is not there.
+        """
         first = asked.get("a") or domain.attributes[0]
         shown = tuple(dict.fromkeys(name for name in (first, asked.get("b", "")) if name))
         domain.clique(shown)

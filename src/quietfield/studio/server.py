@@ -91,7 +91,15 @@ Handler = Callable[[Studio, dict[str, Any]], "str | dict[str, Any]"]
 
 
 def create_app(studio: Studio, port: int) -> Guard:
-    """The application that a server of one folder, which is the current one, runs."""
+    """The application that a server of one folder, which is the current one, runs.
+
+    Args:
+        studio: What its pages share.
+        port: The port that it is asked at, which requests have to name.
+
+    Returns:
+        An ASGI application.
+    """
     from quietfield.studio import analyst, curator
 
     def answer(handler: Handler) -> Callable[[Request], Any]:
