@@ -20,7 +20,8 @@ pytest.importorskip("starlette")
 pytest.importorskip("duckdb")
 pytest.importorskip("opendp")
 from quietfield.studio import analyst, curator, explorer, server
-from quietfield.studio.drafts import Draft, join, tidy
+from quietfield.studio.drafts import Draft
+from quietfield.studio.forms import join, tidy
 from quietfield.studio.guard import HEADER
 from quietfield.studio.server import Studio, create_app
 

@@ -15,25 +15,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from quietfield.archives import MISPLACED, SIGNATURE, TABLES, pack, read_archive, unpack, write_archive
 from quietfield.cliques import Structure
 from quietfield.domain import Clique, Domain, Label
 from quietfield.drawing.graph import model_html
-from quietfield.errors import Error, FileError
-from quietfield.files import MANIFEST, canonical_json
+from quietfield.errors import Error
 from quietfield.inference import Inference, NotConverged, check_options, infer
 from quietfield.inference.elimination import Factor, list_factors, most_probable, restrict_factors
 from quietfield.inference.layout import IMPOSSIBLE, check_values, plain_layout
 from quietfield.inference.tree import Calibrated, calibrate_given
 from quietfield.learning.covariance import covariance_of
-from quietfield.models import sampling
+from quietfield.models import gibbs, model_file, sampling
 from quietfield.models.basis import describe_basis
 from quietfield.models.fit_report import FitReport
 from quietfield.models.frames import Frame, encode_records, label_cells
 from quietfield.models.intervals import Cells, check_errors_known, interval
 from quietfield.models.uncertainty import Uncertainty
 from quietfield.models.values import check_schema, draw_values
-from quietfield.releases import keys
 from quietfield.schema import Schema
 from quietfield.text import join_names, plural, type_name
 
@@ -44,10 +41,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from quietfield.learning.covariance import Covariance
-
-KIND, VERSION = "model", 1
-RECORDS, CHAINS = 10_000, 500  # of the Gibbs samples behind answers: a share of one half is then right within 0.005
-MOST_SAMPLES = 4  # that are kept
 
 
 class Model:
@@ -253,7 +246,7 @@ class Model:
 
     def estimate(
         self, attributes: str | Iterable[str], given: Mapping[str, Label | Sequence[Label]] | None = None
-    ) -> sampling.Estimate | None:
+    ) -> gibbs.Estimate | None:
         """An answer with its Monte Carlo errors, where it is estimated from a Gibbs sample.
 
         Args:
@@ -483,8 +476,8 @@ class Model:
             raise Error(f"{join_names(strange)}: Gibbs sampling takes 'chains', 'burn_in' and 'thin'.")
         self._warn()
         start = [self.inference_result.attributes[name] for name in self.domain]
-        drawn = sampling.sample_gibbs(self.domain, self._factors, start, n, seed, **options)
-        report = sampling.check_gibbs(self.domain, drawn, self.inference_result.marginals) if n else None
+        drawn = gibbs.sample_gibbs(self.domain, self._factors, start, n, seed, **options)
+        report = gibbs.check_gibbs(self.domain, drawn, self.inference_result.marginals) if n else None
         if report is not None and report.stuck:
             warnings.warn(str(report), NotConverged, stacklevel=2)
         return Frame(self.domain, [column[:n] for column in drawn.columns], report)
@@ -517,23 +510,7 @@ class Model:
                 f"this model is signed by {self.signer}, and a file written without that key would not be; copy the "
                 "file as it is, sign again with key=..., or say model.signer = None to leave the signature out."
             )
-        manifest, tables = pack(KIND, VERSION, self._content(), list(self.potentials.values()))
-        members = {MANIFEST: manifest, TABLES: tables}
-        if key is not None:
-            members[SIGNATURE] = canonical_json(keys.sign(manifest, key, KIND))
-        write_archive(path, members)
-
-    def _content(self) -> dict[str, Any]:
-        return {
-            "domain": self.domain.to_json(),
-            "cliques": [list(clique) for clique in self.cliques],
-            "method": self.inference,
-            "options": dict(self.options),
-            "report": None if self.report is None else self.report.to_json(),
-            "uncertainty": None if self.uncertainty is None else self.uncertainty.to_json(),
-            # Models without one are written as they always were.
-            **({} if self.schema is None else {"rules": self.schema.list_rules()}),
-        }
+        model_file.write_model(self, path, key)
 
     @classmethod
     def load(cls, path: str | Path, trust: str | Path | Iterable[str | Path] | None = None) -> "Model":
@@ -551,37 +528,7 @@ class Model:
             OtherSigner: It is signed by a key that is not in ``trust``.
             FileError: It is missing, damaged, altered or no model.
         """
-        members = read_archive(path, "a quietfield model")
-        manifest, tables = unpack(members, KIND, VERSION, path)
-        signers = keys.check_archive(members, KIND, path, trust)
-        if len(signers) > 1:
-            raise FileError(f"{path} has two signatures, and a model has one; get a fresh copy of the file.")
-        report, uncertainty = manifest.get("report"), manifest.get("uncertainty")
-        try:
-            cliques = [tuple(clique) for clique in manifest["cliques"]]
-            if len(cliques) != len(tables):
-                raise FileError(f"it lists {len(cliques)} cliques and holds {len(tables)} tables.")
-            if any(table.dtype != "float64" for table in tables):
-                raise FileError("its log-potentials are not 64-bit floats.")
-            domain = Domain.from_json(manifest["domain"])
-            model = cls(
-                domain,
-                dict(zip(cliques, tables, strict=True)),
-                inference=manifest["method"],
-                options=manifest["options"],
-                report=None if report is None else FitReport.from_json(report),
-                uncertainty=None if uncertainty is None else Uncertainty.from_json(uncertainty),
-                schema=Schema.from_rules(manifest["rules"], domain) if "rules" in manifest else None,
-            )
-            if model.uncertainty is not None:
-                model.uncertainty.check(model.domain, model.cliques)
-            # Written once more, it must be the same: nothing can be hidden, or spelled in another way.
-            if canonical_json({**model._content(), "kind": KIND, "version": VERSION}) != canonical_json(manifest):
-                raise FileError("its manifest holds something that no model has, or holds it in another form.")
-        except (*MISPLACED, Error) as error:
-            raise FileError(f"{path} is damaged or was altered: {error}") from None
-        model.signer = signers[0] if signers else None
-        return model
+        return model_file.read_model(cls, path, trust)
 
     def _inside(self, wanted: Clique) -> np.ndarray | None:
         """A marginal that some clique's table holds, or None."""
@@ -634,29 +581,13 @@ class Model:
         return table / table.sum()
 
     @cached_property
-    def _samples(self) -> dict[tuple[Any, ...], sampling.GibbsSample]:
-        """Gibbs samples by what is known: the last few."""
-        return {}
+    def _gibbs(self) -> gibbs.GibbsAnswers:
+        """What answers where inference is approximate and no clique holds what is asked."""
+        return gibbs.GibbsAnswers(self.domain, self._factors, self.inference_result.attributes)
 
-    def _estimate(self, wanted: Clique, known: Mapping[str, Sequence[int]]) -> sampling.Estimate:
-        """The joint distribution of attributes in a Gibbs sample where some have one of some codes."""
-        key = tuple(sorted((name, tuple(codes)) for name, codes in known.items()))
-        if key not in self._samples:
-            self._warn()
-            factors = restrict_factors(self.domain, self._factors, known)
-            if any(np.isneginf(table).all() for _, table in factors):
-                labels = {name: [self.domain.labels(name)[c] for c in codes] for name, codes in known.items()}
-                raise Error(f"the given values {labels!r} have probability 0 in this model.")
-            start = [self.inference_result.attributes[name] for name in self.domain]
-            for name, codes in known.items():
-                v = self.domain.position(name)
-                start[v] = np.isin(np.arange(len(start[v])), codes).astype(float)
-            factors = [factor for factor in factors if factor[0]]
-            drawn = sampling.sample_gibbs(self.domain, factors, start, RECORDS, seed=0, chains=CHAINS)
-            while len(self._samples) >= MOST_SAMPLES:
-                del self._samples[next(iter(self._samples))]
-            self._samples[key] = drawn
-        return sampling.estimate_joint(self.domain, self._samples[key], [self.domain.position(name) for name in wanted])
+    def _estimate(self, wanted: Clique, known: Mapping[str, Sequence[int]]) -> gibbs.Estimate:
+        self._warn()
+        return self._gibbs.joint(wanted, known)
 
     @cached_property
     def _calibration(self) -> Calibrated:

@@ -28,7 +28,8 @@ from quietfield.releases.release import Release
 from quietfield.schema import Schema
 from quietfield.structures import chain, complete, star
 from quietfield.studio.analyst import count_in_words, list_files, list_ledgers
-from quietfield.studio.drafts import IDS, Draft, check_path, is_filled, join, tidy
+from quietfield.studio.drafts import IDS, Draft, check_path
+from quietfield.studio.forms import is_filled, join, tidy
 from quietfield.studio.jobs import command_text
 from quietfield.study.choice import Choice
 

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from glob import escape
-from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,14 +32,11 @@ from quietfield.files import hold_lock, read_json, write_atomically
 from quietfield.privacy import calibration, planning
 from quietfield.privacy.units import Person, Rows, Unit, choose_statistics
 from quietfield.releases import keys
-from quietfield.schema import DROP, FORMAT, Cuts, Dates, Labels, Schema
+from quietfield.schema import FORMAT, Schema
+from quietfield.studio.forms import is_filled, read_rule, read_whole, tidy
 from quietfield.studio.jobs import PASSPHRASE, STATE, Job, Jobs
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}")
-#: The types of columns that a rule can give back to synthetic records; text, which may spell anything, is not said.
-TYPES = {rule.kind: set(rule.types) - {"text"} for rule in (Labels, Cuts, Dates)}
-#: Kinds of columns whose labels are whole numbers where they look like it.
-NUMBERS = ("integer", "number")
 START: dict[str, Any] = {
     "revision": 0, "path": "", "delimiter": "", "encoding": "", "values": "codes", "one_line": False, "columns": [],
     "attributes": [], "unit": {}, "cliques": [], "auto": False, "synthesis": False, "discovered": None,
@@ -198,7 +194,7 @@ class Draft:
     def _rules(self, items: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         """Lines of the form of a schema, as the schema's file has them."""
         types = dict(self.data["columns"])
-        rules = [_rule(item, types.get(item["column"], "")) for item in items]
+        rules = [read_rule(item, types.get(item["column"], "")) for item in items]
         return {"format": FORMAT, "version": 1, "attributes": rules, "impossible": []}
 
     @property
@@ -226,10 +222,10 @@ class Draft:
         if not said:
             raise Error("whom the release protects is not said yet; answer the questions on that page.")
         if said["kind"] == "rows":
-            return Rows(_whole(said.get("rows", "1"), "the number of rows of one person"))
+            return Rows(read_whole(said.get("rows", "1"), "the number of rows of one person"))
         if said["kind"] == "normalise":
             return Person(said["column"], normalise=True)
-        return Person(said["column"], rows=_whole(said.get("rows", "1"), "the number of rows of one person"))
+        return Person(said["column"], rows=read_whole(said.get("rows", "1"), "the number of rows of one person"))
 
     @cached_property
     def cliques(self) -> tuple[tuple[str, ...], ...]:
@@ -441,93 +437,3 @@ class Draft:
         if any(sign in name for name in unit.columns for sign in ":+"):
             return json.dumps(unit.to_json())
         return f"person:{'+'.join(unit.columns)}:{'normalise' if unit.normalise else unit.rows}"
-
-
-def tidy(attributes: Iterable[str], cliques: Iterable[Iterable[str]]) -> tuple[tuple[str, ...], ...]:
-    """Cliques without those that others hold, and each attribute that none holds by itself.
-
-    >>> tidy("abcd", [("a",), ("b", "a"), ("a", "b")])
-    (('a', 'b'), ('c',), ('d',))
-    """
-    order = list(attributes)
-    sets = {frozenset(clique) for clique in cliques}
-    kept = [c for c in sets if c and not any(c < other for other in sets)]
-    kept += [frozenset({name}) for name in order if not any(name in c for c in kept)]
-    listed = [tuple(sorted(c, key=order.index)) for c in kept]
-    return tuple(sorted(listed, key=lambda c: (len(c) == 1, [order.index(name) for name in c])))
-
-
-def join(attributes: Iterable[str], cliques: Iterable[Iterable[str]], chosen: Iterable[str]) -> Any:
-    """Cliques with some attributes joined; or apart, where they are joined already.
-
-    >>> join("abc", [("a", "b", "c")], "ab")
-    (('a', 'c'), ('b', 'c'))
-    >>> join("abc", [("a", "b")], "bc")
-    (('a', 'b'), ('b', 'c'))
-    """
-    order, wanted = list(attributes), frozenset(chosen)
-    sets = [frozenset(clique) for clique in cliques]
-    if len(wanted) == 2 and any(wanted <= clique for clique in sets):
-        apart = [part for c in sets for part in ([c - {name} for name in wanted] if wanted <= c else [c])]
-        return tidy(order, apart)
-    if wanted in sets:
-        return tidy(order, [c for c in sets if c != wanted])
-    return tidy(order, [*sets, wanted])
-
-
-def is_filled(item: Mapping[str, Any]) -> bool:
-    """Whether a line of the form of a schema is of a column that is used, and says what values it has."""
-    return bool(item["use"] and any(item[field] for field in ("labels", "cuts", "start")))
-
-
-def _rule(item: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """A line of the form of a schema as the schema's file has it."""
-    found: dict[str, Any] = {"name": item["name"] or item["column"], "kind": item["kind"]}
-    if found["name"] != item["column"]:
-        found["column"] = item["column"]
-    numbers = kind in NUMBERS
-    if item["kind"] == "labels":
-        found["labels"] = _labels(item["labels"], numbers)
-        if not found["labels"]:
-            raise Error(f"attribute {found['name']!r}: list its values, one a line, or do not use the column.")
-    elif item["kind"] == "cuts":
-        found["cuts"] = [_number(text, found["name"]) for text in re.split(r"[\s,;]+", item["cuts"].strip()) if text]
-        if not found["cuts"]:
-            raise Error(f"attribute {found['name']!r}: write its cut points, such as 18, 40, 65, or do not use it.")
-        bounds = {name: item.get(name, "") for name in ("least", "most")}
-        found |= {name: _number(text, found["name"]) for name, text in bounds.items() if text}
-    else:
-        found |= {name: item[name] for name in ("period", "start", "end")}
-    if kind in TYPES[item["kind"]]:  # for synthetic records; counting does not look at it
-        found["type"] = kind
-    whole = bool(found.get("labels")) and all(isinstance(label, int) for label in found["labels"])
-    for policy in ("null", "unknown"):
-        text = item[policy].strip() or DROP
-        found[policy] = int(text) if whole and re.fullmatch(r"-?\d+", text) else text
-    return found
-
-
-def _labels(text: str, numbers: bool) -> list[str | int]:
-    """Labels as they are pasted: one a line, or separated by commas, semicolons or tabs on one line."""
-    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
-    if len(lines) == 1:
-        lines = [part.strip() for part in re.split("[,;\t]", lines[0]) if part.strip()]
-    if numbers and all(re.fullmatch(r"-?\d{1,18}", line) for line in lines):
-        return [int(line) for line in lines]
-    return list(lines)
-
-
-def _number(text: str, name: str) -> int | float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = float("nan")
-    if not isfinite(value):
-        raise Error(f"attribute {name!r}: a cut point is a number such as 18 or 2.5, not {text[:40]!r}.")
-    return int(value) if value.is_integer() and abs(value) < 2**53 else value
-
-
-def _whole(text: object, what: str) -> int:
-    if not re.fullmatch(r"[1-9]\d{0,8}", str(text)):
-        raise Error(f"{what} is a whole number from 1 to 999,999,999, not {str(text)[:40]!r}.")
-    return int(str(text))
