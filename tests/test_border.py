@@ -150,9 +150,10 @@ def test_the_core_imports_nothing_but_itself_and_the_page_lists_it(root: Path) -
         ("curator/counting/lines.py", "from quietfield.models import model\n", "imports quietfield.models.model"),
         ("curator/charging.py", "from quietfield.releases import manifest\n", "imports quietfield.releases.manifest"),
         ("releases/manifest.py", "import quietfield.curator.release\n", "imports quietfield.curator.release"),
+        ("domain.py", "def late():\n    from quietfield.cliques import Structure\n", "which is a circle"),
     ],
 )
-def test_what_leads_out_of_the_core_is_found(whole_copy: Path, where: str, planted: str, said: str) -> None:
+def test_what_leads_out_of_the_core_or_round_is_found(whole_copy: Path, where: str, planted: str, said: str) -> None:
     file = whole_copy / "src" / "quietfield" / where
     file.write_text(f"{file.read_text()}\n{planted}")
     done = core_tool(whole_copy)

@@ -30,12 +30,9 @@ from quietfield.curator.counting.coding import (
     reads_numbers,
 )
 from quietfield.curator.counting.reading import (
-    ReadPlan,
-    Source,
     attempt,
     check_names,
     hide_details,
-    unread_type_error,
 )
 from quietfield.curator.counting.sources import check_kind
 from quietfield.curator.counting.tally import Tally
@@ -223,25 +220,6 @@ def _sum(terms: Sequence[Any]) -> Any:
         return terms[0]
     middle = len(terms) // 2
     return _sum(terms[:middle]) + _sum(terms[middle:])
-
-
-def open_table_types(table: Any) -> Source:
-    """The columns of an Ibis table in the types of Arrow, as the database declares them; no record is asked for."""
-    schema = table.schema()
-
-    def read_type(name: str) -> Any:
-        import pyarrow as pa
-
-        # Decimals of any width: here it is the database that reads them.
-        kind = pa.decimal128(38) if schema[name].is_decimal() else attempt(schema[name].to_pyarrow)
-        if kind is None:  # Arrow may not know it
-            raise unread_type_error(name, schema[name])
-        return kind
-
-    never_null = frozenset(name for name, kind in schema.items() if not kind.nullable)
-    return Source(
-        tuple(schema.names), lambda wanted: ReadPlan([read_type(name) for name in wanted], list), never_null=never_null
-    )
 
 
 def ibis_kind(kind: Any) -> str:

@@ -185,9 +185,7 @@ def open_empty(data: Any) -> Source | None:
     if is_a(data, *RELATION):
         return _open_relation_types(data)
     if is_a(data, "ibis.Table"):
-        from quietfield.curator.counting.databases import open_table_types
-
-        return open_table_types(data)
+        return _open_table_types(data)
     if isinstance(data, pa.RecordBatch):
         return _open_arrow(data.slice(0, 0))
     known = (str, Path, StatFile, CsvFile, pa.Table, pa.RecordBatchReader)
@@ -432,6 +430,25 @@ def _open_relation_types(data: Any) -> Source:
         return kind
 
     return Source(tuple(kinds), lambda wanted: ReadPlan([read_type(name) for name in wanted], list))
+
+
+def _open_table_types(table: Any) -> Source:
+    """The columns of an Ibis table in the types of Arrow, as the database declares them; no record is asked for."""
+    import pyarrow as pa
+
+    schema = table.schema()
+
+    def read_type(name: str) -> Any:
+        # Decimals of any width: here it is the database that reads them.
+        kind = pa.decimal128(38) if schema[name].is_decimal() else attempt(schema[name].to_pyarrow)
+        if kind is None:  # Arrow may not know it
+            raise unread_type_error(name, schema[name])
+        return kind
+
+    never_null = frozenset(name for name, kind in schema.items() if not kind.nullable)
+    return Source(
+        tuple(schema.names), lambda wanted: ReadPlan([read_type(name) for name in wanted], list), never_null=never_null
+    )
 
 
 def _cast(kind: Any) -> str:
