@@ -1,11 +1,10 @@
 """``quietfield inspect``: the curator's confidential look at how schema and records agree."""
 
-import json
 from typing import Annotated
 
 import typer
 
-from quietfield.cli import arguments
+from quietfield.cli import arguments, outputs
 from quietfield.curator import WARNING
 from quietfield.curator.counting import lines
 from quietfield.schema import Schema
@@ -52,22 +51,9 @@ def inspect(
             }
             for item in found
         ]
-        typer.echo(
-            json.dumps(
-                {
-                    "warning": WARNING,
-                    "attributes": rows,
-                    "records": found[0].records,
-                    "dropped_records": dropped,
-                    "broken_lines": broken,
-                    "not_in_encoding": foreign,
-                    "odd_quotes": odd,
-                    "suggestion": suggestion or None,
-                },
-                indent=2,
-                ensure_ascii=False,
-            )
-        )
+        content = {"warning": WARNING, "attributes": rows, "records": found[0].records, "dropped_records": dropped}
+        lines_found = {"broken_lines": broken, "not_in_encoding": foreign, "odd_quotes": odd}
+        outputs.show_json({**content, **lines_found, "suggestion": suggestion or None})
         return
     typer.echo(WARNING)
     if broken:
