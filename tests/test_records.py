@@ -22,6 +22,7 @@ from quietfield.cli import main
 from quietfield.curator.codes import codes as read_codes
 from quietfield.files import MANIFEST
 from quietfield.models.frames import write_table
+from quietfield.models.model_file import list_content
 from quietfield.models.values import column_type, describe_rule, draw_values, record_columns
 from quietfield.releases.description import explain_promise
 from quietfield.schema import Attribute, Cuts, Dates, Labels, Schema
@@ -289,7 +290,7 @@ def test_a_release_and_its_model_keep_their_schema(release: qf.Release, model: q
     ],
 )
 def test_a_file_whose_rules_were_changed_is_refused(change: dict[str, object], model: qf.Model, tmp_path: Path) -> None:
-    content = model._content()
+    content = list_content(model)
     content["rules"] = [{**content["rules"][0], **change}, *content["rules"][1:]]
     manifest, tables = pack("model", 1, content, list(model.potentials.values()))
     write_archive(tmp_path / "m.qfm", {MANIFEST: manifest, TABLES: tables})

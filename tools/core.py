@@ -79,12 +79,12 @@ def table(title: str, modules: list[str]) -> str:
 
 
 def module_table() -> str:
-    """Every module outside the command line, with the first sentence of its docstring."""
+    """Every module, with the first sentence of its docstring."""
     rows = []
     for path in sorted((ROOT / "src" / "quietfield").rglob("*.py")):
         name = str(path.relative_to(ROOT / "src" / "quietfield"))
         text = (ast.get_docstring(ast.parse(path.read_text())) or "").split("\n\n")[0].replace("\n", " ")
-        if not name.startswith(("cli/", "__")) and not (path.name == "__init__.py" and len(path.read_text()) < 300):
+        if not name.startswith("__") and not (path.name == "__init__.py" and len(path.read_text()) < 300):
             plain = re.sub(r":[a-z]+:`~?([^`]*)`", r"`\1`", text)
             rows.append(f"| `{name}` | {plain} |")
     return "\n".join(["| module | holds |", "|---|---|", *rows])

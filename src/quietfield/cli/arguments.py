@@ -1,4 +1,4 @@
-"""How units, structures and weights are written on the command line."""
+"""The options that commands share, and how units, structures and records are written on the command line."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

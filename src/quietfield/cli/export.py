@@ -1,4 +1,4 @@
-"""``quietfield export``: the tables of a release for other programs."""
+"""``quietfield export``: the noisy tables of a release for programs, or those of a model for people."""
 
 import json
 from itertools import product

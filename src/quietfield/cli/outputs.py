@@ -1,4 +1,4 @@
-"""May I write here? One answer for every command: what is there stays, unless --force is said and it is ours.
+"""What commands write: JSON or facts to the terminal, and files, which replace others with --force alone and only ours.
 
 Files are named: ``-``, which elsewhere is the standard input or output, is refused wherever a file is expected.
 """

@@ -23,14 +23,15 @@ KIND, VERSION = "model", 1
 
 def write_model(model: "Model", path: str | Path, key: "Ed25519PrivateKey | str | Path | None") -> None:
     """Write a model to a file, signed if a key is given; see :meth:`Model.save`."""
-    manifest, tables = pack(KIND, VERSION, _list_content(model), list(model.potentials.values()))
+    manifest, tables = pack(KIND, VERSION, list_content(model), list(model.potentials.values()))
     members = {MANIFEST: manifest, TABLES: tables}
     if key is not None:
         members[SIGNATURE] = canonical_json(keys.sign(manifest, key, KIND))
     write_archive(path, members)
 
 
-def _list_content(model: "Model") -> dict[str, Any]:
+def list_content(model: "Model") -> dict[str, Any]:
+    """What the manifest of a model's file says."""
     return {
         "domain": model.domain.to_json(),
         "cliques": [list(clique) for clique in model.cliques],
@@ -70,7 +71,7 @@ def read_model(kind: "type[Model]", path: str | Path, trust: str | Path | Iterab
         if model.uncertainty is not None:
             model.uncertainty.check(model.domain, model.cliques)
         # Written once more, it must be the same: nothing can be hidden, or spelled in another way.
-        if canonical_json({**_list_content(model), "kind": KIND, "version": VERSION}) != canonical_json(manifest):
+        if canonical_json({**list_content(model), "kind": KIND, "version": VERSION}) != canonical_json(manifest):
             raise FileError("its manifest holds something that no model has, or holds it in another form.")
     except (*MISPLACED, Error) as error:
         raise FileError(f"{path} is damaged or was altered: {error}") from None
