@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import threading
 from dataclasses import asdict
+from contextlib import closing
 from fractions import Fraction
 
 import numpy as np
@@ -187,7 +188,7 @@ def test_it_says_what_it_means(tmp_path, ledger):
 ])  # fmt: skip
 def test_rows_can_only_be_added(ledger, statement):
     ledger.charge("r", epsilon=0.5, **ROW)
-    with sqlite3.connect(ledger.path) as connection, pytest.raises(sqlite3.DatabaseError):
+    with closing(sqlite3.connect(ledger.path)) as connection, connection, pytest.raises(sqlite3.DatabaseError):
         connection.execute(statement)
     assert ledger.spent == Fraction(1, 2)
 
@@ -202,7 +203,7 @@ def test_rows_can_only_be_added(ledger, statement):
 def test_tampering_past_the_triggers_is_noticed_and_nothing_may_be_charged(ledger, statement):
     ledger.charge("r", epsilon=0.25, **ROW)
     ledger.charge("s", epsilon=0.25, **ROW)
-    with sqlite3.connect(ledger.path) as connection:
+    with closing(sqlite3.connect(ledger.path)) as connection, connection:
         for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
             connection.execute(f"DROP TRIGGER {name}")
         connection.execute(statement)
@@ -215,7 +216,7 @@ def test_tampering_past_the_triggers_is_noticed_and_nothing_may_be_charged(ledge
     "CREATE TRIGGER more AFTER INSERT ON charges BEGIN SELECT 1; END", "CREATE VIEW v AS SELECT 1",
 ])  # fmt: skip
 def test_a_ledger_without_its_triggers_is_refused(ledger, statement):
-    with sqlite3.connect(ledger.path) as connection:
+    with closing(sqlite3.connect(ledger.path)) as connection, connection:
         connection.execute(statement)
     with pytest.raises(FileError, match="altered"):
         Ledger(ledger.path)
@@ -225,7 +226,7 @@ def test_a_ledger_without_its_triggers_is_refused(ledger, statement):
 
 def _altered(path, statement):
     """An edit that puts the triggers back afterwards, as one who knows the format would make it."""
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
         for name, _ in triggers:
             connection.execute(f"DROP TRIGGER {name}")
@@ -279,7 +280,7 @@ def test_missing_foreign_and_damaged_files_are_refused(tmp_path, ledger):
     for name, content in [("empty", b""), ("text", b"hello" * 1000), ("other", None)]:
         path = tmp_path / name
         if content is None:
-            with sqlite3.connect(path) as other:
+            with closing(sqlite3.connect(path)) as other, other:
                 other.execute("CREATE TABLE charges (a)")
         else:
             path.write_bytes(content)
@@ -417,7 +418,7 @@ def test_concurrent_processes_never_overspend(ledger):
 
 def test_a_locked_ledger_is_a_clear_error(ledger, monkeypatch):
     monkeypatch.setattr("quietfield.curator.ledger_file.WAIT_SECONDS", 0.1)
-    with sqlite3.connect(ledger.path, isolation_level=None) as other:
+    with closing(sqlite3.connect(ledger.path, isolation_level=None)) as other, other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(FileError, match="in use"):
             ledger.charge("r", epsilon=0.1, **ROW)
@@ -702,7 +703,7 @@ def test_what_a_threshold_spends_is_part_of_delta_and_no_pure_or_old_ledger_pays
 def test_a_threshold_cannot_be_taken_out_of_a_ledger(tmp_path):
     book = Ledger.create(tmp_path / "z.db", epsilon=2, delta=1e-6, unit=Rows(1), accounting_by="zcdp")
     book.charge("r", epsilon=1, delta=1e-6, rho="0.01", threshold=1e-7, **ROW)
-    with sqlite3.connect(book.path) as connection:
+    with closing(sqlite3.connect(book.path)) as connection, connection:
         (trigger,) = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'charges_fixed'").fetchone()
         connection.execute("DROP TRIGGER charges_fixed")
         connection.execute("UPDATE charges SET threshold = NULL")
@@ -710,7 +711,8 @@ def test_a_threshold_cannot_be_taken_out_of_a_ledger(tmp_path):
     connection.close()
     with pytest.raises(FileError, match="damaged or was altered"):
         Ledger(book.path)
-    with sqlite3.connect(tmp_path / "z.db") as connection:  # nor is it one of the version that had none
+    # Nor is it one of the version that had none.
+    with closing(sqlite3.connect(tmp_path / "z.db")) as connection, connection:
         connection.execute("PRAGMA user_version = 1")
     connection.close()
     with pytest.raises(FileError, match="damaged or was altered"):
