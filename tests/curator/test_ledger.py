@@ -6,8 +6,8 @@ import os
 import shutil
 import sqlite3
 import threading
-from dataclasses import asdict
 from contextlib import closing
+from dataclasses import asdict
 from fractions import Fraction
 
 import numpy as np
@@ -708,13 +708,11 @@ def test_a_threshold_cannot_be_taken_out_of_a_ledger(tmp_path):
         connection.execute("DROP TRIGGER charges_fixed")
         connection.execute("UPDATE charges SET threshold = NULL")
         connection.execute(trigger)
-    connection.close()
     with pytest.raises(FileError, match="damaged or was altered"):
         Ledger(book.path)
     # Nor is it one of the version that had none.
     with closing(sqlite3.connect(tmp_path / "z.db")) as connection, connection:
         connection.execute("PRAGMA user_version = 1")
-    connection.close()
     with pytest.raises(FileError, match="damaged or was altered"):
         Ledger(book.path)
 
