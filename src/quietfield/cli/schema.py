@@ -10,7 +10,7 @@ import typer
 from quietfield.cli import arguments
 from quietfield.cli.outputs import same_file
 from quietfield.curator.counting import columns, lines
-from quietfield.curator.discovery import charge_and_discover, column_kinds, column_storage, plan_discovery
+from quietfield.curator.discovery import Forms, charge_and_discover, column_kinds, column_storage, plan_discovery
 from quietfield.curator.ledger import Ledger
 from quietfield.errors import Error, FileError
 from quietfield.files import check_writable, read_json, write_atomically
@@ -187,8 +187,6 @@ def _discover(
 
 def read_forms(decimal: Decimal | None, dates: DateForm | None, missing: list[str] | None) -> Any:
     """How texts are written, or None where nothing is said."""
-    from quietfield.curator.discovery import Forms
-
     said = decimal is not None or dates is not None or missing
     return Forms(decimal, dates, tuple(missing or ())) if said else None
 

@@ -2,7 +2,7 @@
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -18,18 +18,21 @@ from quietfield.cli.schema import (
     read_forms,
     read_known,
 )
+from quietfield.curator.counting import lines
+from quietfield.curator.counting.sources import check_there
+from quietfield.curator.ledger import Ledger
+from quietfield.curator.ledger_words import describe_ledger, describe_remaining
+from quietfield.curator.policy import read_policy
+from quietfield.curator.synthesis import Synthesis, SynthesisPlan, charge_and_release, learn, plan_synthesis
 from quietfield.errors import Error, FileError
 from quietfield.files import set_time
+from quietfield.output.records import card_file, is_described, record_files, write_records
 from quietfield.output.report import write_report
 from quietfield.privacy.accounting import format_number
+from quietfield.releases.release import Release
 from quietfield.schema import Schema
 from quietfield.status import is_terminal
 from quietfield.text import join_names, plural, printable
-
-if TYPE_CHECKING:
-    from quietfield.curator.ledger import Ledger
-    from quietfield.curator.synthesis import SynthesisPlan
-    from quietfield.releases.release import Release
 
 app = typer.Typer()
 
@@ -88,13 +91,6 @@ def synthesize(
     Beside the records lie their data card (.card.md), the release (.qfr), the model (.qfm) and a report (.html) that
     says how well questions are answered. All of them may be published.
     """
-    from quietfield.curator.counting import lines
-    from quietfield.curator.counting.sources import check_there
-    from quietfield.curator.ledger import Ledger
-    from quietfield.curator.policy import read_policy
-    from quietfield.curator.synthesis import Synthesis, charge_and_release, learn, plan_synthesis
-    from quietfield.output.records import card_file, is_described, record_files, write_records
-
     arguments.check_payer(ledger, no_ledger)
     if out.suffix.lower() not in (".csv", ".parquet"):
         raise FileError(f"records are written to a file whose name ends in .csv or .parquet, not to {out}.")
@@ -196,10 +192,8 @@ def synthesize(
         typer.echo(f"note        {text}")
 
 
-def _paid_before(path: Path, id: str | None) -> "Release | None":
+def _paid_before(path: Path, id: str | None) -> Release | None:
     """The release that an earlier run under the same id has paid for and written, if there is one."""
-    from quietfield.releases.release import Release
-
     if id is None or not path.is_file():
         return None
     try:
@@ -209,16 +203,14 @@ def _paid_before(path: Path, id: str | None) -> "Release | None":
     return found if found.id == id else None
 
 
-def _left_out(release: "Release") -> dict[str, str]:
+def _left_out(release: Release) -> dict[str, str]:
     """Columns of the source that are not in the release, and why."""
     discovered = None if release.schema is None else release.schema.discovered
     return {} if discovered is None else dict(discovered["left_out"])
 
 
-def _show_plan(plan: "SynthesisPlan", book: "Ledger | None") -> None:
+def _show_plan(plan: SynthesisPlan, book: Ledger | None) -> None:
     """A dry run, in lines."""
-    from quietfield.curator.ledger_words import describe_ledger, describe_remaining
-
     price = plan.price
     delta = "" if price.delta is None else f", delta {format_number(price.delta)}"
     facts = {"dry run": "nothing was paid, and no record was read"}

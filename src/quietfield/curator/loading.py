@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 from quietfield.curator.anchors import FORMAT as ANCHOR_FORMAT
 from quietfield.curator.anchors import VERSION as ANCHOR_VERSION
 from quietfield.curator.anchors import Anchor, payment_from_json
+from quietfield.curator.ledger import Ledger
 from quietfield.domain import FORMAT as DOMAIN_FORMAT
 from quietfield.domain import Domain
 from quietfield.errors import Error, FileError
 from quietfield.files import archive_kind, read_beginning, read_json
+from quietfield.releases.release import Release
 from quietfield.schema import FORMAT as SCHEMA_FORMAT
 from quietfield.schema import Schema
 
 if TYPE_CHECKING:
-    from quietfield.curator.ledger import Ledger
     from quietfield.models.model import Model
-    from quietfield.releases.release import Release
 
 
 def load(
@@ -52,7 +52,6 @@ def load(
     beginning = read_beginning(path, 16)
     if beginning.startswith(b"PK"):
         from quietfield.models.model import Model
-        from quietfield.releases.release import Release
 
         kind = archive_kind(path)
         if kind == "release":
@@ -63,8 +62,6 @@ def load(
     if trust is not None:
         raise Error(f"trust is for releases and models, which are signed; {path} is neither.")
     if beginning.startswith(b"SQLite format 3\0"):
-        from quietfield.curator.ledger import Ledger
-
         return Ledger(path)
     if not beginning.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         raise FileError(f"{path} is not a release, a model, a schema, a domain or a ledger.")
@@ -90,8 +87,6 @@ def read_payment(path: str | Path) -> Anchor:
         FileError: The file is none of these.
     """
     if archive_kind(path) == "release":
-        from quietfield.releases.release import Release
-
         release = Release.load(path, complete=False)  # it is paid for, whoever has yet to sign it
         return Anchor(release.ledger, release.id)
     content = read_json(path)

@@ -21,6 +21,7 @@ from quietfield.domain import Clique, Domain
 from quietfield.errors import Error
 from quietfield.inference.layout import IMPOSSIBLE, check_values
 from quietfield.inference.traced import is_traced, trace_marginals
+from quietfield.inference.tree import Tree
 from quietfield.text import join_names, type_name
 
 if TYPE_CHECKING:
@@ -177,8 +178,6 @@ def infer(
     >>> infer(Domain({"a": 2}), {("a",): [0.0, 0.0]}).marginals["a",].tolist()
     [0.5, 0.5]
     """
-    from quietfield.inference.tree import Tree
-
     if str(dtype) not in ("float64", "float32"):
         raise Error(f"inference runs in float64 or float32, not in {dtype!r}.")
     if inference == "exact" and not batch and str(dtype) == "float64":  # nothing need be compiled for one call

@@ -14,6 +14,7 @@ import numpy as np
 
 from quietfield.curator.counting import lines
 from quietfield.curator.counting.sources import is_a
+from quietfield.curator.counting.tally import ArrayEngine
 from quietfield.curator.request import Counts, check_request
 from quietfield.curator.sequences import log_data
 from quietfield.errors import Error
@@ -48,8 +49,6 @@ def open_engine(source: Any) -> Engine:
     """The engine for a source: DuckDB for files, frames, Arrow and relations; arrays and Ibis tables have their own."""
 
     if isinstance(source, np.ndarray):
-        from quietfield.curator.counting.tally import ArrayEngine
-
         return ArrayEngine(source)
     if is_in_database(source):
         from quietfield.curator.counting.databases import IbisEngine

@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from quietfield import __version__
 from quietfield.curator.charging import Receipt, charge_ledger, open_ledger
 from quietfield.curator.counting import lines
 from quietfield.curator.counting.reading import arrow_kind, attempt, duckdb_type, hide_details
@@ -248,7 +249,6 @@ def _provenance(
     left_out: Mapping[str, str],
 ) -> dict[str, Any]:
     """What was paid for a schema and what was found, as plain JSON."""
-    from quietfield import __version__
 
     def text(value: Fraction | None) -> str | None:
         return None if value is None else accounting.write_rational(accounting.round_up(value, 1024), "a budget")
