@@ -140,6 +140,29 @@ class Structure:
         """All attributes that appear, in order of appearance."""
         return tuple(dict.fromkeys(name for clique in self.cliques for name in clique))
 
+    def holders(self, attributes: Iterable[str]) -> Iterator[Clique]:
+        """The cliques that hold some attributes together.
+
+        Args:
+            attributes: Names of attributes.
+
+        Returns:
+            Those cliques, in order.
+        """
+        wanted = frozenset(attributes)
+        return (clique for clique in self.cliques if wanted.issubset(clique))
+
+    def joins(self, attributes: Iterable[str]) -> bool:
+        """Whether some clique holds some attributes together.
+
+        Args:
+            attributes: Names of attributes.
+
+        Returns:
+            True or False.
+        """
+        return any(self.holders(attributes))
+
     @property
     def edges(self) -> tuple[tuple[str, str], ...]:
         """The edges of the independence graph: the pairs that some clique joins."""

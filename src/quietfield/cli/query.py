@@ -135,7 +135,7 @@ def _error_bars(
     model: Model, wanted: list[str], level: float, known: "dict[str, Label]", asked: bool | None
 ) -> tuple[tuple[np.ndarray, np.ndarray] | None, str]:
     """The ends of the error bars of each cell; or None, and why there are none."""
-    held = {name for clique in model.cliques for name in clique}
+    held = set(model.structure.attributes)
     unknown = [name for name in (*wanted, *known) if name not in held]
     if asked is False:
         return None, "they were not asked for"

@@ -17,8 +17,8 @@ def describe_basis(model: "Model", attributes: Iterable[str]) -> str:
     What follows from it, such as a distribution of some of them given the others, rests on the same.
     """
     wanted = set(attributes)
-    held = {name for clique in model.cliques for name in clique}
+    held = set(model.structure.attributes)
     if any(model.domain.size(name) > 1 for name in wanted - held):
         return UNMEASURED
-    joined = len(wanted) == 1 or any(wanted <= set(clique) for clique in model.cliques)
+    joined = len(wanted) == 1 or model.structure.joins(wanted)
     return COUNTED if joined else INFERRED

@@ -56,10 +56,7 @@ def intervals(model: "Model", queries: Iterable[Any], level: float = 0.9) -> lis
     """(low, high) of many questions. What cliques of the model hold is worked out together, many times faster."""
     _check(model, level, "source")
     questions = [_question(model, query, {}) for query in queries]
-    inside = [
-        all(any(set(wanted) <= set(clique) for clique in model.cliques) for wanted in question.weights)
-        for question in questions
-    ]
+    inside = [all(map(model.structure.joins, question.weights)) for question in questions]
     together = [question for question, held in zip(questions, inside, strict=True) if held]
     found = iter(_ask(model, together, level, {}, "source") if together else [])
     return [
@@ -106,7 +103,7 @@ def check_errors_known(model: "Model") -> None:
 
 def _question(model: "Model", query: Any, given: Mapping[str, Any]) -> _Question:
     question = _Question(*_weights(model.domain, query))
-    known = {name for clique in model.cliques for name in clique}
+    known = set(model.structure.attributes)
     unknown = [name for name in dict.fromkeys([*(n for c in question.weights for n in c), *given]) if name not in known]
     if unknown:
         raise Error(
@@ -338,7 +335,7 @@ def _evidence(domain: Domain, weights: Iterable[Clique], given: Any) -> dict[str
 
 def _home(model: "Model", wanted: Clique) -> Clique:
     """The smallest clique that holds some attributes, or they themselves."""
-    holders = [clique for clique in model.cliques if set(wanted) <= set(clique)]
+    holders = list(model.structure.holders(wanted))
     return min(holders, key=model.domain.cells) if holders else wanted
 
 

@@ -532,7 +532,7 @@ class Model:
 
     def _inside(self, wanted: Clique) -> np.ndarray | None:
         """A marginal that some clique's table holds, or None."""
-        holders = [c for c in self.cliques if set(wanted) <= set(c)]
+        holders = list(self.structure.holders(wanted))
         if holders:
             clique = min(holders, key=self.domain.cells)
             self._warn()
@@ -543,7 +543,7 @@ class Model:
         if len(wanted) == 1 and wanted[0] in self.inference_result.attributes:
             self._warn()
             return self.inference_result.attributes[wanted[0]]
-        known = {name for clique in self.cliques for name in clique} | {n for c, _ in self.domain.masks for n in c}
+        known = set(self.structure.attributes) | {n for c, _ in self.domain.masks for n in c}
         if not known.intersection(wanted):
             return np.full(self.domain.table_shape(wanted), 1.0 / self.domain.cells(wanted))
         return None

@@ -239,7 +239,7 @@ def _margins(
 ) -> dict[Clique, tuple[tuple[np.ndarray, np.ndarray] | None, str]]:
     """The ends of the margins of each table, or None and why it has none."""
     found: dict[Clique, tuple[tuple[np.ndarray, np.ndarray] | None, str]] = {}
-    held = {name for clique in model.cliques for name in clique}
+    held = set(model.structure.attributes)
     for attributes in wanted:
         if unknown := [name for name in attributes if name not in held]:
             found[attributes] = None, f"no published table holds {join_names(unknown)}"
@@ -247,8 +247,7 @@ def _margins(
     joined = [
         attributes
         for attributes in rest
-        if any(set(attributes) <= set(clique) for clique in model.cliques)
-        and model.domain.cells(attributes) <= intervals.MOST_CELLS
+        if model.structure.joins(attributes) and model.domain.cells(attributes) <= intervals.MOST_CELLS
     ]
     # What cliques hold is worked out in one go; any other table by itself, since its inference may not fit.
     for group in [joined, *([attributes] for attributes in rest if attributes not in joined)]:

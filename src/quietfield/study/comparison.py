@@ -301,7 +301,7 @@ def _notes(release: "Release | None", models: Mapping[str, Model], cliques: Sequ
 
 def list_unheld(model: Model, attributes: Sequence[str]) -> list[str]:
     """Of some attributes, those that no clique of a model holds: nothing was learned of them."""
-    held = {name for clique in model.cliques for name in clique}
+    held = set(model.structure.attributes)
     return [name for name in attributes if name not in held and model.domain.size(name) > 1]
 
 

@@ -130,7 +130,7 @@ def all_strengths(model: "Model") -> np.ndarray | None:
 
 def joint(model: "Model", pair: tuple[str, str]) -> np.ndarray | None:
     """The joint distribution of a pair, or None where inference cannot give it."""
-    if model.inference != "exact" and not any(set(pair) <= set(clique) for clique in model.cliques):
+    if model.inference != "exact" and not model.structure.joins(pair):
         return None  # a sample would answer, with errors that the report has no room to state
     try:
         return model.marginal(pair)
