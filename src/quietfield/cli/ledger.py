@@ -20,6 +20,11 @@ app = typer.Typer(
 )
 
 
+@app.callback()
+def root() -> None:
+    """Make and show ledgers."""
+
+
 @app.command(epilog="Example: quietfield ledger create budget.db --epsilon 4 --unit rows:1")
 def create(
     path: Annotated[Path, typer.Argument(help="The file to make; it must not exist.")],

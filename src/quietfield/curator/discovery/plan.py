@@ -14,7 +14,7 @@ from quietfield.errors import Error
 from quietfield.privacy import accounting, calibration, planning
 from quietfield.privacy.noise import Gaussian, Laplace
 from quietfield.privacy.thresholds import smallest_threshold
-from quietfield.privacy.units import CountedTable, Neighbours, Person, Statistics, Unit, check_unit
+from quietfield.privacy.units import CountedTable, Neighbours, Person, Rows, Statistics, Unit
 from quietfield.schema import Attribute, DateForm, Decimal, Labels, Schema
 from quietfield.schema.rules import check_marks
 from quietfield.text import join_names, type_name
@@ -224,7 +224,6 @@ def is_identifier(name: str) -> bool:
 def histogram_sensitivity(unit: Unit, neighbours: str) -> tuple[int, int]:
     """How far one unit moves all counts of a histogram together: L1, and L2 squared.
 
-    >>> from quietfield.privacy.units import Rows
     >>> histogram_sensitivity(Rows(3), "add_remove"), histogram_sensitivity(Rows(3), "replace")
     ((3, 9), (6, 18))
     """
@@ -267,12 +266,12 @@ def plan_discovery(
     Raises:
         Error: Arguments that do not go together; texts without a delta; nothing that is left to discover.
 
-    >>> from quietfield.privacy.units import Rows
     >>> plan = plan_discovery({"age": "integer", "sex": "text"}, epsilon=1, delta="1e-6", unit=Rows(1))
     >>> plan.epsilon, plan.threshold
     (Fraction(1, 1), Fraction(1, 1000000))
     """
-    check_unit(unit)
+    if not isinstance(unit, Rows | Person):
+        raise Error(f"a unit is Rows(k) or Person(column, ...), not {unit!r}.")
     if unit.rows is None:
         raise Error(
             f"values are counted by rows, so weights of 1/K mean nothing here: give Person({unit.column!r}, rows=k), "
