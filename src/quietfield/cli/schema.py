@@ -10,7 +10,7 @@ import typer
 from quietfield.cli import arguments
 from quietfield.cli.outputs import same_file
 from quietfield.curator.counting import columns, lines
-from quietfield.curator.discovery import Forms, charge_and_discover, column_kinds, column_storage, plan_discovery
+from quietfield.curator.discovery import charge_and_discover, column_kinds, column_storage, plan_discovery
 from quietfield.curator.ledger import Ledger
 from quietfield.errors import Error, FileError
 from quietfield.files import check_writable, read_json, write_atomically
@@ -19,7 +19,8 @@ from quietfield.text import plural, printable
 
 app = typer.Typer()
 
-discovery_option = partial(typer.Option, rich_help_panel="Discovery")
+DISCOVERY = "Discovery"
+discovery_option = partial(typer.Option, rich_help_panel=DISCOVERY)
 HeaderOption = Annotated[
     bool, typer.Option("--header", help="Affirm that the first line of a CSV file holds names, and is no record.")
 ]
@@ -187,6 +188,8 @@ def _discover(
 
 def read_forms(decimal: Decimal | None, dates: DateForm | None, missing: list[str] | None) -> Any:
     """How texts are written, or None where nothing is said."""
+    from quietfield.curator.discovery import Forms
+
     said = decimal is not None or dates is not None or missing
     return Forms(decimal, dates, tuple(missing or ())) if said else None
 

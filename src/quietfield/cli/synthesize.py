@@ -209,7 +209,7 @@ def _left_out(release: Release) -> dict[str, str]:
     return {} if discovered is None else dict(discovered["left_out"])
 
 
-def _show_plan(plan: SynthesisPlan, book: Ledger | None) -> None:
+def _show_plan(plan: "SynthesisPlan", book: "Ledger | None") -> None:
     """A dry run, in lines."""
     price = plan.price
     delta = "" if price.delta is None else f", delta {format_number(price.delta)}"
