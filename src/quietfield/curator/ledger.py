@@ -26,8 +26,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, get_args
 
+from quietfield.curator.ledger_file import Charge as Charge
 from quietfield.curator.ledger_file import (
-    Charge,
     add_costs,
     add_thresholds,
     create_file,

@@ -21,8 +21,7 @@ from quietfield.cliques import Structure
 from quietfield.curator.counting import is_address, open_address
 from quietfield.curator.counting.csvfiles import CsvFile, separator_by_name
 from quietfield.curator.counting.statfiles import StatFile, is_statfile
-from quietfield.curator.ledger import Ledger
-from quietfield.curator.ledger_file import Charge
+from quietfield.curator.ledger import Charge, Ledger
 from quietfield.curator.publish import ReleasePlan
 from quietfield.curator.release import plan_any
 from quietfield.curator.steps import StepPlan
