@@ -1,4 +1,4 @@
-"""The file behind a ledger: what a line holds, its tables and triggers, how it is read, and what its lines add up to."""
+"""The file behind a ledger: what a line holds, its tables and triggers, how it is read, and what lines add up to."""
 
 import hashlib
 import secrets
