@@ -330,24 +330,26 @@ def claims(rows: list[Row]) -> list[Claim]:
         for weights, table in (("paper", PAPER), ("equal", EQUAL))
         for method in (letter, "cgm")
     }
-    gradients = [method for method in ("psgd", "psgd-wide", "psgd-small") if pick(rows, "holdout", method=method)]
+    gradients = [method for method in ("psgd-wide", "psgd", "psgd-small") if pick(rows, "holdout", method=method)]
     alike = {
-        method: [
+        (method, gradient): [
             claim
-            for gradient in gradients
             for strength in (("", " lambda=1/N") if method == "naive" else ("",))
             for claim in row_of(rows, (method, f"equal{strength}"), (gradient, ""), EQUAL, _ours(method, gradient))
         ]
         for method in ("naive", letter, "cgm", "map")
+        for gradient in gradients
     }
+    # The first search is the one that the paper's statements are judged by: the wide one, where it was run.
+    judged = {method: alike.get((method, gradients[0]), []) if gradients else [] for method in ("naive", letter)}
     found = [
         _lead(
             "CGM improves upon naive MLE across all parameter regimes (figure 3b)",
             against["paper", letter] or against["equal", letter],
             "the paper does not say how large λ is",
         ),
-        _lead("Naive MLE outperforms PSGD (figure 3b)", alike["naive"], _GRADIENT),
-        _lead("CGM outperforms PSGD (figure 3b)", alike[letter], _GRADIENT),
+        _lead("Naive MLE outperforms PSGD (figure 3b)", judged["naive"], _GRADIENT),
+        _lead("CGM outperforms PSGD (figure 3b)", judged[letter], _GRADIENT),
         *(claim for some in (*against.values(), *alike.values()) for claim in some),
     ]  # fmt: skip
     for one, other, text, why in (
