@@ -21,6 +21,13 @@ COLOURS = {
 
 def page(rows: Path) -> None:
     """Write the page and the picture beside the rows."""
+    text, cells = contents(rows)
+    (rows.parent / "learning.md").write_text(text)
+    _picture(cells, rows.parent / "learning.svg")
+
+
+def contents(rows: Path) -> tuple[str, dict[tuple[str, int, float], dict[str, list[float]]]]:
+    """The page as text, and by cell and method the mean KL and how many releases it is of."""
     with rows.open() as file:
         found = list(csv.DictReader(file))
     cells: dict[tuple[str, int, float], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
@@ -93,8 +100,7 @@ def page(rows: Path) -> None:
         for (suite, _, epsilon), one in sorted(long.items())
     ]
     text = text.replace("{without}", "\n".join(lines)).replace("{patient}", patient)
-    (rows.parent / "learning.md").write_text(text)
-    _picture(cells, rows.parent / "learning.svg")
+    return text, cells
 
 
 def without_limit(rows: Path) -> dict[tuple[str, int, float], dict[str, float]]:

@@ -214,7 +214,10 @@ def _followed(rows: list[Row], one: Trial) -> list[Claim]:
                 "y/N, which is approached from below as Nε grows"
             )
         elif above and not setting:
-            why.append(f"{_strength(setting)}: a λ per record that does not vanish leaves a bias, whatever N")
+            why.append(
+                f"{_strength(setting)}: far better than the prediction for the same reason where noise is large; where "
+                "it is small, a λ per record that does not vanish leaves a bias, whatever N"
+            )
     if not found:
         return []
     statement = "Figure 1a: the error of the marginals that naive MLE learns follows the prediction"

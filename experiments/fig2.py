@@ -316,13 +316,14 @@ def _mixed(rows: list[Row]) -> list[Claim]:
     for gradient in (*WIDE, *_NARROW):
         letter[gradient] = row_of(rows, ("cgm-letter", ""), (gradient, ""), MIXED, why=weak)
         listed += letter[gradient]
-        for one in (("cgm", ""), ("map", ""), ("naive", "")):
-            listed += row_of(rows, one, (gradient, ""), MIXED, why=weak)
+        for one in ("cgm", "map", "naive"):
+            listed += row_of(rows, (one, ""), (gradient, ""), MIXED, _statement(one, gradient), why=weak)
         text = f"(ours) {named(('map-gaussian', ''))} below {named((gradient, ''))}, at the same promise"
         listed += row_of(rows, ("map-gaussian", ""), (gradient, ""), MIXED, text, why="PSGD is tuned with the truth")
-    for one in (("cgm-letter", ""), ("cgm", ""), ("map", "")):
-        listed += row_of(rows, one, ("naive-tuned", ""), MIXED)
-    listed += row_of(rows, ("map-gaussian", ""), ("map", ""), MIXED, why="a weaker promise")
+    for one in ("cgm-letter", "cgm", "map"):
+        listed += row_of(rows, (one, ""), ("naive-tuned", ""), MIXED, _statement(one, "naive-tuned"))
+    text = f"(ours) {named(('map-gaussian', ''))} below {named(('map', ''))}"
+    listed += row_of(rows, ("map-gaussian", ""), ("map", ""), MIXED, text, why="a weaker promise")
     judged = _judged(letter)
     if not judged:
         return listed
@@ -336,6 +337,11 @@ def _mixed(rows: list[Row]) -> list[Claim]:
         MIXED,
     )  # fmt: skip
     return [lead, *listed]
+
+
+def _statement(one: str, other: str) -> str:
+    """A comparison in words; those of our default are our own statements."""
+    return f"{'(ours) ' if one == 'map' else ''}{named((one, ''))} below {named((other, ''))}"
 
 
 def _again(rows: list[Row]) -> list[Claim]:

@@ -56,6 +56,13 @@ def test_divergence_beside_mbi(table, cells) -> None:
     assert table[2][1] == f"{min(ratios):.2f} to {max(ratios):.2f} times"
 
 
+def test_the_page_of_learners_follows_from_its_rows() -> None:
+    from benchmarks._learning_page import contents
+
+    text, _ = contents(RESULTS / "learning.csv")
+    assert text == (RESULTS / "learning.md").read_text(encoding="utf-8")
+
+
 def test_real_tables_beside_mbi(table) -> None:
     errors: dict[str, dict[tuple[str, ...], float]] = {"map": {}, "mbi": {}}
     with open(RESULTS / "real-tables.csv", encoding="utf-8", newline="") as file:
