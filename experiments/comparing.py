@@ -104,6 +104,28 @@ def with_failures(rows: Iterable[Row], measure: str, nothing: Callable[[Trial], 
     return [row._replace(measure=measure, value=nothing(row.trial)) if row.measure == "failed" else row for row in rows]
 
 
+def better(
+    rows: Iterable[Row], measure: str, methods: Iterable[str], name: str, cell: Callable[[Trial], Any], sign: int = -1
+) -> list[Row]:
+    """The rows of whichever method has the better mean in each cell, under a name of their own.
+
+    >>> trial = Trial("x", "chain", 10, 100, 1.0, 0, 0, 0, "a")
+    >>> rows = [Row(trial, "kl", 1.0, 0.0), Row(trial._replace(method="b"), "kl", 2.0, 0.0)]
+    >>> [(row.trial.method, row.value) for row in better(rows, "kl", ["a", "b"], "best", lambda trial: trial.records)]
+    [('best', 1.0)]
+    """
+    groups: dict[Any, dict[str, list[Row]]] = {}
+    wanted = set(methods)
+    for row in rows:
+        if row.measure == measure and row.trial.method in wanted:
+            groups.setdefault(cell(row.trial), {}).setdefault(row.trial.method, []).append(row)
+    found = []
+    for key, some in groups.items():
+        best = max(some, key=lambda method: sign * curve(some[method], cell)[key].mean)
+        found += [row._replace(trial=row.trial._replace(method=name)) for row in some[best]]
+    return found
+
+
 def kinds(rows: Iterable[Row], measure: str) -> list[Kind]:
     """The methods and settings that have a measure."""
     return sorted({(row.trial.method, row.trial.setting) for row in rows if row.measure == measure})
