@@ -65,9 +65,12 @@ class Comparison(NamedTuple):
         size = f"ratio of KLs {self.ratio:.3g}" if self.sign < 0 else f"median gain {self.gain:.3g} nats a segment"
         word = ("below", "above") if self.sign < 0 else ("above", "below")
         models = [cell.difference.models for cell in self.cells.values() if cell.difference.models > 1]
-        several = f"; {max(models)} true models in {len(models)} of the cells, one in the others" if models else ""
-        if len(models) == len(self.cells):
-            several = f"; {min(models)} true models a cell"
+        several = ""
+        if models:
+            count = f"{min(models)}" if min(models) == max(models) else f"{min(models)} to {max(models)}"
+            several = f"; {count} true models in {len(models)} of the cells, one in the others"
+            if len(models) == len(self.cells):
+                several = f"; {count} true models a cell"
         return (
             f"{word[0]} in {share(len(self.good), len(self.cells))}, clearly in {self.clearly(1)}, "
             f"clearly {word[1]} in {self.clearly(-1)}; {size}{several}"
