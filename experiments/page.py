@@ -79,7 +79,8 @@ LIMITS = """## Limits
 MADE_BY = """The last column names the build of the learners by a digest of their source; "former" is the one of
 15 November. It matters for quietfield, and for exact EM, which stops by a rule that uses it; other methods learn the
 same with any. Trials of 16 November after 16:00 were handed out group by group to up to sixteen processes; a line names
-the command that gives the same trials, and its seconds are those of the groups, summed.
+the command that gives the same trials, and its seconds are those of the groups, summed. Runs of which no trial is left,
+since all were run again, are left out; of others, some were.
 """
 
 
