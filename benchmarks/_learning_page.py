@@ -21,6 +21,13 @@ COLOURS = {
 
 def page(rows: Path) -> None:
     """Write the page and the picture beside the rows."""
+    text, cells = contents(rows)
+    (rows.parent / "learning.md").write_text(text)
+    _picture(cells, rows.parent / "learning.svg")
+
+
+def contents(rows: Path) -> tuple[str, dict[tuple[str, int, float], dict[str, list[float]]]]:
+    """The page as text, and by cell and method the mean KL and how many releases it is of."""
     with rows.open() as file:
         found = list(csv.DictReader(file))
     cells: dict[tuple[str, int, float], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
@@ -80,8 +87,34 @@ def page(rows: Path) -> None:
         )
     text = Path(__file__).with_suffix(".md").read_text()
     text = text.replace("{summary}", "\n".join(summary)).replace("{cells}", "\n".join(table))
-    (rows.parent / "learning.md").write_text(text)
-    _picture(cells, rows.parent / "learning.svg")
+    long = without_limit(rows.with_name("learning-long.csv"))
+    to_mbi = {cell: cells[cell]["map"][0] / cells[cell]["mbi*"][0] for cell in main}
+    patient = _mean(list((to_mbi | {cell: one["ratio"] for cell, one in long.items()}).values()))
+    lines = [
+        "| suite | epsilon | KL of map | KL of mbi at its best | after iterations | map / mbi |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {suite} | {epsilon:g} | {one['map']:.4g} | {one['mbi*']:.4g} | {one['iterations']:,.0f} | "
+        f"{one['ratio']:.3f} |"
+        for (suite, _, epsilon), one in sorted(long.items())
+    ]
+    text = text.replace("{without}", "\n".join(lines)).replace("{patient}", patient)
+    return text, cells
+
+
+def without_limit(rows: Path) -> dict[tuple[str, int, float], dict[str, float]]:
+    """By cell: KL of map and of mbi at its best iteration, which that is, and the ratio; one release a cell."""
+    found: dict[tuple[str, int, float], dict[str, float]] = defaultdict(dict)
+    with rows.open() as file:
+        for row in csv.DictReader(file):
+            cell = found[row["suite"], int(row["records"]), float(row["epsilon"])]
+            cell[row["method"]] = float(row["kl"])
+            if row["method"] == "mbi*":
+                cell["iterations"] = float(row["setting"])
+    for cell in found.values():
+        cell["ratio"] = cell["map"] / cell["mbi*"]
+    return dict(found)
 
 
 def _order(cell: tuple[str, int, float]) -> tuple[int, str, int, float]:

@@ -301,10 +301,9 @@ def check() -> None:
             print(f"release {i}: side by side {default[i]:.6f}, alone {alone:.6f}")
 
 
-def run(name: str, populations: list[int], methods: list[str], out: Path, most: int) -> None:
+def run(name: str, suite: Suite, populations: list[int], methods: list[str], out: Path, most: int) -> None:
     import jax
 
-    suite = SUITES[name]
     groups = [populations] if suite.shared else [[population] for population in populations]
     for group in groups:
         found = [case for population in group for case in cases(suite, population)]
@@ -357,7 +356,16 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=4000, help="iterations of EM and of mbi")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--page", action="store_true")
+    parser.add_argument("--sizes", help="records instead of the suite's, such as 1000000")
+    parser.add_argument("--epsilons", help="instead of the suite's, such as 0.5,1")
+    parser.add_argument("--replications", type=int, help="releases of each population instead of the suite's")
     asked = parser.parse_args()
+    chosen = {
+        "sizes": tuple(int(float(n)) for n in asked.sizes.split(",")) if asked.sizes else None,
+        "epsilons": tuple(float(e) for e in asked.epsilons.split(",")) if asked.epsilons else None,
+        "replications": asked.replications,
+    }
+    chosen = {name: value for name, value in chosen.items() if value}
     if asked.check:
         check()
     elif asked.page:
@@ -366,7 +374,9 @@ def main() -> None:
         page(asked.out)
     else:
         for name in asked.suite or SUITES:
-            run(name, [int(p) for p in asked.populations.split(",")], asked.methods.split(","), asked.out, asked.most)
+            suite = SUITES[name]._replace(**chosen)
+            populations = [int(p) for p in asked.populations.split(",")]
+            run(name, suite, populations, asked.methods.split(","), asked.out, asked.most)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ def reproduce(
     ] = None,
     methods: Annotated[str | None, typer.Option(help="Estimators, by name, separated by commas.")] = None,
     settings: Annotated[
-        str | None, typer.Option(help="Settings of methods instead of the figure's, such as lambda=1e-5,lambda=1/N.")
+        str | None, typer.Option(help="Settings instead of the figure's, such as plain,lambda=1/N.")
     ] = None,
     structures: Annotated[str | None, typer.Option(help="Structures or data sets, by name.")] = None,
     states: Annotated[str | None, typer.Option(help="Values an attribute, such as 10,20.")] = None,

@@ -64,9 +64,16 @@ class Comparison(NamedTuple):
             return share(0, 0)
         size = f"ratio of KLs {self.ratio:.3g}" if self.sign < 0 else f"median gain {self.gain:.3g} nats a segment"
         word = ("below", "above") if self.sign < 0 else ("above", "below")
+        models = [cell.difference.models for cell in self.cells.values() if cell.difference.models > 1]
+        several = ""
+        if models:
+            count = f"{min(models)}" if min(models) == max(models) else f"{min(models)} to {max(models)}"
+            several = f"; {count} true models in {len(models)} of the cells, one in the others"
+            if len(models) == len(self.cells):
+                several = f"; {count} true models a cell"
         return (
             f"{word[0]} in {share(len(self.good), len(self.cells))}, clearly in {self.clearly(1)}, "
-            f"clearly {word[1]} in {self.clearly(-1)}; {size}"
+            f"clearly {word[1]} in {self.clearly(-1)}; {size}{several}"
         )
 
 
@@ -98,6 +105,28 @@ def _which(trial: Trial) -> Trial:
 def with_failures(rows: Iterable[Row], measure: str, nothing: Callable[[Trial], float]) -> list[Row]:
     """The rows, with a fit that broke down counted as a model that knows nothing."""
     return [row._replace(measure=measure, value=nothing(row.trial)) if row.measure == "failed" else row for row in rows]
+
+
+def better(
+    rows: Iterable[Row], measure: str, methods: Iterable[str], name: str, cell: Callable[[Trial], Any], sign: int = -1
+) -> list[Row]:
+    """The rows of whichever method has the better mean in each cell, under a name of their own.
+
+    >>> trial = Trial("x", "chain", 10, 100, 1.0, 0, 0, 0, "a")
+    >>> rows = [Row(trial, "kl", 1.0, 0.0), Row(trial._replace(method="b"), "kl", 2.0, 0.0)]
+    >>> [(row.trial.method, row.value) for row in better(rows, "kl", ["a", "b"], "best", lambda trial: trial.records)]
+    [('best', 1.0)]
+    """
+    groups: dict[Any, dict[str, list[Row]]] = {}
+    wanted = set(methods)
+    for row in rows:
+        if row.measure == measure and row.trial.method in wanted:
+            groups.setdefault(cell(row.trial), {}).setdefault(row.trial.method, []).append(row)
+    found = []
+    for key, some in groups.items():
+        best = max(some, key=lambda method: sign * curve(some[method], cell)[key].mean)
+        found += [row._replace(trial=row.trial._replace(method=name)) for row in some[best]]
+    return found
 
 
 def kinds(rows: Iterable[Row], measure: str) -> list[Kind]:

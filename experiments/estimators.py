@@ -67,7 +67,11 @@ class Estimator:
 
 
 #: What estimators are called that come from elsewhere, where results are drawn without them.
-LABELS = {"mbi": "mbi 2.0 (default)"}
+LABELS = {
+    "mbi": "mbi 2.0 (default)",
+    "psgd-better": "PSGD, better of both searches, δ = 1/N",
+    "psgd-better-moments": "PSGD (moments accountant), better of both searches, δ = 1/N",
+}
 #: Every estimator, by the name that users type.
 ESTIMATORS: dict[str, Estimator] = {}
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from experiments import mobility
 from experiments.claims import Claim, lead_claim, together, verdict
-from experiments.comparing import Comparison, Kind, compare, with_failures
+from experiments.comparing import Comparison, Kind, better, compare, with_failures
 from experiments.estimators import NAIVE_LAMBDA, get, shown
 from experiments.methods import REFERENCE_PRIOR, lambda_of
 from experiments.plotting import canvas, finish, legend, line, save, style
@@ -70,8 +70,8 @@ PAPER = "The paper's tables: 1/K weights, sensitivity the number of edges"
 EQUAL = "Equal weights, as PSGD has: segments a unit times the number of tables, one unit's whole contribution"
 OURS = "1/K weights with sensitivity 2, and what the weights cost"
 _GRADIENT = (
-    "equal weights on both sides; PSGD sees one segment of each unit, is tuned on what it learns from and promises "
-    "only (ε, 1/N)"
+    "equal weights on both sides; PSGD sees one segment of each unit, is tuned on what it learns from, by the better "
+    "of two searches, and promises only (ε, 1/N)"
 )
 _PERSISTENT = (
     "people stay where they are, so nearly all is in the tables' diagonals: a prior that is centred on no interaction, "
@@ -320,6 +320,7 @@ def row_of(rows: list[Row], one: Kind, other: Kind, table: str, statement: str =
 def claims(rows: list[Row]) -> list[Claim]:
     """Who is above whom like for like, what the smaller sensitivity gains, what the weighting costs."""
     rows = counted(rows)
+    rows += better(rows, "holdout", ("psgd-wide", "psgd"), "psgd-better", cell, 1)
     letter = "cgm-letter"
     against = {
         (weights, method): [
@@ -330,25 +331,30 @@ def claims(rows: list[Row]) -> list[Claim]:
         for weights, table in (("paper", PAPER), ("equal", EQUAL))
         for method in (letter, "cgm")
     }
-    gradients = [method for method in ("psgd", "psgd-wide", "psgd-small") if pick(rows, "holdout", method=method)]
+    gradients = [
+        method for method in ("psgd-better", "psgd-wide", "psgd", "psgd-small") if pick(rows, "holdout", method=method)
+    ]
     alike = {
-        method: [
+        (method, gradient): [
             claim
-            for gradient in gradients
             for strength in (("", " lambda=1/N") if method == "naive" else ("",))
             for claim in row_of(rows, (method, f"equal{strength}"), (gradient, ""), EQUAL, _ours(method, gradient))
         ]
         for method in ("naive", letter, "cgm", "map")
+        for gradient in gradients
     }
+    # The first is what the paper's statements are judged by: the better of two searches.
+    judged = {method: alike.get((method, gradients[0]), []) if gradients else [] for method in ("naive", letter)}
     found = [
         _lead(
             "CGM improves upon naive MLE across all parameter regimes (figure 3b)",
             against["paper", letter] or against["equal", letter],
             "the paper does not say how large λ is",
         ),
-        _lead("Naive MLE outperforms PSGD (figure 3b)", alike["naive"], _GRADIENT),
-        _lead("CGM outperforms PSGD (figure 3b)", alike[letter], _GRADIENT),
+        _lead("Naive MLE outperforms PSGD (figure 3b)", judged["naive"], _GRADIENT),
+        _lead("CGM outperforms PSGD (figure 3b)", judged[letter], _GRADIENT),
         *(claim for some in (*against.values(), *alike.values()) for claim in some),
+        *row_of(rows, ("psgd-wide", ""), ("psgd", ""), EQUAL),
     ]  # fmt: skip
     for one, other, text, why in (
         (("map", "ours"), ("naive", "ours"), "(ours) the default above naive MLE, λ = 1e-3", _PERSISTENT),

@@ -17,10 +17,19 @@ from math import log
 from typing import Any, Literal
 
 from experiments.estimators import Request
-from experiments.trials import Trial, simulation_of
+from experiments.trials import Row, Trial, simulation_of
 from quietfield.models.model import Model
 
 Search = Literal["grid", "wide", "small", "none"]
+#: How each method chooses its settings, and its accountant.
+SEARCHES: dict[str, tuple[Search, Any]] = {
+    "psgd": ("grid", "pld"),
+    "psgd-moments": ("grid", "moments"),
+    "psgd-wide": ("wide", "pld"),
+    "psgd-wide-moments": ("wide", "moments"),
+    "psgd-fixed": ("none", "pld"),
+    "psgd-small": ("small", "pld"),
+}
 TUNING = 999  # the population that settings are chosen on; trials have populations 0, 1, ...
 
 
@@ -32,12 +41,13 @@ BATCHES = (200, 1000, 5000, 20_000)
 LINES = ("learning_rate", "steps", "learning_rate", "clip", "rate", "steps", "learning_rate")
 
 
-def learn(requests: Sequence[Request], *, search: Search = "grid", accountant: Any = "pld") -> list[Model | None]:
+def learn(requests: Sequence[Request]) -> list[Model | None]:
     """The models of all requests of one cell (structure, records, epsilon), or None for each."""
     from experiments.psgd import psgd_grid
 
     cell = requests[0].trial
-    best = tuned(cell._replace(population=TUNING, replication=0), search, accountant)
+    accountant = SEARCHES[cell.method][1]
+    best = settings_of(cell)
     if best is None:
         return [None] * len(requests)
     found: dict[Trial, Model] = {}
@@ -52,6 +62,27 @@ def learn(requests: Sequence[Request], *, search: Search = "grid", accountant: A
             )  # fmt: skip
             found.update(zip((request.trial for request in some), (run.model for run in runs), strict=True))
     return [found[request.trial] for request in requests]
+
+
+def settings_of(trial: Trial) -> Any:
+    """The settings of a trial's cell; None if there is none."""
+    return tuned(trial._replace(population=TUNING, replication=0), *SEARCHES[trial.method])
+
+
+def chosen(trials: Sequence[Trial]) -> list[Row]:
+    """What was chosen for a cell, with its first trial: rows of their own, beside the divergence."""
+    found = []
+    for trial in trials:
+        if trial.method in SEARCHES and trial.population == trial.replication == 0 and (one := settings_of(trial)):
+            values = {
+                "learning_rate": one.learning_rate,
+                "clip": one.clip,
+                "batch": one.rate * trial.records,
+                "steps": one.steps,
+                "average": one.average,
+            }
+            found += [Row(trial, name, float(value), 0.0) for name, value in values.items()]
+    return found
 
 
 @lru_cache(maxsize=256)

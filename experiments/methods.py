@@ -143,13 +143,10 @@ def _random(requests: Sequence[Request]) -> list[Model]:
     ]
 
 
-def _psgd(**options: Any) -> Callable[[Sequence[Request]], Sequence[Model | None]]:
-    def call(requests: Sequence[Request]) -> Sequence[Model | None]:
-        from experiments.gradient import learn
+def _psgd(requests: Sequence[Request]) -> Sequence[Model | None]:
+    from experiments.gradient import learn
 
-        return learn(requests, **options)
-
-    return call
+    return learn(requests)
 
 
 def _lambda(request: Request, default: float) -> float:
@@ -186,18 +183,15 @@ BUILT_IN = (
     of_releases("cgm-nlbp", "CGM, NLBP smoothed (ours)", _fitted("cgm-nlbp")),
     of_releases("map", "quietfield", _fitted("map")),
     Estimator("map-gaussian", "quietfield, Gaussian noise, δ = 1/N", "release", _gaussian, apart=True),
-    Estimator("psgd", "PSGD, δ = 1/N", "records", _psgd(), by_cell=True),
-    Estimator("psgd-wide", "PSGD, wide search, δ = 1/N", "records", _psgd(search="wide"), by_cell=True),
-    Estimator(
-        "psgd-wide-moments",
-        "PSGD (moments accountant), wide search, δ = 1/N",
-        "records",
-        _psgd(search="wide", accountant="moments"),
-        by_cell=True,
-    ),
-    Estimator("psgd-fixed", "PSGD, one setting, δ = 1/N", "records", _psgd(search="none"), by_cell=True),
-    Estimator("psgd-small", "PSGD (small grid), δ = 1/N", "records", _psgd(search="small"), by_cell=True),
-    Estimator(
-        "psgd-moments", "PSGD (moments accountant), δ = 1/N", "records", _psgd(accountant="moments"), by_cell=True
+    *(
+        Estimator(name, f"{label}, δ = 1/N", "records", _psgd, by_cell=True)
+        for name, label in {
+            "psgd": "PSGD",
+            "psgd-wide": "PSGD, wide search",
+            "psgd-wide-moments": "PSGD (moments accountant), wide search",
+            "psgd-fixed": "PSGD, one setting",
+            "psgd-small": "PSGD (small grid)",
+            "psgd-moments": "PSGD (moments accountant)",
+        }.items()
     ),
 )

@@ -67,12 +67,16 @@ class Plan:
         return replace(self, **{name: value for name, value in choices.items() if value is not None})
 
     def trials(self, figure: str) -> list[Trial]:
-        """Every trial; methods that do not see the noise are run once a population, others on every release."""
+        """Every trial; methods that do not see the noise are run once a population, others on every release.
+
+        A setting that was chosen as ``plain`` is a method's own, and no others beside it.
+        """
         from experiments.estimators import get
 
         found = []
         for structure, states, model in _product(self.structures, self.states, self.models):
-            for method, setting in _product(self.methods, self.settings):
+            for method, named in _product(self.methods, self.settings):
+                setting = "" if named == "plain" else named
                 sees = get(method).sees
                 # A blind method knows nothing of sizes and noise: one cell stands for all.
                 sizes = (0,) if sees == "nothing" else self.sizes
@@ -153,6 +157,7 @@ class Summary(NamedTuple):
     error: float
     trials: int
     groups: int = 0  # independent groups of trials: true models, or the populations of one
+    models: int = 1
 
     @property
     def half(self) -> float:
@@ -183,7 +188,7 @@ def nested(values: Mapping[int, Mapping[int, Sequence[float]]]) -> Summary:
         return summary(next(iter(values.values())))
     by_model = {model: [summary(inside).mean] for model, inside in values.items()}
     trials = sum(len(group) for inside in values.values() for group in inside.values())
-    return summary(by_model)._replace(trials=trials)
+    return summary(by_model)._replace(trials=trials, models=len(values))
 
 
 def pick(rows: Iterable[Row], measure: str | None = None, **wanted: Any) -> list[Row]:

@@ -192,7 +192,7 @@ def test_tuned_is_told_beside_tuned_and_untuned_beside_untuned() -> None:
     from experiments import fig2
 
     figure = registry.figure("fig2")
-    tuned = {"naive-tuned", "psgd", "psgd-moments", "psgd-wide", "psgd-small"}
+    tuned = {"naive-tuned", "psgd", "psgd-moments", "psgd-wide", "psgd-wide-moments", "psgd-small", *fig2.BETTER}
     labels = {fig2.shown(method).label for method in tuned}
     for claim in figure.claims(made_up(figure, "full")):
         if " below " not in claim.statement or claim.lead:
@@ -202,6 +202,74 @@ def test_tuned_is_told_beside_tuned_and_untuned_beside_untuned() -> None:
             assert count == 0, claim.statement
         elif claim.table == fig2.TUNED:
             assert count == 2, claim.statement
+
+
+def test_statements_about_psgd_are_judged_by_the_better_search_of_each_cell() -> None:
+    figure = registry.figure("fig2")
+    values = {"naive-tuned": 1.0, "cgm-letter": 1.0, "psgd": 0.5, "psgd-moments": 0.5}
+
+    def value(trial: Trial) -> float:
+        wide = 2.0 if trial.records == 1000 else 0.5
+        return wide if trial.method.startswith("psgd-wide") else values.get(trial.method, 0.7)
+
+    rows = [row._replace(value=value(row.trial)) for row in made_up(figure, "full") if row.measure == "kl"]
+    told = [claim for claim in figure.claims(rows) if claim.lead and "PSGD" in claim.statement]
+    leads = [claim for claim in told if "attainable" not in claim.statement]
+    assert [claim.verdict for claim in leads] == ["differs", "differs"]
+    for claim in leads:
+        assert claim.found.count("better of both searches, δ = 1/N: below in ") == 2
+        # At s = 20 there is no other search than the wide one, which is above at N = 1,000.
+        assert "δ = 1/N: below in 8 of 64 cells (12%)" in claim.found
+
+
+def test_cgm_that_was_run_on_two_machines_is_held_to_itself() -> None:
+    from experiments import fig2
+
+    trial = Trial("fig2", "chain", 10, 1000, 1.0, 0, 0, 0, "cgm-letter")
+    rows = [
+        Row(trial._replace(population=population, setting=setting), "kl", value, 0.0)
+        for population, values in enumerate([(1.0, 1.01), (1.0, 2.0)])
+        for setting, value in zip(("", fig2.AGAIN), values, strict=True)
+    ]
+    (claim,) = (claim for claim in fig2.claims(rows) if claim.statement.startswith("(check) CGM"))
+    assert claim.verdict == "differs"
+    assert claim.found.startswith("1 of 2 trials (50%)")
+    assert "the farthest by a factor 2.00" in claim.found
+
+
+def test_a_search_that_ends_at_its_edge_is_told() -> None:
+    from experiments import fig2
+
+    trial = Trial("fig2", "chain", 10, 1000, 1.0, 0, 0, 0, "psgd-wide")
+    chosen = {"learning_rate": 1.0, "steps": 300.0, "clip": 1.0, "batch": 1000.0}
+    rows = [Row(trial, name, value, 0.0) for name, value in chosen.items()]
+    edge = trial._replace(epsilon=0.5)
+    rows += [Row(edge, name, value, 0.0) for name, value in (chosen | {"steps": 10_000.0}).items()]
+    (claim,) = (claim for claim in fig2.claims(rows) if "what is chosen lies inside" in claim.statement)
+    assert claim.found.startswith("learning rate, steps and batch inside in 1 of 2 cells")
+    assert "steps at the least (10) in 0, at the most (10000) in 1" in claim.found
+
+
+def test_figure_1a_judges_each_reading_of_the_regularisation() -> None:
+    from experiments import fig1a
+
+    figure = registry.figure("fig1a")
+    rows = []
+    for row in made_up(figure, "full"):
+        if row.trial.method == "naive" and row.measure == "mse":
+            rows.append(row._replace(value=sum(fig1a.predicted(row.trial)) + (0 if row.trial.setting else 1e6)))
+        else:
+            rows.append(row)
+    lead = next(claim for claim in figure.claims(rows) if "naive MLE learns follows" in claim.statement)
+    assert lead.verdict == "partly"
+    assert "λ = 1/N: measured / predicted within a factor 2 in 24 of 24 cells" in lead.found
+    assert "λ = 1e-3: measured / predicted within a factor 2 in 0 of 24 cells" in lead.found
+
+
+def test_a_setting_that_was_chosen_as_plain_is_run_alone() -> None:
+    figure = registry.figure("fig2")
+    plan = figure.plans["full"].chosen(methods=("naive",), settings=("plain",))
+    assert {trial.setting for trial in figure.trials(plan)} == {""}
 
 
 def test_the_estimator_of_another_day_has_numbers_on_the_page_and_in_what_is_printed() -> None:

@@ -25,15 +25,20 @@ def test_absent_exactly_where_the_moments_accountant_refuses(records: int, epsil
 
 def test_no_model_where_epsilon_cannot_be_reached() -> None:
     trial = TRIAL._replace(epsilon=0.1)
-    assert gradient.learn([Request(trial, simulation_of(trial))], accountant="moments") == [None]
+    assert gradient.learn([Request(trial, simulation_of(trial))]) == [None]
 
 
 def test_a_model_for_each_request_from_one_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
+    monkeypatch.setitem(gradient.SEARCHES, "psgd-moments", ("small", "moments"))
     monkeypatch.setattr(gradient, "simulation_of", lambda trial: seen.append(trial.population) or simulation_of(trial))
     trials = [TRIAL._replace(population=p, replication=r) for p in (0, 1) for r in (0, 1)]
-    models = gradient.learn([Request(t, simulation_of(t)) for t in trials], search="small", accountant="moments")
+    models = gradient.learn([Request(t, simulation_of(t)) for t in trials])
+    kept = {row.measure: row.value for row in gradient.chosen(trials)}
     assert seen == [gradient.TUNING]
+    assert kept["learning_rate"] in (3, 8)
+    assert (kept["steps"], kept["clip"], kept["average"]) == (60, 1, 1)
+    assert {row.trial for row in gradient.chosen(trials)} == {trials[0]}  # once a cell
     assert all(simulation_of(TRIAL).model.kl(model) < 1 for model in models if model is not None)
     assert len({model.potentials["x0", "x1"].tobytes() for model in models if model is not None}) == 4
 
