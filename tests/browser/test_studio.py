@@ -357,9 +357,13 @@ def test_from_a_file_to_a_release_to_the_explorer(server: Server, tmp_path: Path
     server.fill(b="sex")
     server.see("Picture (PNG)")
     look("heat")
-    server.press("Associations of all pairs")
-    server.see("the model's inference")
+    server.press("What hangs together")
+    server.see("INFERRED")
+    server.see("With 90% confidence a strength lies between low and high")
     look("associations")
+    server.js("document.querySelector('.term').focus()")  # what is explained is explained to the keyboard, too
+    told = "return getComputedStyle(document.querySelector('.term'), '::after').content"
+    assert "chi squared" in server.js(told)
     assert charges() == 1
     for url in requests(server.browser):
         assert url.startswith((server.origin, "about:", f"blob:{server.origin}")), url
@@ -389,8 +393,9 @@ def test_what_is_downloaded(server: Server, browser: Any) -> None:
     for words, name in (("Table (CSV)", "sex.csv"), ("Picture (SVG)", "picture.svg"), ("Picture (PNG)", "picture.png")):
         server.press(words)
         server.wait((folder / name).exists)
-    assert (folder / "sex.csv").read_text().splitlines()[0] == "sex,probability,low,high"
+    assert (folder / "sex.csv").read_text().splitlines()[0] == "sex,probability,low,high,basis"
     assert (folder / "picture.svg").read_text().startswith("<svg")
+    assert "COUNTED (learned" in (folder / "picture.svg").read_text()
     assert (folder / "picture.png").read_bytes().startswith(b"\x89PNG")
     qf.write_report("visits/visits-report.html", release)
     shown = server.browser.execute_async_script(
@@ -415,6 +420,45 @@ def test_what_is_downloaded(server: Server, browser: Any) -> None:
             path,
         )
         assert "can be downloaded" in refused, path
+
+
+def test_what_was_typed_is_kept_when_something_is_made_on_the_same_page(server: Server) -> None:
+    """Making a ledger or a key sends one form of three; what stands in the others is not lost, and not typed over."""
+    draft = prepare()
+    for file in ("budget.db", "key.pem", "key.pub.pem"):
+        Path(file).unlink()
+    draft.save(Jobs(Path()), 0, ledger="", key="")
+    server.open("draft/visits/ledger")
+
+    def values(form: str) -> dict[str, str]:
+        fields = "Object.fromEntries(new FormData(document.querySelector(`[data-post$=${arguments[0]}]`)))"
+        found: dict[str, str] = server.js(f"return {fields}", form)
+        return {name: value for name, value in found.items() if name != "revision"}
+
+    def write(form: str, **fields: str) -> None:
+        for name, value in fields.items():
+            server.js(
+                "document.querySelector(`[data-post$=${arguments[0]}]`)[arguments[1]].value = arguments[2]",
+                form, name, value,
+            )  # fmt: skip
+
+    key = {"path": "mine.pem", "passphrase": "a passphrase", "again": "a passphrase"}
+    write("new-key", **key)
+    write("visits\\/ledger", ledger="other.db", key="later.pem")
+    write("new-ledger", path="ours.db", total="3", title="people")
+    server.js("document.querySelector('[data-post$=new-ledger]').requestSubmit()")
+    server.see("Nothing was charged yet")
+    assert values("new-key") == key
+    # The ledger that was made is the draft's now; the key that was named is as it was typed.
+    assert values("visits\\/ledger") == {"ledger": "ours.db", "key": "later.pem"}
+    write("new-ledger", path="second.db", total="7")
+    server.js("document.querySelector('[data-post$=new-key]').requestSubmit()")
+    server.wait(lambda: values("visits\\/ledger")["key"] == "mine.pem")
+    kept = values("new-ledger")
+    assert (kept["path"], kept["total"], kept["title"]) == ("second.db", "7", "")
+    assert values("new-key") == {"path": "", "passphrase": "", "again": ""}
+    server.press("Save and go on")  # with the revision of now
+    server.see("What will be published")
 
 
 def publish(server: Server) -> None:

@@ -384,6 +384,87 @@ def test_names_are_escaped(client: Any, studio: Studio) -> None:
     assert "\n=1+1" not in table
 
 
+def strength(p: np.ndarray) -> float:
+    """Cramér's V by SciPy."""
+    from scipy.stats.contingency import association
+
+    return float(association(np.rint(1e9 * p).astype(np.int64)))
+
+
+def test_what_leaves_the_page_says_what_it_rests_on(studio: Studio) -> None:
+    """Tables and pictures that are downloaded say of each answer whether it was counted or inferred."""
+    schema = qf.Schema({"age": qf.Cuts([18, 40, 65]), "sex": ["f", "m"], "visits": ["0", "1", "2"]})
+    made = [("age", "sex"), ("sex", "visits")]
+    model = qf.fit(qf.release("people.csv", schema, made, epsilon=20, unit=qf.Rows(1), ledger=None))
+    model.save("model.qfm")
+    for asked, marks in (
+        ({"a": "visits"}, ["COUNTED"]),
+        ({"a": "visits", "b": "age"}, ["INFERRED"]),
+        ({"a": "visits", "g.age": "1", "compare": "1", "h.sex": "0"}, ["INFERRED", "COUNTED"]),
+    ):
+        given = {"model": "model.qfm", **asked}
+        page = analyst.explore(studio, given)
+        lines = list(csv.DictReader(analyst.table(studio, given)["text"].splitlines()))
+        columns = [name for name in lines[0] if name.startswith("basis")]
+        assert len(columns) == len(marks)
+        for line in lines:
+            assert [line[name].split(" (")[0] for name in columns] == marks
+        pictures = re.findall(r"<svg.*?</svg>", page)
+        for mark in marks:
+            assert any(mark in picture for picture in pictures)
+            assert f">{mark}</span>" in page
+    found, why = explorer.associations(explorer.load_model("model.qfm"))
+    assert why == ""
+    for one in found:
+        assert one.strength == pytest.approx(strength(model.marginal([one.a, one.b])), abs=1e-6)
+        assert one.counted == ((one.a, one.b) in made)
+        assert one.low is not None
+        assert one.high is not None
+        assert 0 <= one.low <= one.strength <= one.high <= 1
+        assert one.low < one.high
+    page = analyst.associations(studio, {"model": "model.qfm"})
+    assert "With 90% confidence" in page
+    assert page.count(">INFERRED</span>") == 1
+    assert page.count("<circle") == 2  # the dots of the pair that is inferred, on either side of the diagonal
+    text = analyst.associations_table(studio, {"model": "model.qfm"})["text"]
+    assert [line["basis"].split()[0] for line in csv.DictReader(text.splitlines())] == [
+        "COUNTED" if one.counted else "INFERRED" for one in found
+    ]
+
+
+def test_associations_without_error_bars_say_why(studio: Studio) -> None:
+    domain = qf.Domain({"a": 2, "b": 2})
+    qf.Model(domain, {("a", "b"): np.eye(2)}).save("model.qfm")
+    page = analyst.associations(studio, {"model": "model.qfm"})
+    assert "No error bars: this model does not know its errors" in page
+    assert "–" in page
+
+
+def test_pages_say_it_in_plain_words(studio: Studio) -> None:
+    """Technical words stand in explanations of plain ones (title="...") and in commands, nowhere else."""
+    do(studio, curator.create, name="made", path="people.csv", kind="synthesis")
+    do(studio, curator.save_file, name="made", path="people.csv", header="yes", revision=0)
+    do(studio, curator.save_unit, name="made", revision=1, twice="no")
+    do(studio, curator.create_ledger, name="made", revision=2, path="made", total="20", delta="1e-6", title="people")
+    do(studio, curator.create_key, name="made", revision=3, path="other", passphrase=PASSPHRASE, again=PASSPHRASE)
+    do(studio, curator.save_ledger, name="made", revision=revision("made"), ledger="made.db", key="other.pem")
+    qf.Ledger("made.db").charge("elsewhere", **Draft.load("made").plan.price._terms())
+    walk(studio)
+    technical = re.compile(r"\b(rho|zCDP|treewidth|Laplace noise|inference|pp|Known list)\b")
+    explained = set()
+    for name, step in [
+        *(("visits", step) for step in STEPS),
+        *(("made", step) for step in STEPS if step != "structure"),
+    ]:
+        page = show(studio, step, name)
+        explained |= set(technical.findall(" ".join(re.findall(r'title="([^"]*)"', page))))
+        folded = re.sub(r"<details.*?</details>", "", page, flags=re.DOTALL)
+        plain = re.sub(r'<p class="hint">.*?</p>|<[^>]*>', " ", folded, flags=re.DOTALL)
+        assert technical.findall(plain) == [], (name, step)
+    assert explained == {"rho", "treewidth", "inference"}
+    assert "of the budget of the ledger" in show(studio, "publish", "made")
+
+
 def test_every_text_is_used_and_every_use_has_a_text(root: Path, studio: Studio) -> None:
     import re
 

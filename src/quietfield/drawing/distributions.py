@@ -28,8 +28,8 @@ class Distribution:
     high: Sequence[float] = ()
 
 
-def bars_svg(labels: Sequence[object], groups: Sequence[Distribution], title: str) -> str:
-    """Horizontal bars, one a label and distribution, with error bars.
+def bars_svg(labels: Sequence[object], groups: Sequence[Distribution], title: str, notes: Sequence[str] = ()) -> str:
+    """Horizontal bars, one a label and distribution, with error bars; ``notes`` stand below.
 
     >>> bars_svg(["f", "m"], [Distribution("all", [0.4, 0.6])], "sex").count("<rect")
     3
@@ -65,11 +65,11 @@ def bars_svg(labels: Sequence[object], groups: Sequence[Distribution], title: st
                 )
             x = left + room * end / most + 6
             parts.append(f'<text x="{x:.1f}" y="{at + thick - 3}" font-size="11">{_percent(share)}</text>')
-    return _picture(width, height, title, [*parts, *_legend(groups, left)])
+    return _picture(width, height, title, [*parts, *_legend(groups, left)], notes)
 
 
-def line_svg(labels: Sequence[object], groups: Sequence[Distribution], title: str) -> str:
-    """Lines over labels that have an order, with bands for the error bars.
+def line_svg(labels: Sequence[object], groups: Sequence[Distribution], title: str, notes: Sequence[str] = ()) -> str:
+    """Lines over labels that have an order, with bands for the error bars; ``notes`` stand below.
 
     >>> line_svg(["1", "2"], [Distribution("all", [0.4, 0.6])], "size").count("<polyline")
     1
@@ -106,7 +106,7 @@ def line_svg(labels: Sequence[object], groups: Sequence[Distribution], title: st
         parts += [
             f'<circle cx="{x(i):.1f}" cy="{y(v):.1f}" r="3" fill="{colour}"/>' for i, v in enumerate(group.shares)
         ]
-    return _picture(width, height, title, [*parts, *_legend(groups, left)])
+    return _picture(width, height, title, [*parts, *_legend(groups, left)], notes)
 
 
 def heat_svg(
@@ -115,8 +115,12 @@ def heat_svg(
     cells: Sequence[Sequence[float]],
     title: str,
     percent: bool = True,
+    notes: Sequence[str] = (),
+    dotted: Sequence[Sequence[bool]] = (),
 ) -> str:
     """A table of numbers as colours, with the numbers where there is room; a place of NaN stays empty.
+
+    Places that are ``dotted`` have a dot in their corner, and ``notes``, which say what it means, stand below.
 
     >>> heat_svg(["f", "m"], ["no", "yes"], [[0.1, 0.2], [0.3, 0.4]], "sex and smoking").count("<rect")
     5
@@ -144,23 +148,31 @@ def heat_svg(
             x = left + side * j
             box = f'x="{x:.1f}" y="{y}" width="{side - 1:.1f}" height="{high - 1}"'
             parts.append(f'<rect {box} fill="rgb({red},{green},{blue})"/>')
+            ink = "#fff" if depth > 0.5 else INK
+            if dotted and dotted[i][j]:
+                parts.append(f'<circle cx="{x + side - 5:.1f}" cy="{y + 4}" r="1.5" fill="{ink}"/>')
             if written:
-                ink = "#fff" if depth > 0.5 else INK
                 text = _percent(value) if percent else f"{value:.2f}"
                 middle = f'x="{x + side / 2:.1f}" y="{y + high * 0.7:.1f}" text-anchor="middle" font-size="11"'
                 parts.append(f'<text {middle} fill="{ink}">{text}</text>')
-    return _picture(width, height, title, parts)
+    return _picture(width, height, title, parts, notes)
 
 
-def _picture(width: int, height: float, title: str, parts: Sequence[str]) -> str:
-    said = escape(printable(title))
+def _picture(width: int, height: float, title: str, parts: Sequence[str], notes: Sequence[str]) -> str:
+    said = escape(". ".join(printable(text) for text in (title, *notes)))
+    width = max(width, min(640, 16 + 6 * max(map(text_width, map(printable, notes)), default=0)))
+    below = [
+        f'<text x="8" y="{height + 14 + 16 * i:.0f}" font-size="11" fill="{QUIET}">{_name(note, width // 6)}</text>'
+        for i, note in enumerate(notes)
+    ]
+    height += 16 * len(notes) + 8 * bool(notes)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height:.0f}" width="{width}" '
         f'height="{height:.0f}" role="img" aria-label="{said}">'
         f'<rect width="{width}" height="{height:.0f}" fill="#fff"/>'
         f'<g font-size="12" font-family="system-ui,sans-serif" fill="{INK}">'
         f'<text x="8" y="20" font-size="14" font-weight="600">{escape(truncate(printable(title), 80))}</text>'
-        f"{''.join(parts)}</g></svg>"
+        f"{''.join([*parts, *below])}</g></svg>"
     )
 
 

@@ -15,7 +15,7 @@ from quietfield.files import archive_kind
 from quietfield.learning.observation import estimate_records, warn_of_noise
 from quietfield.models.verification import verify
 from quietfield.output.records import card_file
-from quietfield.output.report.associations import all_strengths, joined_pairs, name_strength
+from quietfield.output.report.associations import name_strength
 from quietfield.releases.release import Release
 from quietfield.studio import explorer
 from quietfield.studio.drafts import RECORDS, Draft
@@ -154,6 +154,7 @@ def explore(studio: "Studio", asked: dict[str, Any]) -> str:
         rows=explorer.rows(question, answers)[: explorer.MOST_CELLS], cells=answers[0].shares.size,
         pictures=[Markup(svg) for svg in explorer.pictures(question, answers, everybody)],  # ours: names are escaped
         levels=explorer.LEVELS, waits=answers[0].low is None and not answers[0].why,
+        marks=explorer.MARKS,
     )  # fmt: skip
 
 
@@ -168,22 +169,32 @@ def table(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
 def associations(studio: "Studio", asked: dict[str, Any]) -> str:
     """How strongly each pair of attributes hangs together, and which pairs were counted together."""
     path = str(asked.get("model", ""))
-    model = explorer.load_model(path).model
-    strengths = all_strengths(model)
-    if strengths is None:
-        raise Error("for this model the associations of all pairs take too long; ask for the pairs that you need.")
-    names, counted = list(model.domain), set(joined_pairs(model))
-    pairs = sorted(
-        ((float(strengths[i, j]), a, b) for i, a in enumerate(names) for j, b in enumerate(names) if i < j),
-        key=lambda pair: -pair[0],
+    loaded = explorer.load_model(path)
+    found, why = explorer.associations(loaded, explorer.PATIENCE)
+    names = list(loaded.model.domain)
+    cells = np.full((len(names), len(names)), np.nan)
+    inferred = np.zeros(cells.shape, dtype=bool)
+    for one in found:
+        i, j = names.index(one.a), names.index(one.b)
+        cells[i, j] = cells[j, i] = one.strength
+        inferred[i, j] = inferred[j, i] = not one.counted
+    notes = [studio.texts["associations"]["dotted"]] if inferred.any() else []
+    picture = heat_svg(
+        names, names, cells.tolist(), studio.texts["associations"]["title"], False, notes, inferred.tolist()
     )
-    listed = [(a, b, v, name_strength(v), (a, b) in counted) for v, a, b in pairs[: explorer.MOST_CELLS]]
-    np.fill_diagonal(strengths, np.nan)
-    picture = heat_svg(names, names, strengths.tolist(), studio.texts["associations"]["title"], percent=False)
-    return studio.render("associations.html", model=path, pairs=listed, picture=Markup(picture))
+    return studio.render(
+        "associations.html", model=path, pairs=found[: explorer.MOST_CELLS], picture=Markup(picture), why=why,
+        waits=why == explorer.WAITS, word=name_strength, level=explorer.STRENGTH_LEVEL, marks=explorer.MARKS,
+    )  # fmt: skip
+
+
+def associations_table(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
+    """The associations as a file."""
+    found, _ = explorer.associations(explorer.load_model(str(asked.get("model", ""))))
+    return {"save": "associations.csv", "text": explorer.associations_csv(found), "kind": "text/csv"}
 
 
 PAGES: "dict[str, Handler]" = {
     "home": home, "release": release, "explore": explore, "associations": associations, "ledger": ledger,
 }  # fmt: skip
-ACTIONS: "dict[str, Handler]" = {"make": make, "table": table}
+ACTIONS: "dict[str, Handler]" = {"make": make, "table": table, "associations": associations_table}

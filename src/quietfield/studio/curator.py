@@ -453,8 +453,16 @@ def _publish(studio: "Studio", draft: Draft) -> dict[str, Any]:
         cost = price.check(book)
     except Error as error:
         refused = str(error)
+    takes = leaves = 0.0
+    if cost is not None:
+        left = [
+            book.remaining / book.limit,
+            1 - (book.spent + cost) / book.limit_with(book.thresholds + (price.threshold or 0)),
+        ]
+        takes, leaves = float(left[0] - left[1]), float(left[1])
     return {
-        "job": job, "missing": [], "charge": None, "plan": plan, "ledger": book, "cost": cost, "refused": refused,
+        "job": job, "missing": [], "charge": None, "takes": takes, "leaves": leaves, "plan": plan,
+        "ledger": book, "cost": cost, "refused": refused,
         "encrypted": keys.is_encrypted(draft.key), "protects": protects,
         "words": promises.describe_promise(price.epsilon, price.delta, rho, "add_remove"), "price": price,
         "noises": draft.noises, "command": command_text(draft.command("publish")),

@@ -22,6 +22,7 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Respon
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from quietfield.curator.ledger import Charge, Ledger
 from quietfield.curator.ledger_words import describe_ledger
 from quietfield.errors import Error, FileError
 from quietfield.files import parse_json
@@ -76,14 +77,29 @@ class Studio:
             many=plural,
             number=format_number,
             in_words=describe_ledger,
+            spent_share=spent_share,
+            paid=self.describe_payment,
         )
         found.globals["t"] = self.texts
         found.globals["m"] = found.get_template("macros.html").module
         return found
 
+    def describe_payment(self, charge: Charge, ledger: str) -> str:
+        """What a charge took from a ledger: epsilon, or a share of a budget that is kept in what few have heard of."""
+        book = Ledger(ledger)
+        if book.accounting == "pure":
+            return format_number(charge.cost)
+        return str(self.texts["publish"]["charge_share"] % format_percent(float(charge.cost / book.total)))
+
     def render(self, template: str, **content: Any) -> str:
         """A page, or a part of one, from its template."""
         return self.environment.get_template(template).render(**content)
+
+
+def spent_share(ledger: Ledger) -> float:
+    """How much of what a ledger may spend is spent, from 0 to 1."""
+    limit = ledger.limit
+    return float(ledger.spent / limit) if limit else 1.0
 
 
 #: What answers a request: given the fields that were sent, HTML to show, or what the page is to do.

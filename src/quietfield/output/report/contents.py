@@ -104,7 +104,7 @@ def gather(
     joints = _choose_pairs(model, joined, strengths, many)
     say("report: intervals ...")
     cells, ends = error_bars(
-        model, level, [(name,) for name in model.domain], _list_with_intervals(joints, joined, many)
+        model, level, [(name,) for name in model.domain], list_with_intervals(joints, joined, many)
     )
     say("report: goodness of fit ...")
     fits = residuals(release, table_moments(release, model))
@@ -278,7 +278,7 @@ def _choose_pairs(
     return {pair: p for pair in chosen if (p := associations.joint(model, pair)) is not None}
 
 
-def _list_with_intervals(
+def list_with_intervals(
     joints: Mapping[tuple[str, str], np.ndarray], joined: set[tuple[str, str]], many: bool
 ) -> dict[tuple[str, str], np.ndarray]:
     """The pairs with intervals. Where no clique joins a pair, they take an inference of their own."""

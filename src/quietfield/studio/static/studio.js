@@ -54,8 +54,11 @@ async function show(again = false) {
       fresh.innerHTML = html;
       part.replaceWith(fresh.content.getElementById(part.id));
     } else if (!again || html !== main.dataset.shown) {
+      const kept = main.dataset.page === address() ? typed() : new Map();
       main.innerHTML = html;
       main.dataset.shown = html;
+      main.dataset.page = address();
+      retype(kept);
       ready(main);
       const head = main.querySelector("h1");
       if (head) { document.title = `${head.textContent.trim()} – quietfield`; head.tabIndex = -1; }
@@ -64,6 +67,27 @@ async function show(again = false) {
     const wait = main.querySelector("[data-poll]");
     if (wait) { tell(wait.textContent); timer = setTimeout(() => show(true), 1000); } else if (again) tell(main.querySelector(".good, .alert")?.textContent || "");
   } catch (error) { if (mine === asked) fail(error); }
+}
+
+// What was typed and not sent: the page is made anew when one of its forms was, and the others stay as they are. What
+// the server has filled in otherwise meanwhile is not typed over; a revision is hidden, and is always the server's.
+const written = () => [...main.querySelectorAll("form[data-post] [name]:is(input, select, textarea):not([type=hidden])")];
+const isTicked = field => field.type === "checkbox" || field.type === "radio";
+const place = field => [field.form.dataset.post, field.form.elements.what?.value, field.name, isTicked(field) && field.value].join();
+const first = options => [...options].find(option => option.defaultSelected) || options[0];
+const sent = field => (field.options ? first(field.options)?.value : isTicked(field) ? field.defaultChecked : field.defaultValue);
+const shown = field => (isTicked(field) ? field.checked : field.value);
+
+function typed() {
+  const fields = written().filter(field => !field.form.dataset.busy && shown(field) !== sent(field));
+  return new Map(fields.map(field => [place(field), { was: sent(field), is: shown(field) }]));
+}
+
+function retype(kept) {
+  for (const field of written()) {
+    const known = kept.get(place(field));
+    if (known && known.was === sent(field)) field[isTicked(field) ? "checked" : "value"] = known.is;
+  }
 }
 
 function tell(text) { if (said.textContent !== text) said.textContent = text; }
@@ -116,7 +140,7 @@ document.addEventListener("click", async event => {
   } else if ((found = on("[data-ticket]"))) {
     try { await act(await ask("/do/ticket", { path: found.dataset.ticket })); } catch (error) { fail(error, found.parentElement); }
   } else if ((found = on("[data-picture]"))) picture(found.closest("figure").querySelector("svg"), found.dataset.picture);
-  else if (on("[data-table]")) await act(await ask(`/do/table?${location.hash.split("?")[1] || ""}`, {}));
+  else if ((found = on("[data-table]"))) await act(await ask(`/do/${found.dataset.table}?${location.hash.split("?")[1] || ""}`, {}));
   else if ((found = on("[data-fill]"))) fill(found);
   else if ((found = on("[data-file]"))) {
     const { path, name } = found.closest("form").elements;
