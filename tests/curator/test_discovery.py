@@ -35,12 +35,12 @@ from quietfield.curator.discovery import (
     run_discovery,
 )
 from quietfield.curator.discovery.plan import FIRST, REST, histogram_sensitivity
-from quietfield.curator.discovery.questions import CLASSES
+from quietfield.curator.discovery.writing import BESIDE, CLASSES
 from quietfield.errors import Error
-from quietfield.models.values import draw_values
+from quietfield.models.values import draw_values, write_column
 from quietfield.privacy import thresholds
 from quietfield.privacy.units import statistics
-from quietfield.schema import Cuts, Dates, Labels, Schema
+from quietfield.schema import Cuts, Dates, Labels, NumberForm, Schema
 
 pytest.importorskip("duckdb")
 dp = pytest.importorskip("opendp.prelude")
@@ -65,12 +65,19 @@ NASTY = [
     "1.234,5",
     "31.12.2024",
     "01/02/2024",
+    "1,234.5",
+    "-$1,234",
+    "1 234,50 €",
+    "12 %",
+    "03/11/98",
+    "31.12.68 23:59",
 ]
 SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
 # --- What one unit can change -----------------------------------------------------------------------------------------
 
+FORMS = (NumberForm(","), NumberForm(".", ",", "$"), NumberForm(",", " ", "", " €"), NumberForm(after="%"))
 INTERVALS = {"numbers": partitions.number_roots(False, None), "days": partitions.date_roots()}
 
 
@@ -95,8 +102,9 @@ def ask_everything(people, unit):
             for texts, counts in values.labels():
                 labels.update(zip(texts, counts.tolist(), strict=True))
             answers.append(labels)
-            answers.append(dict(enumerate(values.numbers(",").count(INTERVALS["numbers"]).tolist())))
-            answers.append(dict(enumerate(values.days("dd.mm.yyyy").count(INTERVALS["days"]).tolist())))
+            answers += [dict(enumerate(values.numbers(form).count(INTERVALS["numbers"]).tolist())) for form in FORMS]
+            days = [values.days("dd.mm.yyyy"), values.days("dd/mm/yy"), values.days("dd.mm.yy", 1930)]
+            answers += [dict(enumerate(found.count(INTERVALS["days"]).tolist())) for found in days]
     return answers
 
 
@@ -335,7 +343,7 @@ def test_noise_alone_is_no_value(noise, scales, monkeypatch):
 
     monkeypatch.setattr(mechanism, "measure", measure)
     data = {"label": ["31", "42"] * 20_000, "number": [str(i % 100) for i in range(40_000)]}
-    schema = qf.discover(data, epsilon=3, delta=1e-6, noise=noise, **ROW)
+    schema = qf.discover(data, epsilon=20, delta=1e-6, noise=noise, **ROW)
     assert schema["label"] == Labels(("31", "42"), null="other", unknown="other", type="integer")
     assert schema["number"].type == "integer"
     assert schema["number"].null == "other"
@@ -758,13 +766,42 @@ def test_every_pair_of_classes_is_told_apart():
         "either point": ["1.000", "1.500", "-12.345"],
         "comma": ["0,5", "1.234,50", "-1234,5", "3,", " 1,25 ", "1.234.567", "0,123", "1234,567"],
         "either comma": ["1,234", "-12,345"],
-        "date": ["2024-02-29", "9999-12-31 23:59:59"],
-        "dd.mm.yyyy": ["31.12.2024", "1.2.2024", "29.02.2024 23:59"],
+        "grouped": ["1,234,567", "-12,345,678,901"],
+        "grouped fraction": ["1,234.5", "+1,234,567.", " 12,345.678 "],
+        "either space": ["560 001", "1\u202f234"],
+        "spaced": ["1 234 567"],
+        "spaced fraction": ["1 234.5", "-1\u00a0234.50"],
+        "spaced comma": ["1 234,5", "1 234 567,00"],
+        "quoted": ["1'234", "12’345’678"],
+        "quoted fraction": ["1'234.50"],
+        "plain %": ["5%", "-12 %", "100 %"],
+        "fraction %": ["2.5%", ".5 %"],
+        "comma %": ["2,5 %"],
+        "plain $": ["$5", "-$5", "$ -5"],
+        "grouped fraction $": ["$1,234.50"],
+        "either comma $": ["$1,234", "- $1,234"[2:]],
+        "fraction $": ["$0.99"],
+        "comma after €": ["3,50 €", "1.234,50€"],
+        "either point after €": ["1.234 €"],
+        "spaced comma after €": ["1 234,50 €"],
+        "grouped £": ["£1,234,567"],
+        "comma €": ["€ 3,50"],
+        "yyyy-mm-dd": ["2024-02-29"],
+        "yyyy-mm-dd time": ["9999-12-31 23:59:59", "2024-02-29T12:00+05:30"],
+        "dd.mm.yyyy": ["31.12.2024", "1.2.2024"],
+        "dd.mm.yyyy time": ["29.02.2024 23:59"],
         "dd-mm-yyyy": ["31-12-2024", "01-02-2024"],
         "yyyy/mm/dd": ["2024/12/31"],
         "dd/mm/yyyy": ["31/12/2024", "13/1/2024"],
         "mm/dd/yyyy": ["12/31/2024"],
+        "mm/dd/yyyy time": ["12/31/2024 07:05"],
         "either date": ["01/02/2024", "12/12/2024"],
+        "dd.mm.yy": ["1.2.24", "31.12.68"],
+        "dd-mm-yy": ["31-12-99"],
+        "dd/mm/yy": ["31/12/99"],
+        "mm/dd/yy": ["12/31/99"],
+        "either short date": ["01/02/98"],
+        "either short date time": ["01/02/98 12:00"],
         "text": [
             "x",
             "y",
@@ -772,14 +809,26 @@ def test_every_pair_of_classes_is_told_apart():
             "01",
             "00.5",
             "30.02.2024",
-            "1.2.24",
             "1,23,456",
+            "1, 234",
+            "0 123",
+            "5'11",
+            "$",
+            "5 $ 3",
+            "%5",
+            "05%",
+            "$5%",
+            "1.2.024",
+            "30.02.99",
             "2023-02-29",
             "31/31/2024",
             "1.2-2024",
         ],
     }
-    assert set(expected) == set(CLASSES)
+    # All numbers with something beside them are told apart by the same patterns, and all times by their colon.
+    combined = {name for name in CLASSES if name.endswith((*(f" {sign}" for sign in BESIDE), " time"))}
+    assert set(CLASSES) - set(expected) <= combined
+    assert set(expected) <= set(CLASSES)
     for name, texts in expected.items():
         for text in texts:
             classes = ask_everything({"p": [(text, "")]}, qf.Rows(1))[0]
@@ -819,6 +868,10 @@ def test_decimal_commas_are_found_and_read():
 @pytest.mark.parametrize(
     ("written", "form"),
     [
+        ("dd.mm.yy", "%d.%m.%y"),
+        ("dd/mm/yy", "%d/%m/%y"),
+        ("mm/dd/yy", "%m/%d/%y"),
+        ("dd-mm-yy", "%d-%m-%y"),
         ("dd.mm.yyyy", "%d.%m.%Y"),
         ("dd/mm/yyyy", "%d/%m/%Y"),
         ("mm/dd/yyyy", "%m/%d/%Y"),
@@ -832,6 +885,72 @@ def test_the_form_of_dates_is_found(written, form):
     rule = found_of(spread([*(day.strftime(form) for day in days), "?"]))["a"]
     assert (rule.written, rule.period, rule.start, rule.end) == (written, "month", "2023-01-01", "2024-03-01")
     assert "?" in rule.missing
+
+
+@pytest.mark.parametrize(
+    ("write", "form", "whole"),
+    [
+        (lambda n: f"{n:,.2f}", NumberForm(thousands=","), False),
+        (lambda n: f"{n:,.0f}", NumberForm(thousands=","), True),
+        (lambda n: f"${n:,.2f}", NumberForm(thousands=",", before="$"), False),
+        (lambda n: f"£{n:,.0f}", NumberForm(thousands=",", before="£"), True),
+        (lambda n: f"{n % 100:.0f} %", NumberForm(after="%"), True),
+        (lambda n: f"{n % 100:.1f}%".replace(".", ","), NumberForm(",", after="%"), False),
+        (lambda n: f"{n:,.2f} €".translate({44: 46, 46: 44}), NumberForm(",", after=" €"), False),
+        (lambda n: f"{n:,.2f}".translate({44: "\u202f", 46: ","}), NumberForm(",", " "), False),
+        (lambda n: f"{n:,.0f}".replace(",", " "), NumberForm(thousands=" "), True),
+        (lambda n: f"CHF {n:,.2f}"[4:].replace(",", "'"), NumberForm(thousands="'"), False),
+    ],
+)
+def test_thousands_money_and_percents_are_found_and_written_again(write, form, whole):
+    """Python's own formatting writes the numbers; whatever rule is found reads them, and writes such as it reads."""
+    numbers = [float(n) for n in np.random.default_rng(3).lognormal(7, 1.5, 3000).round(2)]
+    texts = [write(n) for n in numbers]
+    rule = found_of([text for text in texts for _ in range(4)])["a"]
+    assert isinstance(rule, Cuts)
+    assert rule.form == form
+    assert rule.type == ("integer" if whole else "number")
+    values = [n % 100 for n in numbers] if "%" in form.after else numbers
+    assert rule.points[0] <= np.quantile(values, 0.2)
+    assert rule.points[-1] >= np.quantile(values, 0.8)
+    schema = Schema({"a": replace(rule, least=None, most=None)})
+    codes = np.repeat(np.arange(len(rule.own)), 5)
+    drawn = draw_values(schema, {"a": codes}, seed=0).column("a")
+    written = write_column(rule, drawn).to_pylist()
+    asked = statistics(qf.Structure((("a",),)), schema.domain, qf.Rows(1))
+    counted = count({"a": written}, schema, asked, qf.Rows(1)).tables[0]
+    assert counted.tolist() == [5] * len(rule.own) + [0] * (len(rule.labels) - len(rule.own))
+    if form.thousands is not None:
+        assert any((form.thousands or "") in text for text in written)
+
+
+def test_which_century_years_of_two_digits_are_of_is_public():
+    days = [datetime.date(1925, 1, 1) + datetime.timedelta(days=30 * i) for i in range(1200)]
+    column = spread([day.strftime("%d/%m/%y") for day in days])
+    rule = found_of(column, forms=qf.Forms(years_from=1925))["a"]
+    assert (rule.written, rule.years_from, rule.start, rule.end) == ("dd/mm/yy", 1925, "1925-01-01", "2024-01-01")
+    assert found_of(column)["a"].start == "1969-01-01"  # as in POSIX
+    assert Schema.from_json(Schema({"a": rule}).to_json())["a"] == rule
+
+
+def test_what_could_be_a_code_or_something_else_is_not_read_as_a_number():
+    postal = [f"{100 + i} {i:03}" for i in range(1, 9)]  # six digits with a blank in the middle, and no other numbers
+    assert found_of(spread(postal))["a"].own == tuple(sorted(postal))
+    mixed = [*(f"{i}" for i in range(100, 1000, 50)), *(f"{i} 500" for i in range(1, 90))]
+    assert found_of(spread(mixed))["a"].thousands == " "
+    doubt = [f"{i},{100 + 7 * i % 900}" for i in range(1, 90)]
+    assert found_of(spread(doubt), forms=qf.Forms(thousands=","))["a"].points[-1] > 1000
+    beside = {"a": spread(doubt), "b": spread([f"{i}.{i % 7}" for i in range(90)])}
+    found = qf.discover(beside, epsilon=20, delta=1e-12, noise="gaussian", **ROW)
+    assert (found["a"].thousands, found["a"].type) == (",", "integer")  # the file has decimal points
+
+
+def test_times_in_texts_stay_times():
+    moments = [datetime.datetime(2023, 1, 1) + datetime.timedelta(hours=7 * i) for i in range(1200)]
+    for form in ("%Y-%m-%dT%H:%M:%S+02:00", "%d.%m.%Y %H:%M", "%m/%d/%y %H:%M:%S"):
+        rule = found_of(spread([moment.strftime(form) for moment in moments]))["a"]
+        assert rule.type == "time"
+    assert found_of(spread([moment.strftime("%Y-%m-%d") for moment in moments]))["a"].type == "date"
 
 
 def test_dates_that_nothing_tells_the_order_of_have_to_be_said():
@@ -868,14 +987,26 @@ def test_marks_are_labels_in_columns_of_texts_unless_they_are_said_to_be_missing
     assert said == Labels(("DE", "NA"), null="missing", unknown="other", missing=("k. A.", "?"))
 
 
-@pytest.mark.parametrize("wrong", [{"decimal": ";"}, {"dates": "dd.mm"}, {"missing": "-"}, {"missing": [""]}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"decimal": ";"},
+        {"dates": "dd.mm"},
+        {"missing": "-"},
+        {"missing": [""]},
+        {"thousands": ";"},
+        {"thousands": ",", "decimal": ","},
+        {"years_from": 30.5},
+        {"years_from": 0},
+    ],
+)
 def test_forms_that_are_none_are_refused(wrong):
     with pytest.raises(Error):
         qf.Forms(**wrong)
 
 
 def test_nothing_is_read_from_noise(monkeypatch):
-    """Fifteen answers that are noise alone add up to more than a column needs: what stands out from noise counts."""
+    """Many answers that are noise alone add up to more than a column needs: what stands out from noise counts."""
     plan = plan_discovery({"a": "text"}, epsilon=1, delta=1e-6, unit=qf.Rows(1), noise="gaussian")
     asked, std = questions.Questions(plan), plan.std(plan.scale(FIRST))
 
@@ -883,7 +1014,7 @@ def test_nothing_is_read_from_noise(monkeypatch):
         def classes(self):
             return np.zeros(len(CLASSES), np.int64)
 
-    monkeypatch.setattr(asked, "_measure", lambda scale, counts: counts + 2.9 * std)
+    monkeypatch.setattr(asked, "_measure", lambda scale, counts: counts + 3.9 * std)
     found = asked.find_rules({plan.columns[0]: Nothing()})["a"]
     assert found.rule is None
     assert "too few values" in found.said

@@ -25,20 +25,26 @@ def root() -> None:
     """Make and show ledgers."""
 
 
-@app.command(epilog="Example: quietfield ledger create budget.db --epsilon 4 --unit rows:1")
+@app.command(epilog="Example: quietfield ledger create budget.db --epsilon 4 --delta 1e-6 --unit rows:1")
 def create(
     path: Annotated[Path, typer.Argument(help="The file to make; it must not exist.")],
     unit: Annotated[
         str, typer.Option(help="Who is protected: rows:1, person:COLUMN or person:COLUMN+COLUMN, or JSON.")
     ],
     epsilon: Annotated[str | None, typer.Option(help="The total epsilon, such as 4 or 0.5 or 1/3.")] = None,
-    delta: Annotated[str | None, typer.Option(help="The delta of a zcdp ledger, such as 1e-6.")] = None,
-    rho: Annotated[str | None, typer.Option(help="The total of a zcdp ledger, in place of epsilon.")] = None,
+    delta: Annotated[
+        str | None, typer.Option(help="For Gaussian noise and discovered labels: the delta in all, such as 1e-6.")
+    ] = None,
+    rho: Annotated[str | None, typer.Option(help="With --delta, a total in place of epsilon.")] = None,
     neighbours: Annotated[str, typer.Option(help="add_remove, replace or paper.")] = "add_remove",
-    accounting: Annotated[str, typer.Option(help="pure (sums epsilon) or zcdp (sums rho).")] = "pure",
+    accounting: Annotated[
+        str | None,
+        typer.Option(help="pure (sums epsilon) or zcdp (sums rho). By default zcdp with --delta, else pure."),
+    ] = None,
     name: Annotated[str, typer.Option(help="A name for the data set, for people.")] = "",
 ) -> None:
     """Make a ledger for one data set. Its unit, neighbours and accounting never change afterwards."""
+    accounting = accounting or ("pure" if delta is None and rho is None else "zcdp")
     _check_total(path, unit, epsilon, delta, rho, accounting)
     book = Ledger.create(
         path,
@@ -146,5 +152,5 @@ def _check_total(
     if accounting == "zcdp" and (delta is None or (epsilon is None) == (rho is None)):
         raise Error(
             "a zcdp ledger has --delta, and a total as --epsilon or as --rho (not both), for instance: "
-            f"{example} --accounting zcdp --epsilon 2 --delta 1e-6."
+            f"{example} --epsilon 2 --delta 1e-6."
         )

@@ -14,7 +14,8 @@ from quietfield.curator.discovery import charge_and_discover, column_kinds, colu
 from quietfield.curator.ledger import Ledger
 from quietfield.errors import Error, FileError
 from quietfield.files import check_writable, read_json, write_atomically
-from quietfield.schema import FILL_IN, DateForm, Decimal, Schema, starter
+from quietfield.models.values import describe_form
+from quietfield.schema import FILL_IN, YEARS_FROM, DateForm, Decimal, Schema, Thousands, starter
 from quietfield.text import plural, printable
 
 app = typer.Typer()
@@ -41,10 +42,28 @@ DecimalOption = Annotated[
     Decimal | None,
     discovery_option("--decimal", help="What stands before decimal places. Unless said, it is found out."),
 ]
+ThousandsOption = Annotated[
+    Thousands | None,
+    typer.Option(
+        "--thousands",
+        help="What stands between thousands: ',', '.', a blank or an apostrophe. Unless said, it is found out; 1,234 "
+        "alone does not tell.",
+        rich_help_panel=DISCOVERY,
+    ),
+]
 DatesOption = Annotated[
     DateForm | None,
     discovery_option(
         "--dates", help="How dates are written. Unless said, it is found out; 01/02/2024 alone tells no order."
+    ),
+]
+YearsFromOption = Annotated[
+    int | None,
+    typer.Option(
+        "--years-from",
+        help=f"The first of the hundred years that years of two digits are of: 1930 for 1930 to 2029. Unless said, "
+        f"{YEARS_FROM}.",
+        rich_help_panel=DISCOVERY,
     ),
 ]
 MissingOption = Annotated[
@@ -75,7 +94,9 @@ def schema(
     known: KnownOption = None,
     leave_out: LeaveOutOption = None,
     decimal: DecimalOption = None,
+    thousands: ThousandsOption = None,
     dates: DatesOption = None,
+    years_from: YearsFromOption = None,
     missing: MissingOption = None,
     epsilon: Annotated[str | None, arguments.EPSILON] = None,
     delta: arguments.DeltaOption = None,
@@ -124,18 +145,18 @@ def schema(
                 "say whom to protect: --unit rows:1, or --unit person:COLUMN:3 where persons have several rows."
             )
         arguments.check_payer(ledger, no_ledger)
-        forms = read_forms(decimal, dates, missing)
+        forms = read_forms(decimal, thousands, dates, years_from, missing)
         terms = {"epsilon": epsilon, "delta": delta, "noise": noise, "neighbours": neighbours, "forms": forms}
         found = _discover(records, known, leave_out or [], ledger, id, progress, unit=arguments.unit(unit), **terms)
         content: dict[str, Any] = found.to_json()
         assert found.discovered is not None
         told, time = _describe(found), found.discovered["created"]
     else:
-        paid = (epsilon, delta, unit, ledger, id, known, leave_out, decimal, dates, missing)
+        paid = (epsilon, delta, unit, ledger, id, known, leave_out, decimal, thousands, dates, years_from, missing)
         if any(one is not None for one in paid) or no_ledger:
             raise Error(
-                "--epsilon, --delta, --unit, --ledger, --no-ledger, --id, --known, --leave-out, --decimal, --dates and "
-                "--missing go with --discover."
+                "--epsilon, --delta, --unit, --ledger, --no-ledger, --id, --known, --leave-out, --decimal, "
+                "--thousands, --dates, --years-from and --missing go with --discover."
             )
         content = _start(records, is_lines)
     text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
@@ -186,12 +207,19 @@ def _discover(
         return charge_and_discover(records, plan, book, id=id, progress=progress)
 
 
-def read_forms(decimal: Decimal | None, dates: DateForm | None, missing: list[str] | None) -> Any:
+def read_forms(
+    decimal: Decimal | None,
+    thousands: Thousands | None,
+    dates: DateForm | None,
+    years_from: int | None,
+    missing: list[str] | None,
+) -> Any:
     """How texts are written, or None where nothing is said."""
     from quietfield.curator.discovery import Forms
 
-    said = decimal is not None or dates is not None or missing
-    return Forms(decimal, dates, tuple(missing or ())) if said else None
+    given = {"decimal": decimal, "thousands": thousands, "dates": dates, "years_from": years_from, "missing": missing}
+    said: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    return Forms(**said) if said else None
 
 
 def read_known(known: Path | None, leave_out: list[str]) -> Any:
@@ -212,6 +240,9 @@ def read_known(known: Path | None, leave_out: list[str]) -> Any:
 def _describe(found: Schema) -> str:
     """What was discovered and what was left out, in lines."""
     assert found.discovered is not None
-    said = [f"  {printable(name)}: {plural(len(found[name].labels), 'value')}" for name in found]
+    said = []
+    for name, rule in found.attributes:
+        written = describe_form(rule)
+        said.append(f"  {printable(name)}: {plural(len(rule.labels), 'value')}{f', {written}' if written else ''}")
     said += [f"  {printable(name)} is left out: {why}." for name, why in found.discovered["left_out"].items()]
     return "\n".join(said) + "\n"

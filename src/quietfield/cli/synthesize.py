@@ -15,6 +15,8 @@ from quietfield.cli.schema import (
     KnownOption,
     LeaveOutOption,
     MissingOption,
+    ThousandsOption,
+    YearsFromOption,
     read_forms,
     read_known,
 )
@@ -59,7 +61,9 @@ def synthesize(
     known: KnownOption = None,
     leave_out: LeaveOutOption = None,
     decimal: DecimalOption = None,
+    thousands: ThousandsOption = None,
     dates: DatesOption = None,
+    years_from: YearsFromOption = None,
     missing: MissingOption = None,
     header: HeaderOption = False,
     structure: Annotated[
@@ -94,11 +98,11 @@ def synthesize(
     arguments.check_payer(ledger, no_ledger)
     if out.suffix.lower() not in (".csv", ".parquet"):
         raise FileError(f"records are written to a file whose name ends in .csv or .parquet, not to {out}.")
-    forms = read_forms(decimal, dates, missing)
+    forms = read_forms(decimal, thousands, dates, years_from, missing)
     if schema is not None and (known is not None or leave_out or forms is not None):
         raise Error(
-            "--schema says all there is to know of the columns; --known, --leave-out, --decimal, --dates and --missing "
-            "are for discovery."
+            "--schema says all there is to know of the columns; --known, --leave-out, --decimal, --thousands, --dates, "
+            "--years-from and --missing are for discovery."
         )
     if schema is None and structure != "auto":
         raise Error("--structure names attributes, which are not known before the schema: give --schema, too.")
@@ -140,7 +144,7 @@ def synthesize(
     replaced = [str(path) for path in (*tables, *files.values()) if path.exists() and path not in kept]
     arguments.warn(f"--force replaces {', '.join(replaced)}." if replaced else None)
     if dry_run:
-        _show_plan(plan, book)
+        _show_plan(plan, book, lines.describe_unit(records, plan.price.unit))
         return
     busy = is_terminal()
     if before is not None:
@@ -209,7 +213,7 @@ def _left_out(release: Release) -> dict[str, str]:
     return {} if discovered is None else dict(discovered["left_out"])
 
 
-def _show_plan(plan: "SynthesisPlan", book: "Ledger | None") -> None:
+def _show_plan(plan: "SynthesisPlan", book: "Ledger | None", protects: str) -> None:
     """A dry run, in lines."""
     price = plan.price
     delta = "" if price.delta is None else f", delta {format_number(price.delta)}"
@@ -231,7 +235,7 @@ def _show_plan(plan: "SynthesisPlan", book: "Ledger | None") -> None:
     elif plan.steps is not None:
         facts["tables"] = f"chosen among, or equal to, {plural(len(plan.steps.statistics.tables), 'table')}"
     facts |= {"noise": price.noise, "promise": f"epsilon {format_number(price.epsilon)}{delta}"}
-    facts["protects"] = price.unit.describe()
+    facts["protects"] = protects
     cost = price.check(book)
     if book is not None and cost is not None:
         facts |= {"ledger": describe_ledger(book), "afterwards": describe_remaining(book, cost, price.threshold)}

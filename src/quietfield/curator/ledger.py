@@ -89,7 +89,10 @@ class Ledger:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         if not self.path.is_file():
-            raise FileError(f"there is no ledger at {self.path}; make one with: quietfield ledger create.")
+            raise FileError(
+                f"there is no ledger at {self.path}; make one with: quietfield ledger create {self.path} "
+                "--epsilon TOTAL --unit rows:1, and --delta 1e-6 where labels are discovered or noise is Gaussian."
+            )
         with open_connection(self.path) as connection:
             self.version = read_version(connection)
             if not is_intact(connection):
@@ -469,7 +472,7 @@ class Ledger:
         if self.accounting == "pure":
             raise Error(
                 "this ledger counts pure epsilon and cannot pay for a threshold, which fails with a probability of "
-                "delta; name all labels beforehand, or use a ledger with zcdp accounting from the start."
+                "delta; name all labels beforehand, or use a ledger that was made with a delta."
             )
         if self.version < 2:
             raise Error(

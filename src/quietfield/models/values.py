@@ -30,7 +30,7 @@ from quietfield.domain import Domain, Label
 from quietfield.errors import Error
 from quietfield.models.frames import free_name
 from quietfield.models.sampling import CHUNK
-from quietfield.schema import Attribute, ColumnType, Cuts, Dates, Labels, Schema
+from quietfield.schema import Attribute, ColumnType, Cuts, Dates, Labels, NumberForm, Schema, is_short
 from quietfield.text import join_names, type_name
 
 if TYPE_CHECKING:
@@ -134,16 +134,31 @@ def describe_rule(rule: Attribute) -> str:
         said += f", the last {'gives its limit' if rule.most is None else f'ends at {rule.most}'}"
     elif isinstance(rule, Dates):
         said += f"uniform over the {'seconds' if _day_periods(rule) is None else 'days'} of each {rule.period}"
-    if isinstance(rule, Cuts) and rule.decimal == ",":
-        said += "; in CSV with a decimal comma"
-    if isinstance(rule, Dates) and rule.written != "yyyy-mm-dd":
-        said += f"; in CSV as {rule.written}"
+    if written := describe_form(rule):
+        said += f"; in CSV {written}"
     label = _unknown_label(rule)
     if rule.null_code is not None and rule.null_code >= len(rule.own) and rule.null != label:
         said += f'; "{rule.null}" is missing'
     if label is not None:
         said += f'; "{label}" is {"missing" if _spell(label, column_type(rule)) is None else "written so"}'
     return said
+
+
+def describe_form(rule: Attribute) -> str:
+    """How texts write the numbers or dates of a rule, in words; an empty text where that is the usual way.
+
+    >>> describe_form(Cuts([18], thousands=",", before="$")), describe_form(Cuts([18]))
+    ('written like $1,234.5', '')
+    >>> describe_form(Dates("year", "2000-01-01", "2010-01-01", written="dd/mm/yy", years_from=1930))
+    'written dd/mm/yy, of the years 1930 to 2029'
+    """
+    if isinstance(rule, Cuts) and rule.form != NumberForm():
+        form, number = rule.form, 1234 if rule.type == "integer" else 1234.5
+        return f"written like {_write_number(form, number)}"
+    if isinstance(rule, Dates) and rule.written != "yyyy-mm-dd":
+        years = f", of the years {rule.years_from} to {rule.years_from + 99}" if is_short(rule.written) else ""
+        return f"written {rule.written}{years}"
+    return ""
 
 
 def _unknown_label(rule: Attribute) -> Label | None:
@@ -293,12 +308,36 @@ def write_column(rule: Attribute, array: Any) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if isinstance(rule, Cuts) and rule.decimal == "," and not pa.types.is_integer(array.type):
-        return pc.replace_substring(array.cast(pa.string()), ".", ",")
-    if isinstance(rule, Dates) and rule.written != "yyyy-mm-dd":
-        form = rule.written.replace("dd", "%d").replace("mm", "%m").replace("yyyy", "%Y")
+    if isinstance(rule, Cuts) and rule.form != NumberForm():
+        kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+        return _write_numbers(rule.form, array) if any(is_kind(array.type) for is_kind in kinds) else array
+    if isinstance(rule, Dates) and rule.written != "yyyy-mm-dd" and pa.types.is_temporal(array.type):
+        form = rule.written.replace("dd", "%d").replace("mm", "%m").replace("yyyy", "%Y").replace("yy", "%y")
         return pc.strftime(array, form if pa.types.is_date(array.type) else f"{form} %H:%M:%S")
     return array
+
+
+def _write_numbers(form: NumberForm, array: Any) -> Any:
+    """Numbers as texts in a form; thousands are apart where it says by what, and what is missing stays so.
+
+    >>> import pyarrow as pa
+    >>> _write_numbers(NumberForm(",", " ", after=" €"), pa.array([-1234567, 12, None])).to_pylist()
+    ['-1 234 567 €', '12 €', None]
+    """
+    import pyarrow as pa
+
+    return pa.array(
+        [None if number is None else _write_number(form, number) for number in array.to_pylist()], pa.string()
+    )
+
+
+def _write_number(form: NumberForm, number: Any) -> str:
+    sign, size = "-" if number < 0 else "", abs(number)
+    digits = np.format_float_positional(size, trim="-") if isinstance(size, float) else str(size)  # never 1e-05
+    whole, _, rest = digits.partition(".")
+    if form.thousands is not None:
+        whole = f"{int(whole):,}".replace(",", form.thousands)
+    return f"{sign}{form.before}{whole}{form.decimal + rest if rest else ''}{form.after}"
 
 
 def _whole_bins(rule: Cuts) -> tuple[np.ndarray, np.ndarray] | None:

@@ -10,10 +10,11 @@ Values are read in the same way from every source:
 * integer labels match whole numbers, however they are stored: ``1``, ``1.0``, the texts ``"1"``, ``" 1"``, ``"1.0"``
   (never truth values, which are the texts ``true`` and ``false`` and nothing else);
 * cut points take any finite number, and any text that spells one (``"12"``, ``" 1.5e3 "``; not ``"inf"`` or ``"1,5"``)
-  below 1e308, with at most 200 digits on each side of its point; with ``decimal=","``, ``"1,5"`` and ``"1.234,5"``;
+  below 1e308, with at most 200 digits on each side of its point; with ``decimal=","``, ``"1,5"`` and ``"1.234,5"``,
+  with ``thousands=","``, ``"1,234.5"``, with ``before="$"``, ``"-$5"``;
 * periods take dates, times and texts such as ``2024-01-31`` or ``2024-01-31 23:59:59``; times are in UTC, and texts
   with an offset, such as ``2024-01-31T12:00:00+05:00``, are converted to it; with ``written="dd.mm.yyyy"``, texts such
-  as ``31.1.2024 23:59``;
+  as ``31.1.2024 23:59``, and with ``written="dd.mm.yy"`` and ``years_from=1930``, ``31.1.29`` for 2029;
 * texts that a rule lists as ``missing`` are nulls to it.
 """
 
@@ -21,6 +22,7 @@ from quietfield.schema.rules import DROP as DROP
 from quietfield.schema.rules import FILL_IN as FILL_IN
 from quietfield.schema.rules import FORMAT as FORMAT
 from quietfield.schema.rules import SECONDS as SECONDS
+from quietfield.schema.rules import YEARS_FROM as YEARS_FROM
 from quietfield.schema.rules import Attribute as Attribute
 from quietfield.schema.rules import ColumnType as ColumnType
 from quietfield.schema.rules import Cuts as Cuts
@@ -28,6 +30,9 @@ from quietfield.schema.rules import DateForm as DateForm
 from quietfield.schema.rules import Dates as Dates
 from quietfield.schema.rules import Decimal as Decimal
 from quietfield.schema.rules import Labels as Labels
+from quietfield.schema.rules import NumberForm as NumberForm
+from quietfield.schema.rules import Thousands as Thousands
+from quietfield.schema.rules import is_short as is_short
 from quietfield.schema.schema import Rule as Rule
 from quietfield.schema.schema import Schema as Schema
 from quietfield.schema.schema import starter as starter

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable
 from difflib import get_close_matches
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr, ValidationError
 
@@ -12,11 +12,13 @@ from quietfield.schema.rules import (
     DROP,
     FILL_IN,
     FORMAT,
+    YEARS_FROM,
     Attribute,
     ColumnType,
     DateForm,
     Decimal,
     Period,
+    Thousands,
     rule_from_json,
 )
 from quietfield.text import join_names
@@ -49,6 +51,9 @@ class _Cuts(_Attribute):
     least: StrictInt | StrictFloat | None = None
     most: StrictInt | StrictFloat | None = None
     decimal: Decimal = "."
+    thousands: Thousands | None = None
+    before: StrictStr = ""
+    after: StrictStr = ""
 
 
 class _Dates(_Attribute):
@@ -57,6 +62,7 @@ class _Dates(_Attribute):
     start: StrictStr
     end: StrictStr
     written: DateForm = "yyyy-mm-dd"
+    years_from: StrictInt = YEARS_FROM
 
 
 class _Schema(_Strict):
@@ -88,8 +94,11 @@ FIELDS = {
     "least": "a number below the cut points that no value is below",
     "most": "a number not below the cut points that no value is above",
     "decimal": '"." or ","',
-    "written": 'how texts write dates: "yyyy-mm-dd", "dd.mm.yyyy", "dd/mm/yyyy", "dd-mm-yyyy", "mm/dd/yyyy" or '
-    '"yyyy/mm/dd"',
+    "thousands": 'what stands between thousands: ",", ".", " " or "\'"',
+    "before": 'a text that stands before numbers, such as "$"',
+    "after": 'a text that stands after numbers, such as " %"',
+    "written": "how texts write dates: " + ", ".join(f'"{form}"' for form in get_args(DateForm)),
+    "years_from": "the first of the hundred years that years of two digits are of, such as 1930",
     "period": '"year", "month", "week", "day" or "hour"',
     "start": 'a date such as "2024-01-01"',
     "end": 'a date such as "2025-01-01"',

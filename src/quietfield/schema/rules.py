@@ -27,10 +27,18 @@ STORED = re.compile(
     r"large_string|timestamp\[(s|ms|us|ns)(, tz=[A-Za-z0-9_+:/-]{1,40})?\]",
     re.ASCII,
 )
-#: What stands before the decimal places of a number that is a text.
+#: What stands before the decimal places of a number that is a text, and what may stand between its thousands.
 Decimal = Literal[".", ","]
+Thousands = Literal[",", ".", " ", "'"]
 #: How a date that is a text is written; a time may follow.
-DateForm = Literal["yyyy-mm-dd", "dd.mm.yyyy", "dd/mm/yyyy", "dd-mm-yyyy", "mm/dd/yyyy", "yyyy/mm/dd"]
+DateForm = Literal[
+    "yyyy-mm-dd", "dd.mm.yyyy", "dd/mm/yyyy", "dd-mm-yyyy", "mm/dd/yyyy", "yyyy/mm/dd",
+    "dd.mm.yy", "dd/mm/yy", "dd-mm-yy", "mm/dd/yy",
+]  # fmt: skip
+#: The first of the hundred years that years of two digits are of, unless a rule says so: as in POSIX.
+YEARS_FROM = 1969
+#: What may stand before or after a number: a sign of money, a unit. No digits, and nothing that numbers are made of.
+_BESIDE = re.compile(r"[^\W\d_]|[%‰°/²³ $€£¥]")
 #: Periods of one length, in seconds. Months and years are listed by their limits instead.
 SECONDS = {"hour": 3600, "day": 86400, "week": 7 * 86400}
 
@@ -139,6 +147,35 @@ class Labels(Attribute):
 
 
 @dataclass(frozen=True)
+class NumberForm:
+    """How texts write numbers: what stands before decimal places, between thousands, before and after a number.
+
+    What stands between thousands, before or after may also be missing. A blank between thousands may be of any width.
+    """
+
+    decimal: Decimal = "."
+    thousands: Thousands | None = None
+    before: str = ""
+    after: str = ""
+
+    @property
+    def groups(self) -> Thousands | None:
+        """What may stand between thousands; where commas stand before decimal places, that is a point unless said."""
+        return "." if self.thousands is None and self.decimal == "," else self.thousands
+
+    def check(self) -> None:
+        """Refuse what is no form, or what could be read in two ways."""
+        for name, value, known in (("decimal", self.decimal, Decimal), ("thousands", self.thousands, Thousands)):
+            if value not in get_args(known) and not (name == "thousands" and value is None):
+                raise Error(f"{name} is one of {join_names(get_args(known))}, not {value!r:.60}.")
+        if self.decimal == self.thousands:
+            raise Error(f"{self.decimal!r} cannot stand both before decimal places and between thousands.")
+        for name, text in (("before", self.before), ("after", self.after)):
+            if not isinstance(text, str) or len(text) > 10 or not all(map(_BESIDE.fullmatch, text)):
+                raise Error(f"{name} is what stands {name} a number, such as '$', 'CHF ' or ' kg', not {text!r:.60}.")
+
+
+@dataclass(frozen=True)
 class Cuts(Attribute):
     """Numbers, cut into half-open bins: ``Cuts([18, 40])`` gives below 18, 18 to under 40, and 40 or more.
 
@@ -147,11 +184,15 @@ class Cuts(Attribute):
 
     ``least`` and ``most`` are public bounds of the numbers, where there are any: synthetic records keep to them in the
     first and last bin. They change no count. ``decimal=","`` reads texts with a decimal comma, in which a point may
-    stand between thousands: ``3,5``, ``1.234,50``.
+    stand between thousands: ``3,5``, ``1.234,50``. ``thousands=","`` reads ``1,234.50``; ``before`` and ``after`` are
+    what may stand beside a number, as in ``$5``, ``12 %``.
     """
 
     points: tuple[float, ...]
     decimal: Decimal = field(default=".", kw_only=True)
+    thousands: Thousands | None = field(default=None, kw_only=True)
+    before: str = field(default="", kw_only=True)
+    after: str = field(default="", kw_only=True)
     least: float | None = field(default=None, kw_only=True)
     most: float | None = field(default=None, kw_only=True)
     kind: ClassVar[str] = "cuts"
@@ -166,8 +207,7 @@ class Cuts(Attribute):
             raise Error(
                 "cut points are one or more finite numbers, none beyond 1.7e308; write for instance [18, 40, 65]."
             )
-        if self.decimal not in get_args(Decimal):
-            raise Error(f"decimal is one of {join_names(get_args(Decimal))}, not {self.decimal!r}.")
+        self.form.check()
         points = tuple(p if isinstance(p, int) else float(p) for p in points)
         if any(a >= b for a, b in pairwise(points)):
             raise Error(f"cut points must increase, unlike {list(points)!r}; sort them and keep each once.")
@@ -182,6 +222,11 @@ class Cuts(Attribute):
                 )
             object.__setattr__(self, name, bound if isinstance(bound, int) else float(bound))
 
+    @property
+    def form(self) -> NumberForm:
+        """How texts write the numbers."""
+        return NumberForm(self.decimal, self.thousands, self.before, self.after)
+
     @cached_property
     def own(self) -> tuple[Label, ...]:
         text = [str(int(p)) if p == int(p) and abs(p) < 1e15 else repr(p) for p in self.points]
@@ -194,7 +239,7 @@ class Cuts(Attribute):
 
     def content(self) -> dict[str, Any]:
         bounds = {"least": self.least, "most": self.most}
-        form = {} if self.decimal == "." else {"decimal": self.decimal}
+        form = {name: value for name, value in vars(self.form).items() if value != getattr(NumberForm, name)}
         return {"cuts": list(self.points), **{k: bound for k, bound in bounds.items() if bound is not None}, **form}
 
 
@@ -203,7 +248,8 @@ class Dates(Attribute):
     """Dates or times, by period from ``start`` until before ``end``; anything outside is unknown.
 
     Periods are whole: months and years begin where the calendar has them, weeks, days and hours at ``start``. A
-    ``start`` or an ``end`` inside a period is refused. ``written`` says how texts write dates: ``dd.mm.yyyy``.
+    ``start`` or an ``end`` inside a period is refused. ``written`` says how texts write dates: ``dd.mm.yyyy``. Years of
+    two digits, as in ``dd.mm.yy``, are of the hundred years from ``years_from`` on.
 
     >>> Dates(period="month", start="2024-11-01", end="2025-02-01").labels
     ('2024-11', '2024-12', '2025-01')
@@ -213,6 +259,7 @@ class Dates(Attribute):
     start: str = ""
     end: str = ""
     written: DateForm = field(default="yyyy-mm-dd", kw_only=True)
+    years_from: int = field(default=YEARS_FROM, kw_only=True)
     kind: ClassVar[str] = "dates"
     types: ClassVar[tuple[ColumnType, ...]] = ("text", "date", "time")
 
@@ -222,6 +269,7 @@ class Dates(Attribute):
             raise Error(f"a period is one of {join_names(get_args(Period))}, not {self.period!r}.")
         if self.written not in get_args(DateForm):
             raise Error(f"dates are written as one of {join_names(get_args(DateForm))}, not as {self.written!r}.")
+        check_years_from(self.years_from)
         for name in ("start", "end"):
             try:
                 moment = datetime.datetime.fromisoformat(str(getattr(self, name)))
@@ -285,8 +333,24 @@ class Dates(Attribute):
         return self.period not in SECONDS
 
     def content(self) -> dict[str, Any]:
-        form = {} if self.written == "yyyy-mm-dd" else {"written": self.written}
+        form: dict[str, Any] = {} if self.written == "yyyy-mm-dd" else {"written": self.written}
+        form |= {"years_from": self.years_from} if is_short(self.written) else {}
         return {"period": self.period, "start": self.start, "end": self.end, **form}
+
+
+def is_short(form: DateForm) -> bool:
+    """Whether a form of dates has years of two digits.
+
+    >>> is_short("dd.mm.yy"), is_short("yyyy-mm-dd")
+    (True, False)
+    """
+    return "yyyy" not in form
+
+
+def check_years_from(year: Any) -> None:
+    """Refuse what is not the first of a hundred years."""
+    if not isinstance(year, int) or isinstance(year, bool) or not 1 <= year <= 9899:
+        raise Error(f"years_from is the first of the hundred years that are meant, such as 1930, not {year!r:.60}.")
 
 
 def is_stored(name: Any) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from quietfield.errors import Error
-from quietfield.schema import SECONDS, Attribute, Cuts, DateForm, Dates, Decimal, Labels
+from quietfield.schema import SECONDS, YEARS_FROM, Attribute, Cuts, DateForm, Dates, Labels, NumberForm, is_short
 
 #: A number as text, of a size that a double can hold for certain: some databases fail on a text that it cannot.
 _SMALL = r"([0-9]{1,200}(\.[0-9]{0,200})?|\.[0-9]{1,200})([eE][+-]?[0-9]{1,2})?"
@@ -19,6 +19,11 @@ NUMBER = rf"[ \t]*[+-]?({_SMALL}|{_LARGE})[ \t]*"
 #: The same with a decimal comma, and points between thousands or none.
 _GROUPED = r"([0-9]{1,3}(\.[0-9]{3}){1,60}|[0-9]{1,200})"
 COMMA_NUMBER = rf"[ \t]*[+-]?({_GROUPED}(,[0-9]{{0,200}})?|,[0-9]{{1,200}})([eE][+-]?[0-9]{{1,2}})?[ \t]*"
+#: Blanks between thousands and beside a number: some programs write such as do not break a line.
+BLANKS = " \u00a0\u2009\u202f"
+_GROUP_SIGNS = {",": ",", ".": "[.]", " ": f"[{BLANKS}]", "'": "['’]"}
+#: What is taken off a number of another form; what stands between thousands, as far as it is a comma or a point, too.
+NOT_IN_NUMBERS = "[^0-9.,+-]"
 INTEGER = r"[ \t]*[+-]?[0-9]{1,18}(\.0{0,200})?[ \t]*"
 #: What is not a number, as text: a null to the rules that read numbers, as NaN itself is.
 NAN = r"[ \t]*[+-]?[nN][aA][nN][ \t]*"
@@ -38,6 +43,27 @@ WHOLE = 1e15
 FIRST, LAST = -62_135_596_800, 253_402_300_799
 
 
+def number_pattern(form: NumberForm, body: str | None = None) -> str:
+    """What a number of a form other than the usual one matches as a text; exponents are of the usual one alone.
+
+    Args:
+        form: The form. It is public, and made of a few harmless signs.
+        body: What the digits match, in place of all that the form allows.
+
+    >>> import re
+    >>> pattern = number_pattern(NumberForm(thousands=",", before="$"))
+    >>> [text for text in ("1,234.5", "-$5", "$ 1,234,567", "1,23", "$") if re.fullmatch(pattern, text)]
+    ['1,234.5', '-$5', '$ 1,234,567']
+    """
+    point = "[.]" if form.decimal == "." else ","
+    between = "" if form.groups is None else rf"[0-9]{{1,3}}({_GROUP_SIGNS[form.groups]}[0-9]{{3}}){{1,60}}|"
+    body = body or rf"({between}[0-9]{{1,200}})({point}[0-9]{{0,200}})?|{point}[0-9]{{1,200}}"
+    blank = f"[{BLANKS}\t]*"
+    before, after = (text.strip().replace("$", "[$]") for text in (form.before, form.after))
+    start = rf"([+-]?({before}{blank})?|{before}{blank}[+-])" if before else "[+-]?"
+    return rf"[ \t]*{start}({body}){f'({blank}{after})?' if after else ''}[ \t]*"
+
+
 def date_pattern(form: DateForm) -> tuple[str, str]:
     """What a text of a form other than ISO's matches, with groups for the parts of its date and a time; their order.
 
@@ -46,7 +72,7 @@ def date_pattern(form: DateForm) -> tuple[str, str]:
     """
     sign = next(letter for letter in form if not letter.isalpha())
     order = "".join(part[0] for part in form.split(sign))
-    parts = {"y": _YEAR, "m": "(0?[1-9]|1[0-2])", "d": "(0?[1-9]|[12][0-9]|3[01])"}
+    parts = {"y": "([0-9]{2})" if is_short(form) else _YEAR, "m": "(0?[1-9]|1[0-2])", "d": "(0?[1-9]|[12][0-9]|3[01])"}
     return f"[{sign}]".join(parts[part] for part in order) + rf"([ T]{_CLOCK}:[0-5][0-9](:[0-5][0-9])?)?", order
 
 
@@ -145,13 +171,18 @@ class Column:
     @property
     def number(self) -> str:
         """The value as a number, or NULL."""
-        return self.read_number(".")
+        return self.read_number(NumberForm())
 
-    def read_number(self, decimal: Decimal) -> str:
-        """The value as a number, or NULL; of texts, with this sign before decimal places."""
+    def read_number(self, form: NumberForm) -> str:
+        """The value as a number, or NULL; of texts, written in this form."""
         if self.kind == "text":
             text = f"{self.sql}::VARCHAR"
-            if decimal == ",":
+            if form.thousands or form.before or form.after:
+                pattern = number_pattern(form).replace("'", "''")
+                digits = f"regexp_replace({text}, '{NOT_IN_NUMBERS}', '', 'g')"
+                points = f"replace(replace({digits}, '{'.' if form.decimal == ',' else ','}', ''), ',', '.')"
+                return f"CASE WHEN regexp_full_match({text}, '{pattern}') THEN TRY_CAST({points} AS DOUBLE) END"
+            if form.decimal == ",":
                 plain = f"replace(replace(trim({text}, ' \t'), '.', ''), ',', '.')"
                 return f"CASE WHEN regexp_full_match({text}, '{COMMA_NUMBER}') THEN TRY_CAST({plain} AS DOUBLE) END"
             return f"CASE WHEN regexp_full_match({text}, '{NUMBER}') THEN TRY_CAST(trim({text}, ' \t') AS DOUBLE) END"
@@ -164,7 +195,7 @@ class Column:
         """The value as whole seconds since 1970 UTC, or NULL."""
         return self.read_seconds("yyyy-mm-dd")
 
-    def read_seconds(self, form: DateForm) -> str:
+    def read_seconds(self, form: DateForm, years_from: int = YEARS_FROM) -> str:
         """The value as whole seconds since 1970 UTC, or NULL; of texts, written in this form."""
         if self.ticks:
             kept = self._kept
@@ -172,9 +203,16 @@ class Column:
             return f"CASE WHEN {self._inside} THEN ({kept} - {rest}) // {self.ticks} END"
         if self.kind == "text" and form != "yyyy-mm-dd":
             pattern, _ = date_pattern(form)
-            day = form.replace("dd", "%d").replace("mm", "%m").replace("yyyy", "%Y")
+            text = f"{self.sql}::VARCHAR"
+            if is_short(form):  # the century is put before the last two digits of the date
+                century, begins = divmod(years_from, 100)
+                short = "^([0-9]+[./-][0-9]+[./-])([0-9]{2})"
+                later = f"regexp_extract({text}, '{short}', 2) < '{begins:02}'"
+                hundreds = f"CASE WHEN {later} THEN '{century + 1:02}' ELSE '{century:02}' END"
+                text = rf"regexp_replace({text}, '{short}', '\1' || {hundreds} || '\2')"
+            day = form.replace("dd", "%d").replace("mm", "%m").replace("yyyy", "%Y").replace("yy", "%Y")
             clocks = ", ".join(f"'{day}{clock}'" for clock in ("", " %H:%M", " %H:%M:%S"))
-            read = f"try_strptime(replace({self.sql}::VARCHAR, 'T', ' '), [{clocks}])"
+            read = f"try_strptime(replace({text}, 'T', ' '), [{clocks}])"
             return f"CASE WHEN regexp_full_match({self.sql}::VARCHAR, '{pattern}') THEN epoch({read})::BIGINT END"
         if self.kind == "text":
             text, tail = f"{self.sql}::VARCHAR", f"substr({self.sql}::VARCHAR, 17)"
@@ -266,9 +304,9 @@ def place_value(rule: Attribute, column: Column, value: str, parameters: Paramet
             return column.integer, f"list_position({parameters.add(list(rule.values))}::BIGINT[], {value}) - 1"
         return column.text, f"list_position({parameters.add(list(rule.values))}::VARCHAR[], {value}) - 1"
     if isinstance(rule, Cuts):
-        return column.read_number(rule.decimal), f"CASE WHEN {value} IS NOT NULL THEN {_bins(value, rule.points)} END"
+        return column.read_number(rule.form), f"CASE WHEN {value} IS NOT NULL THEN {_bins(value, rule.points)} END"
     if isinstance(rule, Dates):
-        limits, seconds = rule.limits, column.read_seconds(rule.written)
+        limits, seconds = rule.limits, column.read_seconds(rule.written, rule.years_from)
         inside = f"{value} >= {limits[0]} AND {value} < {limits[-1]}"
         if rule.period in SECONDS:
             return seconds, f"CASE WHEN {inside} THEN ({value} - {limits[0]}) // {SECONDS[rule.period]} END"

@@ -21,12 +21,14 @@ from quietfield.curator.counting.coding import (
     INTEGER,
     LAST,
     NAN,
+    NOT_IN_NUMBERS,
     NUMBER,
     OFFSET_HOURS,
     OFFSET_MINUTES,
     TIME,
     WHOLE,
     date_pattern,
+    number_pattern,
     reads_numbers,
 )
 from quietfield.curator.counting.reading import (
@@ -39,7 +41,18 @@ from quietfield.curator.counting.tally import Tally
 from quietfield.curator.request import Counts
 from quietfield.errors import Error
 from quietfield.privacy.units import GRID, ROWS_KEY, Person, Statistics, Unit
-from quietfield.schema import SECONDS, Attribute, Cuts, DateForm, Dates, Decimal, Labels, Schema
+from quietfield.schema import (
+    SECONDS,
+    YEARS_FROM,
+    Attribute,
+    Cuts,
+    DateForm,
+    Dates,
+    Labels,
+    NumberForm,
+    Schema,
+    is_short,
+)
 from quietfield.status import show_status
 from quietfield.text import join_names
 
@@ -308,9 +321,12 @@ def _identity(column: Any) -> Any:
     return ibis.coalesce(_text(column), column.cast("string"), "")
 
 
-def _number(column: Any, decimal: Decimal) -> Any:
+def _number(column: Any, form: NumberForm) -> Any:
     kind = ibis_kind(column.type())
-    if kind == "text" and decimal == ",":
+    if kind == "text" and (form.thousands or form.before or form.after):
+        digits = _match(column, number_pattern(form)).re_replace(NOT_IN_NUMBERS, "")
+        return digits.replace("." if form.decimal == "," else ",", "").replace(",", ".").cast("float64")
+    if kind == "text" and form.decimal == ",":
         plain = _match(column, COMMA_NUMBER).re_replace("[ \t]", "")
         return plain.replace(".", "").replace(",", ".").cast("float64")
     if kind == "text" or column.type().is_decimal():  # a decimal may be too large for a double, and the cast would fail
@@ -321,10 +337,10 @@ def _number(column: Any, decimal: Decimal) -> Any:
     return column.cast("float64") if kind == "integer" else ibis.null("float64")
 
 
-def _seconds(column: Any, form: DateForm = "yyyy-mm-dd") -> Any:
+def _seconds(column: Any, form: DateForm = "yyyy-mm-dd", years_from: int = YEARS_FROM) -> Any:
     kind = ibis_kind(column.type())
     if kind == "text":
-        text = _match(_write_iso(column, form), TIME)
+        text = _match(_write_iso(column, form, years_from), TIME)
         local = ibis.ifelse(text.substr(16, 1) == ":", text.substr(0, 19), text.substr(0, 16))
         time = local.re_replace("T", " ").cast("timestamp")
     elif kind == "date":  # some databases know dates that are no times to them, and fail where those are to become such
@@ -344,13 +360,16 @@ def _seconds(column: Any, form: DateForm = "yyyy-mm-dd") -> Any:
     return ibis.ifelse((utc >= FIRST) & (utc <= LAST), utc, ibis.null("int64"))
 
 
-def _write_iso(column: Any, form: DateForm) -> Any:
-    """As ``coding.Column._write_iso``."""
+def _write_iso(column: Any, form: DateForm, years_from: int) -> Any:
+    """A text of another form than ISO's in that; NULL where it is none."""
     if form == "yyyy-mm-dd":
         return column
     pattern, order = date_pattern(form)
     text = _match(column, pattern)
     year, month, day = (text.re_extract(f"^{pattern}$", order.index(part) + 1) for part in "ymd")
+    if is_short(form):
+        century, begins = divmod(years_from, 100)
+        year = ibis.ifelse(year < f"{begins:02}", f"{century + 1:02}", f"{century:02}") + year
     clock = text.re_extract(f"^{pattern}$", 4).fill_null("")
     return year + "-" + month.lpad(2, "0") + "-" + day.lpad(2, "0") + clock
 
@@ -368,9 +387,9 @@ def _value(rule: Attribute, column: Any) -> Any:
     if isinstance(rule, Labels):
         return _integer(column) if isinstance(rule.values[0], int) else _text(column)
     if isinstance(rule, Cuts):
-        return _number(column, rule.decimal)
+        return _number(column, rule.form)
     if isinstance(rule, Dates):
-        return _seconds(column, rule.written)
+        return _seconds(column, rule.written, rule.years_from)
     raise Error(f"a {type(rule).__name__} cannot be counted; expected Labels, Cuts or Dates.")
 
 

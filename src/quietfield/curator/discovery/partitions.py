@@ -128,8 +128,15 @@ def split_number(leaf: Leaf, whole: bool) -> list[Interval]:
     return list(pairwise(points))
 
 
-def date_roots() -> list[Interval]:
-    """The centuries, in days since 1970."""
+def date_roots(since: int | None = None) -> list[Interval]:
+    """The centuries, in days since 1970; or, of the hundred years since a year, the decades.
+
+    >>> [(_date(low).year, _date(high).year) for low, high in date_roots(1969)][:2]
+    [(1969, 1970), (1970, 1980)]
+    """
+    if since is not None:
+        decades = range(since // 10 * 10 + 10, since + 100, 10)
+        return list(pairwise([_day(year, 1) for year in (since, *decades, since + 100)]))
     return list(pairwise([_day(year, 1) for year in (1, *range(100, 10_000, 100))] + [_last_day()]))
 
 

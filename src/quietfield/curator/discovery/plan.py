@@ -15,8 +15,8 @@ from quietfield.privacy import accounting, calibration, planning
 from quietfield.privacy.noise import Gaussian, Laplace
 from quietfield.privacy.thresholds import smallest_threshold
 from quietfield.privacy.units import CountedTable, Neighbours, Person, Rows, Statistics, Unit
-from quietfield.schema import Attribute, DateForm, Decimal, Labels, Schema
-from quietfield.schema.rules import check_marks
+from quietfield.schema import YEARS_FROM, Attribute, DateForm, Decimal, Labels, NumberForm, Schema, Thousands
+from quietfield.schema.rules import check_marks, check_years_from
 from quietfield.text import join_names, type_name
 
 #: What a column may be said to hold, and by what kinds of columns it can be held.
@@ -71,28 +71,35 @@ class Forms:
     """How the texts of a source write numbers, dates and missing values, as far as that is public.
 
     What is not said is found out with everything else, and costs nothing more; only what can be read in two ways has to
-    be said: ``01/02/2024``, ``1,234``.
+    be said: ``01/02/2024``, ``1,234``, and which century ``24`` is of.
 
     Args:
         decimal: What stands before decimal places, ``"."`` or ``","``.
         dates: How dates are written, such as ``"dd/mm/yyyy"``.
         missing: Texts that stand for missing values, beside those that are common in columns of numbers and dates.
+        thousands: What stands between thousands, ``","``, ``"."``, ``" "`` or ``"'"``.
+        years_from: The first of the hundred years that years of two digits are of: ``1930`` for 1930 to 2029.
 
     Raises:
         Error: It is none of these.
 
     >>> Forms(decimal=",", missing=["k. A."])
-    Forms(decimal=',', dates=None, missing=('k. A.',))
+    Forms(decimal=',', dates=None, missing=('k. A.',), thousands=None, years_from=1969)
     """
 
     decimal: Decimal | None = None
     dates: DateForm | None = None
     missing: tuple[str, ...] = ()
+    thousands: Thousands | None = None
+    years_from: int = YEARS_FROM
 
     def __post_init__(self) -> None:
-        for name, given, forms in (("decimal", self.decimal, Decimal), ("dates", self.dates, DateForm)):
-            if given is not None and given not in get_args(forms):
-                raise Error(f"{name} is one of {join_names(get_args(forms))}, not {given!r:.60}.")
+        if self.thousands is not None and self.decimal is None:  # one of the two signs tells the other
+            object.__setattr__(self, "decimal", {",": ".", ".": ","}.get(self.thousands))
+        if self.dates is not None and self.dates not in get_args(DateForm):
+            raise Error(f"dates is one of {join_names(get_args(DateForm))}, not {self.dates!r:.60}.")
+        NumberForm(self.decimal or ("," if self.thousands == "." else "."), self.thousands).check()
+        check_years_from(self.years_from)
         object.__setattr__(self, "missing", check_marks(self.missing))
 
 

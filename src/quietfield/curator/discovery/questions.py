@@ -5,40 +5,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import isinf
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
 from quietfield.curator import mechanism
-from quietfield.curator.counting.coding import NAN, Column, Parameters
+from quietfield.curator.counting.coding import Column, Parameters
 from quietfield.curator.discovery import partitions
 from quietfield.curator.discovery.plan import FIRST, REST, ColumnPlan, DiscoveryPlan, Forms
+from quietfield.curator.discovery.writing import CLASSES, MARKS, Written, agree_forms, classify
 from quietfield.errors import Error
-from quietfield.schema import DROP, FILL_IN, Attribute, Cuts, DateForm, Decimal, Labels
+from quietfield.schema import DROP, FILL_IN, YEARS_FROM, Attribute, Cuts, DateForm, Labels, NumberForm, is_short
 
-#: The first question's answers, in order: of numbers by how they are written, of dates likewise. A comma or a point
-#: before three digits, and a date whose day could be its month, can be read in two ways.
-CLASSES = (
-    "missing", "mark", "plain", "spelled", "fraction", "either point", "comma", "either comma", "date",
-    "dd.mm.yyyy", "dd-mm-yyyy", "yyyy/mm/dd", "dd/mm/yyyy", "mm/dd/yyyy", "either date", "text",
-)  # fmt: skip
-#: What stands for a missing value in columns of numbers and dates. In others it is a label like any other.
-MARKS = ("-", "--", ".", "..", "?", "NA", "N/A", "n/a", "n.a.", "na", "NULL", "null", "None", "#N/A", "(null)", "\\N")
 #: An answer of fewer standard deviations of its noise is taken for none: noise of many would add up.
-AUDIBLE = 3
+AUDIBLE = 4
 #: A column holds numbers, or dates, if so many of its values are; it has labels if these cover so many.
 MOST, COVERED = 0.9, 0.2
 #: The most labels of a column, and the most characters of one: whatever is longer is an "other".
 MOST_LABELS, MOST_CHARACTERS = 1000, 100
 #: The most values that are handed to the mechanism at once.
 BATCH = 50_000
-#: A whole number as texts spell labels, and numbers that are codes, since they begin with zeros.
-PLAIN, PADDED = "0|-?[1-9][0-9]{0,17}", r"[ \t]*[+-]?0[0-9].*"
-#: How a text begins that may be a date.
-DATE_LIKE = "^[0-9]{1,4}[./-][0-9]{1,2}[./-][0-9]{1,4}"
-#: A sign before three digits that could be thousands, and the orders of dates that can be taken for each other.
-THOUSANDS = r"[ \t]*[+-]?[1-9][0-9]{{0,2}}{sign}[0-9]{{3}}[ \t]*"
-SLASHED: tuple[DateForm, ...] = ("dd/mm/yyyy", "mm/dd/yyyy")
 
 
 class Values:
@@ -52,43 +38,14 @@ class Values:
             self._null = f"({self._null} OR {column.is_one_of(missing, self._parameters)})"
 
     def classes(self) -> np.ndarray:
-        """How many rows are of each of :data:`CLASSES`."""
-        column, value, more = self._column, f"{self._column.sql}::VARCHAR", Parameters(dict(self._parameters.values))
-        tests = {"missing": self._null, "plain": f"{column.integer} IS NOT NULL"}
-        if column.kind == "text":
-            tests = {
-                "missing": f"({self._null} OR regexp_full_match({value}, '{NAN}'))",
-                "mark": column.is_one_of(MARKS, more),
-                "date": f"regexp_matches({value}, '{DATE_LIKE}')",  # first: dates are told apart only where need be
-                "text": f"regexp_full_match({value}, '{PADDED}')",
-                "plain": f"regexp_full_match({value}, '{PLAIN}')",
-                "either point": f"regexp_full_match({value}, '{THOUSANDS.format(sign='[.]')}')",
-                "spelled": f"{column.integer} IS NOT NULL",
-                "fraction": f"{column.number} IS NOT NULL",
-                "either comma": f"regexp_full_match({value}, '{THOUSANDS.format(sign=',')}')",
-                "comma": f"{column.read_number(',')} IS NOT NULL",
-            }
-        elif column.kind == "number":
-            tests["fraction"] = f"{column.number} IS NOT NULL"
-        elif column.kind in ("date", "time"):
-            tests["date"] = f"{column.seconds} IS NOT NULL"
-        numbers = {name: str(CLASSES.index(name)) for name in CLASSES}
-        if column.kind == "text":
-            numbers["date"] = f"CASE {self._date_cases()} ELSE {CLASSES.index('text')} END"
-        cases = " ".join(f"WHEN {test} THEN {numbers[name]}" for name, test in tests.items())
-        query = f"SELECT CASE {cases} ELSE {CLASSES.index('text')} END AS class, many FROM {self._view}"
+        """How many rows are of each of :data:`writing.CLASSES`."""
+        parameters = Parameters(dict(self._parameters.values))
+        found = classify(self._column, self._null, parameters)
+        summed = f"SELECT {found} AS class, sum(many)::BIGINT FROM {self._view} GROUP BY 1"
         counts = np.zeros(len(CLASSES), np.int64)
-        summed = f"SELECT class, sum(many)::BIGINT FROM ({query}) GROUP BY 1"
-        for number, many in self._con.execute(summed, more.values).fetchall():
+        for number, many in self._con.execute(summed, parameters.values).fetchall():
             counts[number] = many
         return counts
-
-    def _date_cases(self) -> str:
-        """Which of :data:`CLASSES` a text is as a date; with slashes, of one order or of both."""
-        tests = {form: f"{self._column.read_seconds(form)} IS NOT NULL" for form in get_args(DateForm)}
-        both = f"WHEN {tests['dd/mm/yyyy']} AND {tests['mm/dd/yyyy']} THEN {CLASSES.index('either date')}"
-        names = {form: "date" if form == "yyyy-mm-dd" else form for form in tests}
-        return " ".join([both, *(f"WHEN {test} THEN {CLASSES.index(names[form])}" for form, test in tests.items())])
 
     def labels(self) -> Iterator[tuple[list[str], np.ndarray]]:
         """The values that may be labels and how many rows have each, some at a time."""
@@ -100,13 +57,13 @@ class Values:
             kept = [(text, many) for text, many in rows if is_label(text)]
             yield [text for text, _ in kept], np.array([many for _, many in kept], np.int64)
 
-    def numbers(self, decimal: Decimal = ".") -> "Sorted":
+    def numbers(self, form: NumberForm = NumberForm()) -> "Sorted":  # noqa: B008  # it is frozen
         """The numbers, in order."""
-        return self._sorted(self._column.read_number(decimal))
+        return self._sorted(self._column.read_number(form))
 
-    def days(self, form: DateForm = "yyyy-mm-dd") -> "Sorted":
+    def days(self, form: DateForm = "yyyy-mm-dd", years_from: int = YEARS_FROM) -> "Sorted":
         """The dates and times, in order, in days since 1970."""
-        return self._sorted(f"floor({self._column.read_seconds(form)} / 86400)::DOUBLE")
+        return self._sorted(f"floor({self._column.read_seconds(form, years_from)} / 86400)::DOUBLE")
 
     def _sorted(self, value: str) -> "Sorted":
         query = f"SELECT {value} AS x, many FROM {self._view}"
@@ -140,59 +97,6 @@ class Finding:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Written:
-    """How a column writes numbers and dates, and how many of its values are numbers, or dates, if read so."""
-
-    decimal: Decimal
-    numbers: float
-    form: DateForm
-    dates: float
-
-    @classmethod
-    def find(cls, counts: Mapping[str, float], known: Forms, others: Forms, significant: float) -> "Written":
-        """What is said of the source, or what noisy counts of :data:`CLASSES` tell, or else what other columns do."""
-        either = counts["either point"] + counts["either comma"]
-        as_others = others.decimal == "," and either >= significant > counts["fraction"]
-        commas = counts["comma"] >= significant and counts["comma"] > counts["fraction"]
-        decimal: Decimal = known.decimal or ("," if commas or as_others else ".")
-        numbers = counts["plain"] + counts["spelled"] + counts["fraction"] + counts["either point"]
-        numbers += counts["comma"] + counts["either comma"] if decimal == "," else 0.0
-        certain = max(SLASHED, key=lambda form: counts[form])
-        forms: tuple[DateForm, ...] = get_args(DateForm)
-        many = {form: counts["date" if form == "yyyy-mm-dd" else form] for form in forms}
-        order = known.dates or (certain if counts[certain] >= significant else others.dates)
-        if order is not None and order in SLASHED:
-            many[order] += counts["either date"]
-        best = max(many, key=lambda form: many[form]) if known.dates is None else known.dates
-        return cls(decimal, numbers, best, many[best])
-
-    def doubt(self, counts: Mapping[str, float], most: float) -> str | None:
-        """What there is to say of a column whose values can be read in two ways, of which nothing tells the right one.
-
-        >>> Written(".", 0.0, "yyyy-mm-dd", 0.0).doubt({"either date": 9.0, "either comma": 0.0}, 8.0)
-        'its dates could be day/month or month/day; say which (--dates dd/mm/yyyy or mm/dd/yyyy)'
-        """
-        if self.dates + counts["either date"] >= most > self.dates:
-            return "its dates could be day/month or month/day; say which (--dates dd/mm/yyyy or mm/dd/yyyy)"
-        if self.decimal == "." and self.numbers + counts["either comma"] >= most > self.numbers:
-            return (
-                "its commas could stand before decimal places or thousands; say --decimal , for the former, and write "
-                "thousands without them"
-            )
-        return None
-
-
-def agree_forms(columns: Sequence[Mapping[str, float]], significant: float) -> Forms:
-    """What columns that can be read in one way only say, with one voice, of those that can be read in two."""
-    commas, points = (
-        any(counts[one] >= significant and counts[one] > counts[other] for counts in columns)
-        for one, other in (("comma", "fraction"), ("fraction", "comma"))
-    )
-    orders = [form for form in SLASHED if any(counts[form] >= significant for counts in columns)]
-    return Forms("," if commas and not points else None, orders[0] if len(orders) == 1 else None)
-
-
 class Questions:
     """The questions of a plan, each with its noise. All that leaves this class is noisy."""
 
@@ -222,7 +126,9 @@ class Questions:
         holds = column.holds
         if holds is None:
             valued = present - counts["mark"]
-            is_numbers, is_dates = (valued > 0 and many >= MOST * valued for many in (found.numbers, found.dates))
+            is_numbers, is_dates = (
+                valued > 0 and many >= MOST * valued for many in (found.many_numbers, found.many_dates)
+            )
             holds = "numbers" if is_numbers else "dates" if is_dates else "categories"
             if holds == "categories" and (said := found.doubt(counts, MOST * valued)):
                 return Finding(None, said)
@@ -233,14 +139,12 @@ class Questions:
         if holds == "categories":
             finding = self._find_labels(values, null, present, facts)
         elif holds == "dates":
-            finding = self._find_dates(values, column, null, facts, found.form)
+            finding = self._find_dates(values, column, null, facts, found)
         else:
-            few = max(found.numbers / 100, evident)
-            kinds = ("fraction", "either point") if found.decimal == "." else ("comma", "either comma")
-            fractions = sum(counts[kind] for kind in kinds)
-            whole = holds == "integers" or fractions <= few
-            plain = found.numbers - counts["plain"] <= few
-            finding = self._find_numbers(values, column, null, facts, found.decimal, whole=whole, plain=plain)
+            few = max(found.many_numbers / 100, evident)
+            whole = holds == "integers" or found.fractions <= few
+            plain = found.many_numbers - counts["plain"] <= few
+            finding = self._find_numbers(values, column, null, facts, found.numbers, whole=whole, plain=plain)
         if finding.rule is None:
             return finding
         listed = tuple(dict.fromkeys((*self._plan.forms.missing, *marks)))
@@ -271,7 +175,7 @@ class Questions:
         column: ColumnPlan,
         missing: bool,
         facts: dict[str, Any],
-        decimal: Decimal,
+        form: NumberForm,
         *,
         whole: bool,
         plain: bool,
@@ -280,7 +184,7 @@ class Questions:
         leaves = partitions.grow_leaves(
             partitions.number_roots(whole, column.within),
             lambda leaf: partitions.split_number(leaf, whole),
-            self._ask_levels(values.numbers(decimal), self._levels, partitions.NUMBER_LEVELS),
+            self._ask_levels(values.numbers(form), self._levels, partitions.NUMBER_LEVELS),
             std,
             evident,
             partitions.NUMBER_LEVELS,
@@ -293,17 +197,18 @@ class Questions:
         facts |= {"range": [None if isinf(end) else partitions.plain_number(end) for end in (low, high)]}
         rule = partitions.bound_rule(replace(rule, type="integer" if whole else "number"), low, high)
         if isinstance(rule, Cuts):
-            rule = replace(rule, decimal=decimal)
+            rule = replace(rule, **vars(form))
         return Finding(_with_others(rule, missing), facts=self._told(self._levels, facts))
 
     def _find_dates(
-        self, values: Values, column: ColumnPlan, missing: bool, facts: dict[str, Any], form: DateForm
+        self, values: Values, column: ColumnPlan, missing: bool, facts: dict[str, Any], written: Written
     ) -> Finding:
         std, evident = self._std(self._dates), self._evident(self._dates)
+        form, since = written.dates, self._plan.forms.years_from
         leaves = partitions.grow_leaves(
-            partitions.date_roots(),
+            partitions.date_roots(since if is_short(form) else None),
             partitions.split_date,
-            self._ask_levels(values.days(form), self._dates, partitions.DATE_LEVELS),
+            self._ask_levels(values.days(form, since), self._dates, partitions.DATE_LEVELS),
             std,
             evident,
             partitions.DATE_LEVELS,
@@ -311,7 +216,8 @@ class Questions:
         rule = partitions.date_rule(leaves, std, evident)
         if rule is None:
             return Finding(None, "it has too few dates for this epsilon; write a period if it is wanted")
-        rule = replace(rule, type="time" if column.kind == "time" else "date", written=form)
+        timed = column.kind == "time" or written.timed > written.many_dates / 2
+        rule = replace(rule, type="time" if timed else "date", written=form, years_from=since)
         return Finding(_with_others(rule, missing), facts=self._told(self._dates, facts))
 
     def _ask_levels(self, values: "Sorted", scale: float, levels: int) -> partitions.Measure:
