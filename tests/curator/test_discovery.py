@@ -394,6 +394,16 @@ def test_dates_have_a_period_of_which_a_few_dozen_cover_the_range():
     assert rule.null == "other"
 
 
+def test_dates_of_which_no_year_stands_out_have_the_range_of_their_decades(monkeypatch):
+    """About 120 dates a year, where noise would have to be told from 380: of a decade there are 1,200."""
+    monkeypatch.setattr(mechanism, "measure", lambda kind, scale, counts: counts)
+    days = np.datetime64("1930-01-01") + np.arange(0, 365 * 90, 3)
+    asked = {"known": {"born": "dates"}, "epsilon": 0.3, "unit": qf.Rows(1), "ledger": None}
+    for source in (days, [f"{day:%d/%m/%y}" for day in days.astype(object)]):
+        rule = qf.discover({"born": source}, **asked, forms=qf.Forms(dates="dd/mm/yy", years_from=1930))["born"]
+        assert (rule.period, rule.start, rule.end) == ("year", "1930-01-01", "2020-01-01")
+
+
 def test_persons_name_themselves_and_are_limited():
     data = {"user": ["u"] * 50_000 + [f"v{i}" for i in range(4000)], "a": ["rare"] * 50_000 + ["b", "c"] * 2000}
     schema = qf.discover(data, epsilon=5, delta=1e-12, noise="gaussian", unit=qf.Person("user", rows=2), ledger=None)

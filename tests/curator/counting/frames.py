@@ -15,12 +15,44 @@ from quietfield.schema import Cuts, DateForm, Dates, Labels, Schema
 
 TEXTS = ["a", "b", "it's", '"quoted"', "'; DROP TABLE records; --", "a,b", "ä", "\\", "$p0", "%s", "z", " a", "A"]
 NUMBERS = ["1", " 1", "1.0", "+2", "-3", "2.", ".5", "1e2", "1e999", "9e300", "inf", "nan", "0x10", "1,5", "x", "007"]
+NUMBERS += [
+    "1,234.5",
+    "12,34.5",
+    "1,234,567",
+    "$1,234.50",
+    "-$2",
+    "$ -3",
+    "$-",
+    "--$1",
+    "$",
+    "50 %",
+    "50%%",
+    "% 50",
+    "1'234.5",
+]
+NUMBERS += [
+    "1’234",
+    "1 234,5",
+    "1\u202f234",
+    "1\u00a0234,5 €",
+    "€ 2,25",
+    "1 23",
+    "0,5\u00a0%",
+    "1e2 %",
+    "2. ",
+    "+ 1",
+    "٣",
+    "1 €",
+    "'1",
+]
 NUMBERS += ["1.234,5", "1.234", ",5", "-1.000", "12.34,5", "1,5e1", " 2,50 ", "1,2,3", "-", "n/a"]
 TIMES = [
     "2024-01-31", "2024-02-30", "2024-02-29", "2023-02-29", "2024-03-01T10:00:00", "2024-03-01 10:00", "0000-01-01",
     "2024-03-01 23:59:59.999", "2024-03-01 10:00:00Z", "2024-03-01 10:00:00+02:00", "yesterday", "2024-13-01",
     "2024-01-01T01:30-0330", "2024-03-01T03:59:59.5+14", "31.01.2024", "1.2.2024 10:30", "30.02.2024", "01/02/2024",
     "12/31/2023", "31/12/2023", "2024/01/31", "2024/1/31T23:59:59", "31-01-2024", "123.1.2024", "1.1.24", "?",
+    "31.01.24", "01/31/24 10:00", "31/1/24T23:59:59", "1-2-24", "29.02.24", "29.2.00", "1.1.2", "1.1.024",
+    "01.02.24 24:00",
     "01.02.2024 24:00", "01.02.2024  10:00", "01.02.2024 10:00:00.5", "1.2-2024",
 ]  # fmt: skip
 NAMES = ["plain", 'with "quotes"', "with\nline break", "näme; DROP TABLE x", "c0", "Plain", "v0", "select", "a b"]
@@ -64,10 +96,14 @@ def rules(draw: st.DrawFn, column: str) -> Any:
         return Labels(tuple(range(draw(st.integers(-3, 1)), 4)), **extra)
     if kind == "cuts":
         extra["decimal"] = draw(st.sampled_from([".", ","]))
+        extra["thousands"] = draw(st.sampled_from([None, None, " ", "'", "," if extra["decimal"] == "." else "."]))
+        extra["before"] = draw(st.sampled_from(["", "", "$", "€"]))
+        extra["after"] = draw(st.sampled_from(["", "", "%", " €"]))
         return Cuts(tuple(sorted(draw(st.sets(st.sampled_from([-5, 0, 0.5, 1, 2.25, 50]), min_size=1)))), **extra)
     period = draw(st.sampled_from(["year", "month", "week", "day", "hour"]))
     ends = {"year": "2025-01-01", "week": "2024-03-04", "hour": "2024-01-04"}
     written = draw(st.sampled_from(["yyyy-mm-dd", *get_args(DateForm)]))
+    extra["years_from"] = draw(st.sampled_from([1969, 1925, 2024]))
     return Dates(period, "2024-01-01", ends.get(period, "2024-03-01"), written=written, **extra)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from quietfield.privacy.units import GRID, ROWS_KEY, Person, Statistics, Unit
-from quietfield.schema import Attribute, Cuts, Dates, Labels, Schema
+from quietfield.schema import Attribute, Cuts, Dates, Labels, NumberForm, Schema
 
 Record = dict[str, Any]
 
@@ -34,10 +34,36 @@ def whole(value: Any) -> int | None:
     return int(value)
 
 
-def number(value: Any, decimal: str = ".") -> float | None:
+def beside(value: str, form: NumberForm) -> float | None:
+    """A number with something between thousands, before or after it."""
+    blanks = " \t\u00a0\u2009\u202f"
+    left = value.strip(" \t")
+    sign, left = (left[0], left[1:]) if left[:1] in ("+", "-") else ("", left)
+    before, after = form.before.strip(), form.after.strip()
+    if before and left.startswith(before):
+        left = left.removeprefix(before).lstrip(blanks)
+        if not sign and left[:1] in ("+", "-"):
+            sign, left = left[0], left[1:]
+    if after and left.endswith(after):
+        left = left.removesuffix(after).rstrip(blanks)
+    whole, point, places = left.partition(form.decimal)
+    for other in {" ": "\u00a0\u2009\u202f", "'": "’"}.get(form.groups or "", ""):
+        whole = whole.replace(other, form.groups or "")
+    first, *more = whole.split(form.groups) if form.groups else [whole]
+    digits = [first, *more, places]
+    if not all(part.isascii() and (part.isdigit() or not part) for part in digits) or not (whole or places):
+        return None
+    if more and (not 1 <= len(first) <= 3 or any(len(part) != 3 for part in more)):
+        return None
+    return float(f"{sign}{first}{''.join(more)}{'.' if point else ''}{places}")
+
+
+def number(value: Any, form: NumberForm = NumberForm()) -> float | None:  # noqa: B008  # it is frozen
     if isinstance(value, bool | datetime.date):
         return None
-    if isinstance(value, str) and decimal == ",":
+    if isinstance(value, str) and (form.thousands or form.before or form.after):
+        return beside(value, form)
+    if isinstance(value, str) and form.decimal == ",":
         left, comma, right = value.strip(" \t").partition(",")
         if "." in right or ("." in left and not re.fullmatch(r"[+-]?[0-9]{1,3}(\.[0-9]{3})+([eE].*)?", left, re.ASCII)):
             return None
@@ -50,14 +76,20 @@ def number(value: Any, decimal: str = ".") -> float | None:
     return None if abs(found) == float("inf") else found
 
 
-def seconds(value: Any, written: str = "yyyy-mm-dd") -> int | None:
+def seconds(value: Any, written: str = "yyyy-mm-dd", years_from: int = 1969) -> int | None:
     if isinstance(value, str) and written != "yyyy-mm-dd":
-        form = written.replace("dd", "%d").replace("mm", "%m").replace("yyyy", "%Y")
+        form = written.replace("dd", "%d").replace("mm", "%m").replace("yyyy", "%Y").replace("yy", "%Y")
         match = re.fullmatch(r"([0-9./-]+)(?:[ T]([0-9]{2}:[0-9]{2}(?::[0-9]{2})?))?", value, re.ASCII)
         if match is None:
             return None
+        day = match[1]
+        if "yyyy" not in written:
+            start, sign, year = day.rpartition(written[2])
+            if len(year) != 2 or not year.isdigit():
+                return None
+            day = f"{start}{sign}{next(y for y in range(years_from, years_from + 100) if y % 100 == int(year))}"
         try:
-            moment = datetime.datetime.strptime(match[1], form)
+            moment = datetime.datetime.strptime(day, form)
             clock = datetime.time.fromisoformat(match[2] or "00:00")
         except ValueError:
             return None
@@ -98,10 +130,10 @@ def code(rule: Attribute, value: Any) -> int | None:
         wanted = whole(value) if isinstance(rule.values[0], int) else text(value)
         found = rule.values.index(wanted) if wanted in rule.values else None
     elif isinstance(rule, Cuts):
-        size = number(value, rule.decimal)
+        size = number(value, rule.form)
         found = None if size is None else sum(size >= point for point in rule.points)
     elif isinstance(rule, Dates):
-        moment = seconds(value, rule.written)
+        moment = seconds(value, rule.written, rule.years_from)
         inside = moment is not None and rule.limits[0] <= moment < rule.limits[-1]
         found = sum(moment >= limit for limit in rule.limits) - 1 if inside and moment is not None else None
     return rule.unknown_code if found is None else found

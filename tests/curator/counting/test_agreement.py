@@ -1,19 +1,26 @@
 """One spelling of a rule for all engines: what is not a number, what is infinite, and times with an offset."""
 
 import datetime
+import itertools
+import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pandas
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))
+import frames
+import reference
+
 from quietfield.cliques import Structure
 from quietfield.curator.counting import count
+from quietfield.curator.counting.coding import Column
 from quietfield.curator.inspection import inspect_records
 from quietfield.privacy.units import Rows, statistics
-from quietfield.schema import Attribute, Cuts, Dates, Labels, Schema
+from quietfield.schema import Attribute, Cuts, DateForm, Dates, Labels, NumberForm, Schema
 
 UTC = datetime.UTC
 
@@ -91,3 +98,34 @@ def test_what_is_no_offset_or_leaves_the_calendar_is_unknown(tmp_path: Path) -> 
         rule = Dates("year", start, f"{int(start[:4]) + 1:04d}-01-01", unknown="U")
         for source in sources(tmp_path, texts, texts, pa.string()).values():
             assert found(source, rule) == [0, len(texts)]
+
+
+def test_every_form_reads_every_text_as_plain_python_does() -> None:
+    """All forms of numbers and dates, on texts that are nearly of one: DuckDB, Ibis and plain Python read the same."""
+    duckdb, ibis = pytest.importorskip("duckdb"), pytest.importorskip("ibis")
+    from quietfield.curator.counting import databases
+
+    texts = list(dict.fromkeys([*frames.NUMBERS, *frames.TIMES, *frames.TEXTS]))
+    table, con, column = pa.table({"x": texts}), duckdb.connect(), Column("x", "text")
+    con.register("t", table)
+    lazy = ibis.memtable(table)
+    signs = itertools.product(".,", (None, *" '.,"), ("", "$"), ("", "%", " €"))
+    forms = [NumberForm(*form) for form in signs if form[0] != form[1]]
+    asked: list[tuple[str, Any, list[Any]]] = [
+        (column.read_number(form), databases._number(lazy.x, form), [reference.number(text, form) for text in texts])
+        for form in forms
+    ]
+    asked += [
+        (
+            column.read_seconds(form, since),
+            databases._seconds(lazy.x, form, since),
+            [reference.seconds(text, form, since) for text in texts],
+        )
+        for form in get_args(DateForm)
+        for since in (1969, 2024)
+    ]
+    for i, (sql, value, expected) in enumerate(asked):
+        assert [row[0] for row in con.execute(f"SELECT {sql} FROM t").fetchall()] == expected
+        if i % 3 == 0:  # Ibis takes its time
+            assert lazy.select(v=value).to_pyarrow()["v"].to_pylist() == expected
+    assert sum(value is not None for _, _, expected in asked for value in expected) > 500

@@ -14,11 +14,12 @@ from quietfield.schema import SECONDS, YEARS_FROM, Attribute, Cuts, DateForm, Da
 
 #: A number as text, of a size that a double can hold for certain: some databases fail on a text that it cannot.
 _SMALL = r"([0-9]{1,200}(\.[0-9]{0,200})?|\.[0-9]{1,200})([eE][+-]?[0-9]{1,2})?"
-_LARGE = r"[1-9](\.[0-9]{0,200})?[eE][+-]?([12][0-9]{2}|30[0-7])"
+_LARGE = r"[1-9]([.][0-9]{0,200})?[eE][+-]?([12][0-9]{2}|30[0-7])"
 NUMBER = rf"[ \t]*[+-]?({_SMALL}|{_LARGE})[ \t]*"
 #: The same with a decimal comma, and points between thousands or none.
 _GROUPED = r"([0-9]{1,3}(\.[0-9]{3}){1,60}|[0-9]{1,200})"
-COMMA_NUMBER = rf"[ \t]*[+-]?({_GROUPED}(,[0-9]{{0,200}})?|,[0-9]{{1,200}})([eE][+-]?[0-9]{{1,2}})?[ \t]*"
+_SMALL_COMMA = rf"({_GROUPED}(,[0-9]{{0,200}})?|,[0-9]{{1,200}})([eE][+-]?[0-9]{{1,2}})?"
+COMMA_NUMBER = rf"[ \t]*[+-]?({_SMALL_COMMA}|{_LARGE.replace('[.]', ',')})[ \t]*"
 #: Blanks between thousands and beside a number: some programs write such as do not break a line.
 BLANKS = " \u00a0\u2009\u202f"
 _GROUP_SIGNS = {",": ",", ".": "[.]", " ": f"[{BLANKS}]", "'": "['’]"}

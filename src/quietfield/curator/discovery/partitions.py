@@ -33,6 +33,7 @@ LEAST_POWER, LARGEST_POWER = -6, 18
 CENT = Fraction(1, 100)
 #: Dates that are further apart from all others, in days, are no part of the range: they stand for something else.
 GAP = 20 * 366
+DECADE = 3653  # days, at most
 
 #: An end of an interval: exact, or infinite.
 End = Fraction | float
@@ -259,7 +260,8 @@ def date_rule(leaves: Sequence[Leaf], std: float, evident: float) -> Dates | Non
     Dates that lie far from all others (9999-12-31, say) are none of the range.
     """
     groups: list[list[Leaf]] = []
-    for leaf in _evident(leaves, 366, evident):
+    # Where no single year stands out from the noise, as with dates of birth of few people, decades may.
+    for leaf in _evident(leaves, 366, evident) or _evident(leaves, DECADE, evident):
         if not groups or leaf.low - groups[-1][-1].high > GAP:
             groups.append([])
         groups[-1].append(leaf)
@@ -289,12 +291,16 @@ def date_rule(leaves: Sequence[Leaf], std: float, evident: float) -> Dates | Non
 
 
 def _evident(leaves: Sequence[Leaf], days: int, least: float) -> list[Leaf]:
-    """The years (of up to 366 days), months (31) or days (1) that hold something; longer leaves as they are."""
+    """The decades, years (of up to 366 days), months (31) or days (1) that hold something; longer leaves as they are.
+
+    Leaves add up to what was measured of what they are parts of, so sums of them are no noisier than that.
+    """
     found: dict[date, Leaf] = {}
     for leaf in leaves:
         first = _date(leaf.low)
         key = first if leaf.high - leaf.low > days or days == 1 else first.replace(day=1)
-        key = key.replace(month=1) if leaf.high - leaf.low <= days == 366 else key
+        if leaf.high - leaf.low <= days and days >= 366:
+            key = key.replace(year=key.year if days == 366 else max(key.year // 10 * 10, 1), month=1)
         one = found.get(key, Leaf(leaf.low, leaf.high, 0.0))
         found[key] = Leaf(one.low, leaf.high, one.count + leaf.count)
     return [leaf for leaf in found.values() if leaf.count >= least]
