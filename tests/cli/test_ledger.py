@@ -33,9 +33,10 @@ def test_the_name_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     ("words", "said"),
     [
         ([], "for instance: quietfield ledger create budget.db --unit rows:1 --epsilon 4."),
-        (["--epsilon", "1", "--delta", "1e-6"], "--delta and --rho go with --accounting zcdp"),
-        (["--rho", "1"], "--delta and --rho go with --accounting zcdp"),
-        (["--accounting", "zcdp"], "--unit rows:1 --accounting zcdp --epsilon 2 --delta 1e-6."),
+        (["--accounting", "pure", "--epsilon", "1", "--delta", "1e-6"], "--delta and --rho go with --accounting zcdp"),
+        (["--accounting", "pure", "--rho", "1"], "--delta and --rho go with --accounting zcdp"),
+        (["--rho", "1"], "a zcdp ledger has --delta"),
+        (["--accounting", "zcdp"], "--unit rows:1 --epsilon 2 --delta 1e-6."),
         (["--accounting", "zcdp", "--epsilon", "1"], "a zcdp ledger has --delta"),
         (["--accounting", "zcdp", "--epsilon", "1", "--rho", "1", "--delta", "1e-6"], "(not both)"),
         (["--accounting", "sum", "--epsilon", "1"], "'pure' or 'zcdp', not 'sum'"),

@@ -2,6 +2,7 @@
 
 import csv
 import datetime
+import re
 from fractions import Fraction
 
 import numpy as np
@@ -152,11 +153,13 @@ def test_the_command_writes_all_files_or_tells_why(raw, tmp_path, capsys):
     assert "discovers 3 columns" in capsys.readouterr().out
     assert not out.exists()
     assert main([*words, "--out", str(out), "--rows", "50", "--seed", "1", "--no-report"]) == 0
-    told = "left out    note: no value is common enough"
-    assert told in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "left out    note: no value is common enough" in said
+    assert "counted     about " in said
+    assert "lines of it are no records" in said
     for ending in (".csv", ".card.md", ".qfr", ".qfm"):
         assert out.with_suffix(ending).exists()
-    assert "too rare to be discovered: 'note'" in out.with_suffix(".card.md").read_text()
+    assert "what they hold was not found: 'note'" in out.with_suffix(".card.md").read_text()
     assert len(out.read_text().splitlines()) == 51
     assert main(["verify", str(out.with_suffix(".qfr"))]) == 0
     said = capsys.readouterr().out
@@ -170,6 +173,55 @@ def test_the_command_writes_all_files_or_tells_why(raw, tmp_path, capsys):
     ):
         assert main([*words, "--out", str(tmp_path / "other.csv"), *extra]) == 1
         assert why in capsys.readouterr().err
+
+
+def test_records_are_written_as_the_source_writes_them(tmp_path, capsys):
+    """Money, thousands, percents, years of two digits and times, from the one command to a file that reads alike."""
+    rng, days = np.random.default_rng(5), np.datetime64("1950-01-01") + np.arange(0, 20_000)
+    rows = 20_000
+    born, seen = rng.choice(days, rows).astype(object), rng.choice(days[-700:], rows).astype(object)
+    columns = {
+        "charge": [f"${n:,.2f}" for n in rng.lognormal(7, 1, rows)],
+        "visits": [f"{n:,}" for n in rng.integers(100, 5000, rows)],
+        "discount": [f"{n} %" for n in rng.integers(0, 60, rows)],
+        "born": [f"{day:%d/%m/%y}" for day in born],
+        "seen": [f"{day:%Y-%m-%d} {hour:02}:30" for day, hour in zip(seen, rng.integers(0, 24, rows), strict=True)],
+    }
+    with open(tmp_path / "raw.csv", "w", newline="") as file:
+        csv.writer(file).writerows([list(columns), *zip(*columns.values(), strict=True)])
+    out = tmp_path / "made.csv"
+    words = ["synthesize", str(tmp_path / "raw.csv"), "--header", "--epsilon", "20", "--delta", "1e-12", "--unit"]
+    words += ["rows:1", "--no-ledger", "--out", str(out), "--no-report", "--seed", "1", "--years-from", "1940"]
+    assert main([*words, "--for-programs"]) == 0
+    assert "left out" not in capsys.readouterr().out
+    with open(out, newline="") as file:
+        made = list(csv.DictReader(file))
+    forms = {
+        "charge": r"\$([0-9]{1,3})(,[0-9]{3})*([.][0-9]+)?",
+        "visits": r"[0-9]{1,3}|[1-9],[0-9]{3}",
+        "discount": r"[0-9]{1,2}%",
+        "born": r"[0-3][0-9]/[01][0-9]/[0-9]{2}",
+        "seen": r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}",
+    }
+    for name, form in forms.items():
+        values = [record[name] for record in made if record[name]]
+        assert len(values) > 0.9 * len(made), name
+        assert [value for value in values if not re.fullmatch(form, value)] == [], name
+    rules = qf.Release.load(out.with_suffix(".qfr")).schema
+    assert (rules["born"].years_from, rules["born"].start[:2], rules["seen"].type) == (1940, "19", "time")
+
+
+def test_a_ledger_that_is_not_there_is_made_with_the_command_that_is_told(raw, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = ["synthesize", str(raw), "--header", "--epsilon", "2", "--delta", "1e-7", "--unit", "rows:1", "--dry-run"]
+    words += ["--ledger", "budget.db", "--out", "made.csv"]
+    assert main(words) == 1
+    said = capsys.readouterr().err
+    assert "quietfield ledger create budget.db --epsilon TOTAL --unit rows:1, and --delta 1e-6" in said
+    assert main("ledger create budget.db --epsilon 4 --unit rows:1 --delta 1e-6".split()) == 0
+    assert qf.Ledger("budget.db").accounting == "zcdp"
+    assert main(words) == 0
+    assert "any one line of the file" in capsys.readouterr().out  # as the release will say it
 
 
 def test_a_separator_that_was_forgotten_costs_nothing(tmp_path, capsys):

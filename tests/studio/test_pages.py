@@ -233,6 +233,31 @@ def test_asked_many_times_at_once_it_is_charged_once(studio: Studio) -> None:
     assert "which is trusted" in page
 
 
+def test_how_discovered_columns_are_written_is_taken_over(studio: Studio) -> None:
+    """A planted bug: a form that forgets it would read no number and no date, and drop or mislabel all records."""
+    walk(studio)
+    rules = {
+        "age": qf.Cuts([18, 1000], thousands=",", before="$", missing=("-",)),
+        "sex": ["f", "m"],
+        "visits": qf.Dates("year", "2000-01-01", "2003-01-01", written="dd/mm/yy", years_from=1930),
+    }
+    found = qf.Schema(rules)
+    found.save(Draft.load("visits").found)
+    do(studio, curator.take_over, name="visits", revision=revision())
+    taken = Draft.load("visits").schema
+    assert taken["age"] == found["age"]
+    assert taken["visits"] == found["visits"]
+    # And what a column is said to hold instead is read as usual.
+    do(
+        studio,
+        curator.save_schema,
+        name="visits",
+        revision=revision(),
+        **{"use.0": "yes", "kind.0": "labels", "labels.0": "a"},
+    )
+    assert Draft.load("visits").schema["age"] == qf.Labels(["a"], missing=("-",))
+
+
 def test_a_second_server_that_lost_its_memory_is_refused_by_the_ledger(studio: Studio) -> None:
     """A planted bug: nothing remembers the job, and the draft is published again; the ledger pays once for one id."""
     draft = walk(studio)

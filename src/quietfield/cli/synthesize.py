@@ -155,6 +155,8 @@ def synthesize(
             found = charge_and_release(records, plan, book, id=id, progress=busy)
         release = outputs.keep_release(found, files["release"], signer, force, paid=book is not None)
     typer.echo(f"release     {files['release']}")
+    if release.complete:
+        typer.echo(f"counted     {_describe_count(release, lines.is_lines(records))}")
     if before is None:  # the file tells names, and no reasons
         for name, why in _left_out(found).items():
             typer.echo(f"left out    {printable(name)}: {why}")
@@ -205,6 +207,19 @@ def _paid_before(path: Path, id: str | None) -> Release | None:
     except FileError:
         return None  # outputs.check says what is wrong with it
     return found if found.id == id else None
+
+
+def _describe_count(release: Release, is_lines: bool) -> str:
+    """About how many records a release counts, from its noisy numbers alone, and what to do if there are more."""
+    from quietfield.learning.observation import estimate_records
+
+    try:
+        many = f"about {max(1, round(estimate_records(release).value)):,} records, as the noisy tables say"
+    except Error:
+        many = "fewer records than noise lets be told"
+    if not is_lines:
+        return many
+    return f"{many}; if the file has many more, lines of it are no records: see quietfield inspect --help"
 
 
 def _left_out(release: Release) -> dict[str, str]:

@@ -312,7 +312,7 @@ def charge_and_release(
         assert schema.discovered is not None
         rare = [name for name in schema.discovered["left_out"] if name not in found.left_out]
         if rare:
-            told = (f"columns left out, since values were too rare to be discovered: {join_names(rare)}", *told)
+            told = (f"columns left out, since what they hold was not found: {join_names(rare)}", *told)
         records = open_records(source, steps)
         return Release.of(steps.publish(records, receipt, protects, (*notes, *told), progress=progress))
 

@@ -29,7 +29,7 @@ from quietfield.schema import Schema
 from quietfield.structures import chain, complete, star
 from quietfield.studio.analyst import count_in_words, list_files, list_ledgers
 from quietfield.studio.drafts import IDS, Draft, check_path
-from quietfield.studio.forms import is_filled, join, tidy
+from quietfield.studio.forms import WRITTEN, is_filled, join, tidy
 from quietfield.studio.jobs import command_text
 from quietfield.study.choice import Choice
 
@@ -200,7 +200,8 @@ def take_over(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
         texts = {name: "" if rule.get(name) in (None, "drop") else str(rule[name]) for name in FIELDS if name in rule}
         texts["labels"] = "\n".join(map(str, rule.get("labels", ())))
         texts["cuts"] = ", ".join(map(str, rule.get("cuts", ())))
-        items.append({**item, **texts, "column": item["column"], "use": "yes"})
+        written = {name: rule[name] for name in WRITTEN if name in rule}
+        items.append({**item, **texts, "column": item["column"], "use": "yes", "written": written})
     draft.save(studio.jobs, asked.get("revision"), attributes=items, discovered=content.get("discovered"))
     return {"reload": True}
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from math import isfinite
 from typing import Any
 
@@ -9,7 +10,10 @@ from quietfield.errors import Error
 from quietfield.schema import DROP, Cuts, Dates, Labels
 
 #: The types of columns that a rule can give back to synthetic records; text, which may spell anything, is not said.
-TYPES = {rule.kind: set(rule.types) - {"text"} for rule in (Labels, Cuts, Dates)}
+KINDS = {rule.kind: rule for rule in (Labels, Cuts, Dates)}
+TYPES = {kind: set(rule.types) - {"text"} for kind, rule in KINDS.items()}
+#: How a rule that was discovered reads texts: the form has no fields for it, and it is kept as it was found.
+WRITTEN = ("decimal", "thousands", "before", "after", "written", "years_from", "missing", "stored")
 #: Kinds of columns whose labels are whole numbers where they look like it.
 NUMBERS = ("integer", "number")
 
@@ -71,6 +75,9 @@ def read_rule(item: Mapping[str, Any], kind: str) -> dict[str, Any]:
         found |= {name: item[name] for name in ("period", "start", "end")}
     if kind in TYPES[item["kind"]]:  # for synthetic records; counting does not look at it
         found["type"] = kind
+    if item.get("written"):
+        known = {one.name for one in fields(KINDS[item["kind"]])}
+        found |= {name: value for name, value in item["written"].items() if name in known}
     whole = bool(found.get("labels")) and all(isinstance(label, int) for label in found["labels"])
     for policy in ("null", "unknown"):
         text = item[policy].strip() or DROP

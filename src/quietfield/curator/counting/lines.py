@@ -170,7 +170,8 @@ def check_header(source: str | Path | CsvFile, header_stated: bool) -> None:
         raise FileError(
             f"the first line of {mask_path(path)} does not look like names of columns, although --header says so: "
             "an empty field, a number or a date is among them. Add a line of names above it if it is a record; if "
-            "these are names, give each a letter, or write the schema by hand."
+            "these are names, give each a letter (a separator at the end of the line makes an empty one), or write the "
+            "schema by hand."
         )
 
 
