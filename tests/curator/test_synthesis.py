@@ -218,7 +218,7 @@ def test_a_ledger_that_is_not_there_is_made_with_the_command_that_is_told(raw, t
     assert main(words) == 1
     said = capsys.readouterr().err
     assert "quietfield ledger create budget.db --epsilon TOTAL --unit rows:1, and --delta 1e-6" in said
-    assert main("ledger create budget.db --epsilon 4 --unit rows:1 --delta 1e-6".split()) == 0
+    assert main(["ledger", "create", "budget.db", "--epsilon", "4", "--unit", "rows:1", "--delta", "1e-6"]) == 0
     assert qf.Ledger("budget.db").accounting == "zcdp"
     assert main(words) == 0
     assert "any one line of the file" in capsys.readouterr().out  # as the release will say it

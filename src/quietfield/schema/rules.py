@@ -334,7 +334,7 @@ class Dates(Attribute):
 
     def content(self) -> dict[str, Any]:
         form: dict[str, Any] = {} if self.written == "yyyy-mm-dd" else {"written": self.written}
-        form |= {"years_from": self.years_from} if is_short(self.written) else {}
+        form |= {"years_from": self.years_from} if is_short(self.written) or self.years_from != YEARS_FROM else {}
         return {"period": self.period, "start": self.start, "end": self.end, **form}
 
 

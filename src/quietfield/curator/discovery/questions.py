@@ -204,7 +204,8 @@ class Questions:
         self, values: Values, column: ColumnPlan, missing: bool, facts: dict[str, Any], written: Written
     ) -> Finding:
         std, evident = self._std(self._dates), self._evident(self._dates)
-        form, since = written.dates, self._plan.forms.years_from
+        form = written.dates
+        since = self._plan.forms.years_from if is_short(form) else YEARS_FROM
         leaves = partitions.grow_leaves(
             partitions.date_roots(since if is_short(form) else None),
             partitions.split_date,
