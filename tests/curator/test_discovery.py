@@ -1062,6 +1062,19 @@ def test_types_of_the_source_are_kept_and_what_cannot_be_missing_is_not():
         np.testing.assert_array_equal(table[:own], np.bincount(codes[name])[:own], err_msg=name)
 
 
+def test_decimals_of_a_database_keep_their_places():
+    ibis = pytest.importorskip("ibis")
+    types = {"cents": "decimal(12, 2)", "whole": "decimal(38, 0)", "any": "decimal", "wide": "decimal(60, 2)"}
+    stored = {name: one.type for name, one in column_storage(ibis.table(types, name="t")).items()}
+    assert stored == {"cents": "decimal128(12, 2)", "whole": "decimal128(38, 0)", "any": None, "wide": None}
+    con = ibis.duckdb.connect()
+    con.raw_sql("CREATE TABLE t AS SELECT (range % 9000 / 100)::DECIMAL(12, 2) AS cents FROM range(20000)")
+    schema = qf.discover(con.table("t"), epsilon=10, **ROW)
+    drawn = draw_values(schema, {"cents": np.arange(3000) % len(schema["cents"].own)}, seed=0)["cents"]
+    assert drawn.type == pa.decimal128(12, 2)
+    assert len(set(drawn.to_pylist())) > 1000  # and not a hundred whole numbers
+
+
 def test_a_type_that_cannot_hold_the_values_gives_way():
     codes = {"a": np.array([0, 1, 2])}
     for rule, kind in (

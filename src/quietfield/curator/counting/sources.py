@@ -439,8 +439,11 @@ def _open_table_types(table: Any) -> Source:
     schema = table.schema()
 
     def read_type(name: str) -> Any:
-        # Decimals of any width: here it is the database that reads them.
-        kind = pa.decimal128(38) if schema[name].is_decimal() else attempt(schema[name].to_pyarrow)
+        own = schema[name]
+        if own.is_decimal():  # of any width, or of none that is said: here it is the database that reads them
+            known = None not in (own.precision, own.scale) and own.precision <= 38 and own.scale >= 0
+            return pa.decimal128(own.precision, own.scale) if known else pa.float64()
+        kind = attempt(own.to_pyarrow)
         if kind is None:  # Arrow may not know it
             raise unread_type_error(name, schema[name])
         return kind
