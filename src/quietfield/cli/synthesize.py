@@ -28,6 +28,7 @@ from quietfield.curator.policy import read_policy
 from quietfield.curator.synthesis import Synthesis, SynthesisPlan, charge_and_release, learn, plan_synthesis
 from quietfield.errors import Error, FileError
 from quietfield.files import set_time
+from quietfield.learning.observation import estimate_records
 from quietfield.output.records import card_file, is_described, record_files, write_records
 from quietfield.output.report import write_report
 from quietfield.privacy.accounting import format_number
@@ -211,8 +212,6 @@ def _paid_before(path: Path, id: str | None) -> Release | None:
 
 def _describe_count(release: Release, is_lines: bool) -> str:
     """About how many records a release counts, from its noisy numbers alone, and what to do if there are more."""
-    from quietfield.learning.observation import estimate_records
-
     try:
         many = f"about {max(1, round(estimate_records(release).value)):,} records, as the noisy tables say"
     except Error:
