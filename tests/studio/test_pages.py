@@ -486,7 +486,7 @@ def test_pages_say_it_in_plain_words(studio: Studio) -> None:
         folded = re.sub(r"<details.*?</details>", "", page, flags=re.DOTALL)
         plain = re.sub(r'<p class="hint">.*?</p>|<[^>]*>', " ", folded, flags=re.DOTALL)
         assert technical.findall(plain) == [], (name, step)
-    assert explained == {"rho", "treewidth", "inference"}
+    assert explained == {"rho", "treewidth", "inference", "Laplace noise"}
     assert "of the budget of the ledger" in show(studio, "publish", "made")
 
 

@@ -10,7 +10,7 @@ import typer
 from quietfield.cli import arguments
 from quietfield.cli.outputs import same_file
 from quietfield.curator.counting import columns, lines
-from quietfield.curator.discovery import charge_and_discover, column_kinds, column_storage, plan_discovery
+from quietfield.curator.discovery import Forms, charge_and_discover, column_kinds, column_storage, plan_discovery
 from quietfield.curator.ledger import Ledger
 from quietfield.errors import Error, FileError
 from quietfield.files import check_writable, read_json, write_atomically
@@ -213,10 +213,8 @@ def read_forms(
     dates: DateForm | None,
     years_from: int | None,
     missing: list[str] | None,
-) -> Any:
+) -> Forms | None:
     """How texts are written, or None where nothing is said."""
-    from quietfield.curator.discovery import Forms
-
     given = {"decimal": decimal, "thousands": thousands, "dates": dates, "years_from": years_from, "missing": missing}
     said: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     return Forms(**said) if said else None
