@@ -1,6 +1,7 @@
 """docs/results/synthesis.md and .svg from the rows that ``python -m benchmarks.synthesis`` wrote."""
 
 import csv
+import math
 from collections import defaultdict
 from pathlib import Path
 
@@ -29,6 +30,7 @@ def page(rows: Path) -> None:
         "auc": _table(kept, ("auc",), 3),
         "loglik": _table(kept, ("loglik",), 2),
         "costs": _costs(found),
+        "lead": _lead(whole),
         "allocation": summarize("by_size"),
         "default_allocation": summarize("default"),
         "interactions": interactions.summarize(),
@@ -76,11 +78,37 @@ def _table(cells: dict, fields: tuple[str, ...], digits: int) -> str:
                 figures.append("")
                 continue
             second = _mean(rows, fields[1]) if len(fields) > 1 else None
-            brackets = f" ({second:.{digits}f})" if second is not None else ""
-            figures.append(f"{first:.{digits}f}{brackets} ×{len(rows)}")
+            brackets = f" ({_short(second, digits)})" if second is not None else ""
+            figures.append(f"{_short(first, digits)}{brackets} ×{len(rows)}")
         if any(figures):
             lines.append(f"| {data} | {epsilon:g} | {' | '.join(figures)} |")
     return "\n".join(lines)
+
+
+def _short(value: float, digits: int) -> str:
+    """So many decimal places, or significant digits where there are fewer of them."""
+    return f"{value:.{digits}f}" if abs(value) >= 0.01 else f"{value:.2g}"
+
+
+def _lead(cells: dict) -> str:
+    """How the model of quietfield compares with the best model of a peer in each cell."""
+    ratios = {}
+    for cell, by_method in cells.items():
+        peers = {name: _mean(rows, "model3") for name, rows in by_method.items() if not name.startswith("quietfield")}
+        known = {name: value for name, value in peers.items() if value is not None}
+        best = min(known, key=known.__getitem__)
+        ours = _mean(by_method["quietfield"], "model3")
+        assert ours is not None
+        ratios[cell] = (ours / known[best], best)
+    behind = [f"{data} at {e:g} ({ratio:.2f} of {best})" for (data, e), (ratio, best) in ratios.items() if ratio > 1]
+    mean = math.exp(sum(math.log(ratio) for ratio, _ in ratios.values()) / len(ratios))
+    ahead = {cell: pair for cell, pair in ratios.items() if pair[1] != "mst"}
+    like = math.exp(sum(math.log(ratio) for ratio, _ in ahead.values()) / len(ahead))
+    return (
+        f"Its model's error of triples is below that of the best peer's model in {len(ratios) - len(behind)} of "
+        f"{len(ratios)} cells, and above it on {', '.join(behind) or 'none'}. The geometric mean of the ratios is "
+        f"{mean:.2f}; of the {len(ahead)} cells where the best peer is not mst it is {like:.2f}"
+    )
 
 
 def _costs(rows: list[dict[str, str]]) -> str:
