@@ -453,6 +453,6 @@ def _density(shape: Shape, data: Data, m: np.ndarray, blur: np.ndarray | float) 
     return noisy_normal(data.y - data.total * m, _blur(shape, data, m, blur), data.b, shape.is_gaussian)
 
 
-def weights(shape: Shape, data: Data, m: np.ndarray, blur: float = 0.0) -> np.ndarray:
+def weights(shape: Shape, data: Data, m: np.ndarray, blur: np.ndarray | float = 0.0) -> np.ndarray:
     """N^2 times the information of each cell about its mean."""
     return data.total**2 * shape.counted * information(_blur(shape, data, m, blur), data.b, shape.is_gaussian)
