@@ -41,6 +41,7 @@ _LOOSER = 5.0  # many records determine effects whatever their scale
 _SCALES = (1e-3, 1e3)  # bounds of tau: a release of pure noise would shrink it to 0, one without noise let it grow
 _PROBED = 50_000  # parameters of all probes together, at most
 _LARGE = 20_000  # parameters from which a climb may end with a gain in proportion: no answer would show the rest
+_START = 1e-3  # nats a parameter that the start may leave to the climbs
 _COST = 0.2  # nats a parameter that the last step may cost: ordinary ones cost a fifth of that at most
 
 
@@ -227,7 +228,7 @@ class Map(Learner):
             diagonal = data.total * point.shares + penalty
             return slope, conjugate_gradients(bend, slope, lambda r: r / diagonal, self.tolerance, self.conjugate)
 
-        return ascend(shape, value, direction, theta, steps=self.first, gain=max(1.0, shape.size / _LARGE))
+        return ascend(shape, value, direction, theta, steps=self.first, gain=max(1.0, _START * shape.size))
 
     def _climb(
         self, shape: Shape, data: Data, theta: np.ndarray, prior: Prior, blur: np.ndarray, steps: int
