@@ -8,9 +8,9 @@ Cell by cell, a count n has mean N m(theta) and variance about v = N m (1 - m), 
 where the precision P weighs, table by table, the interaction of all attributes of the table and the rest, effects of
 fewer attributes, each by a variance tau^2 of its own. These come from the tables too (MacKay's evidence update, see
 :meth:`Prior.learn`). A few rounds of both settle. The density is averaged over what is uncertain (:func:`_blur`);
-two corrections end the fit: the scales are set for least divergence rather than for the mode (:meth:`Prior.trusted`),
-and one step accounts for the correlation of counts that the sum over cells ignores (:func:`_join`). Nothing is left
-to tune.
+three corrections end the fit: the scales are set for least divergence rather than for the mode (:meth:`Prior.trusted`),
+the tables of surveys lean to the mean (:func:`_correct_skew`), and one step accounts for the correlation of counts that
+the sum over cells ignores (:func:`_join`). Nothing is left to tune.
 
 The expected information W of the cells and the Jacobian J of m give the curvature N^2 J W J + P. Small problems solve
 with it as a matrix, large ones by conjugate gradients.
@@ -19,6 +19,7 @@ with it as a matrix, large ones by conjugate gradients.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,6 +41,7 @@ _LOOSER = 5.0  # many records determine effects whatever their scale
 _SCALES = (1e-3, 1e3)  # bounds of tau: a release of pure noise would shrink it to 0, one without noise let it grow
 _PROBED = 50_000  # parameters of all probes together, at most
 _LARGE = 20_000  # parameters from which a climb may end with a gain in proportion: no answer would show the rest
+_START = 1e-3  # nats a parameter that the start may leave to the climbs
 _COST = 0.2  # nats a parameter that the last step may cost: ordinary ones cost a fifth of that at most
 
 
@@ -110,6 +112,14 @@ class Prior:
         determined = np.clip(np.stack([known, np.broadcast_to(shared[1], known.shape)]), 0, 1)
         return replace(self, variances=own, determined=determined, probed=probed)
 
+    @cached_property
+    def wide(self) -> np.ndarray:
+        """Per table, from 0 to 1: whether each of its attributes has a table of its own, and effects as surveys have.
+
+        Learned from potentials that are drawn alike for all cells their scale is 0.5 to 0.9, from surveys 1 to 2.
+        """
+        return self.shape.with_singles * np.clip((np.sqrt(self.variances[1].mean()) - 0.85) / 0.1, 0, 1)
+
     def trusted(self) -> "Prior":
         """The scales of the last climb, from the part of the parameters that the tables determine.
 
@@ -124,8 +134,7 @@ class Prior:
         """
         interactions, effects = self.determined
         small = np.array([len(group[0]) <= 2 for group in self.shape.groups])  # others: effects of pairs, too
-        # Learned from potentials that are drawn alike for all cells the scale is 0.5 to 0.9, from surveys 1 to 2.
-        wide = self.shape.with_singles * np.clip((np.sqrt(self.variances[1].mean()) - 0.85) / 0.1, 0, 1)
+        wide = self.wide
         trust = np.stack([
             np.maximum(1.35 * np.where(small, 1.5 / 1.35, 1.0) ** wide * interactions ** (0.315 - 0.115 * wide), 0.05),
             (0.4 + 1.6 * effects) * np.where(small, 2.4, 3.0) ** wide,
@@ -173,7 +182,11 @@ class Map(Learner):
             return FitState(found.theta, found.value, found.steps, False, Extra(prior, 1, False))
         last = settled or round == self.rounds - 1
         used = prior.trusted() if last else prior
-        blur = _BLUR * prior.determined[0].mean()
+        # A table of one attribute determines all that it holds.
+        single = shape.per_cell(len(group[0]) == 1 for group in shape.groups)
+        blur = _BLUR * np.where(single, 1.0, prior.determined[0].mean())
+        if last:
+            data = _correct_skew(shape, data, state.theta, used, prior.wide)
         found = self._climb(shape, data, state.theta, used, blur, self.steps * (2 if last else 1))
         steps = state.steps + found.steps
         if last:
@@ -215,9 +228,11 @@ class Map(Learner):
             diagonal = data.total * point.shares + penalty
             return slope, conjugate_gradients(bend, slope, lambda r: r / diagonal, self.tolerance, self.conjugate)
 
-        return ascend(shape, value, direction, theta, steps=self.first, gain=max(1.0, shape.size / _LARGE))
+        return ascend(shape, value, direction, theta, steps=self.first, gain=max(1.0, _START * shape.size))
 
-    def _climb(self, shape: Shape, data: Data, theta: np.ndarray, prior: Prior, blur: float, steps: int) -> "Climb":
+    def _climb(
+        self, shape: Shape, data: Data, theta: np.ndarray, prior: Prior, blur: np.ndarray, steps: int
+    ) -> "Climb":
         """Up to the most probable parameters."""
 
         def value(theta: np.ndarray, point: Point) -> float:
@@ -286,6 +301,28 @@ class Curvature:
         return found + np.repeat(means * self.prior.variances[1], shape.sizes, -1)
 
 
+def _correct_skew(shape: Shape, data: Data, theta: np.ndarray, prior: Prior, wide: np.ndarray) -> Data:
+    """The tables with each cell lowered by as much as the mean of its expected count lies below the most probable one.
+
+    The noise is symmetric in counts and the prior in their logarithms: with log-potentials uncertain by s, the mean of
+    a count lies by s^2 of it below what the table says, to first order. s^2 is the inverse of what the cell and the
+    prior know, and only the cell's part of it counts: the prior's own mean stays. Margins are known far better than
+    cells, and keep theirs: of the part to take away, conditional means given all attributes but one are left out.
+    """
+    if not wide.any():
+        return data
+    m = shape.at(theta).shares
+    known = weights(shape, data, m) * m**2
+    whole = known + np.repeat(1 / prior.variances[0], shape.sizes)
+    lowered = (1 - np.exp(-known / whole**2)) * np.repeat(wide * (shape.interaction_sizes > 0), shape.sizes)
+    for start, count, sizes in shape.stacks:
+        cells = slice(start, start + count * prod(sizes))
+        part, shares = (x[cells].reshape(count, *sizes) for x in (lowered, m))
+        for axis in range(1, len(sizes) + 1):
+            part -= (part * shares).sum(axis, keepdims=True) / np.maximum(shares.sum(axis, keepdims=True), 1e-300)
+    return data._replace(y=data.y - data.total * m * lowered)
+
+
 class Climb(NamedTuple):
     """Where an ascent ended."""
 
@@ -336,7 +373,7 @@ def ascend(
     return Climb(theta, point, here, taken)
 
 
-def _join(shape: Shape, data: Data, theta: np.ndarray, point: Point, prior: Prior, blur: float) -> np.ndarray:
+def _join(shape: Shape, data: Data, theta: np.ndarray, point: Point, prior: Prior, blur: np.ndarray) -> np.ndarray:
     """One step from the fit cell by cell to the fit of all cells together.
 
     Counts of one population are correlated, within a table and between tables: the covariance of n is N J. With s the
@@ -376,7 +413,7 @@ def _join(shape: Shape, data: Data, theta: np.ndarray, point: Point, prior: Prio
     return theta + similar.solve(gradient, 0.02, 40, curved)
 
 
-def _guard(shape: Shape, data: Data, found: Climb, joined: np.ndarray, prior: Prior, blur: float) -> np.ndarray:
+def _guard(shape: Shape, data: Data, found: Climb, joined: np.ndarray, prior: Prior, blur: np.ndarray) -> np.ndarray:
     """As much of the step to ``joined`` as costs the fit cell by cell what correlations may.
 
     The step takes shares as linear in the parameters. Near a corner, where one cell holds nearly all, they are not:
@@ -392,7 +429,7 @@ def _guard(shape: Shape, data: Data, found: Climb, joined: np.ndarray, prior: Pr
     return found.theta
 
 
-def _objective(shape: Shape, data: Data, theta: np.ndarray, point: Point, prior: Prior, blur: float) -> float:
+def _objective(shape: Shape, data: Data, theta: np.ndarray, point: Point, prior: Prior, blur: np.ndarray) -> float:
     """What a climb maximises."""
     density = _density(shape, data, point.shares, blur)
     return float(dot(shape.counted, density.log) - 0.5 * dot(theta, prior.precision(theta)))
@@ -403,7 +440,7 @@ def sampling_variance(shape: Shape, data: Data, m: np.ndarray) -> np.ndarray:
     return np.maximum(independent_variance(data.total, m, shape.copies), 0.0) + _LEAST_SHARE * data.b**2
 
 
-def _blur(shape: Shape, data: Data, m: np.ndarray, blur: float) -> np.ndarray:
+def _blur(shape: Shape, data: Data, m: np.ndarray, blur: np.ndarray | float) -> np.ndarray:
     """v, and for Laplace noise blur b^2: part of what is still uncertain about the expected count itself.
 
     A Laplace density is sharp, and its mode fits many cells exactly, as a median does. Averaged over what is uncertain
@@ -412,11 +449,11 @@ def _blur(shape: Shape, data: Data, m: np.ndarray, blur: float) -> np.ndarray:
     return sampling_variance(shape, data, m) + np.where(shape.is_gaussian, 0.0, blur * data.b**2)
 
 
-def _density(shape: Shape, data: Data, m: np.ndarray, blur: float) -> Density:
+def _density(shape: Shape, data: Data, m: np.ndarray, blur: np.ndarray | float) -> Density:
     """The density of each cell's error."""
     return noisy_normal(data.y - data.total * m, _blur(shape, data, m, blur), data.b, shape.is_gaussian)
 
 
-def weights(shape: Shape, data: Data, m: np.ndarray, blur: float = 0.0) -> np.ndarray:
+def weights(shape: Shape, data: Data, m: np.ndarray, blur: np.ndarray | float = 0.0) -> np.ndarray:
     """N^2 times the information of each cell about its mean."""
     return data.total**2 * shape.counted * information(_blur(shape, data, m, blur), data.b, shape.is_gaussian)
