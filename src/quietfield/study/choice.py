@@ -87,7 +87,7 @@ class Choice:
     rounds: int | None = None
     most_attributes: int | None = None
     most_cells: int = 20_000
-    most_work: int = 100_000
+    most_work: int = 1_000_000
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "include", tuple(map(_clique, self.include)))
