@@ -319,7 +319,7 @@ _ENTRIES: tuple[tuple[str, str, Callable[[Results], str]], ...] = (
         "The page of theory described the default without its blur, trust factor and joint step, and EM's limit "
         "without a norm",
         "3 of 5 steps missing",
-        lambda _: "five steps with all their constants; EM converges to the tables nearest in the L1 norm",
+        lambda _: "six steps with all their constants; EM converges to the tables nearest in the L1 norm",
     ),
     (
         "An estimator of one's own was in no table and printed no number; that `release.total` may be None stood "

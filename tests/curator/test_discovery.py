@@ -1102,3 +1102,15 @@ def test_numpy_says_what_cannot_be_missing():
     assert schema["b"].labels == schema["b"].own
     replaced = qf.discover(people, epsilon=5, noise="laplace", neighbours="replace", **ROW)
     assert not replaced.drops
+
+
+def test_thousands_that_are_said_hold_for_columns_that_have_them():
+    people = pa.table({
+        "year": [str(1950 + i % 70) for i in range(8000)],
+        "typed": [1950 + i % 70 for i in range(8000)],
+        "pay": [f"{1000 + 37 * (i % 500):,}" for i in range(8000)],
+    })  # fmt: skip
+    schema = qf.discover(people, epsilon=20, delta=1e-9, noise="gaussian", forms=qf.Forms(thousands=","), **ROW)
+    assert {name: getattr(schema[name], "thousands", None) for name in schema} == {
+        "year": None, "typed": None, "pay": ","
+    }  # fmt: skip

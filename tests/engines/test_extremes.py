@@ -141,3 +141,20 @@ def test_spark(spark: Any, ansi: bool) -> None:
         finally:
             session.conf.set("spark.sql.ansi.enabled", "false")
     checks.end(18, 9_000)
+
+
+def test_no_record_of_a_database_ends_a_discovery(postgres):
+    """A decimal that is no number or of many places, an infinite date or time: one value each, and no failure."""
+    import quietfield as qf
+
+    postgres.raw_sql(
+        "CREATE TABLE strange AS SELECT (i % 900)::NUMERIC AS open, (i % 900)::NUMERIC(60, 2) AS wide,"
+        " (i % 900)::NUMERIC(12, 2) AS cents, DATE '2024-01-01' + i % 300 AS day,"
+        " TIMESTAMP '2024-01-01' + (i % 999) * INTERVAL '1 hour' AS time FROM generate_series(1, 5000) AS i"
+    ).close()
+    postgres.raw_sql(
+        "INSERT INTO strange VALUES ('NaN', 'NaN', 'NaN', 'infinity', '-infinity'),"
+        " (0.12345678901234567890, 1e50, 0.01, '-infinity', '294276-12-31 23:59:59')"
+    ).close()
+    found = qf.discover(postgres.table("strange"), epsilon=20, unit=qf.Rows(1), ledger=None)
+    assert list(found) == ["open", "wide", "cents", "day", "time"]

@@ -233,8 +233,9 @@ class Shape:
 
     @cached_property
     def with_singles(self) -> np.ndarray:
-        """Per table, whether each of its attributes has a table of its own beside it, or it is one."""
+        """Per table, whether each of its attributes has a table of its own beside it, or is it, or has one value."""
         alone = {group[0][0] for group in self.groups if len(group[0]) == 1}
+        alone |= {name for name in self.domain if self.domain.size(name) == 1}
         return np.array([alone.issuperset(group[0]) for group in self.groups])
 
     @cached_property

@@ -344,20 +344,43 @@ def _seconds(column: Any, form: DateForm = "yyyy-mm-dd", years_from: int = YEARS
         local = ibis.ifelse(text.substr(16, 1) == ":", text.substr(0, 19), text.substr(0, 16))
         time = local.re_replace("T", " ").cast("timestamp")
     elif kind == "date":  # some databases know dates that are no times to them, and fail where those are to become such
-        inside = (column >= ibis.date("0001-01-01")) & (column <= ibis.date("9999-12-31"))
-        time = ibis.ifelse(inside, column, ibis.null("date")).cast("timestamp")
-    elif kind == "time":  # of nanoseconds, 64 bits do not hold the limits below
-        time = column.cast(column.type().copy(scale=6)) if column.type().scale == 9 else column
+        time = _finite(column).cast("timestamp")
+    elif kind == "time":
+        time = column
     else:
         return ibis.null("int64")
-    # Some databases know infinite times, and fail where those are to become numbers.
-    finite = (time >= ibis.timestamp("0001-01-01 00:00:00")) & (time <= ibis.timestamp("9999-12-31 23:59:59.999999"))
     # Cut off first: as numbers, some databases would round to the next second, which may be of another period.
-    seconds = ibis.ifelse(finite, time, ibis.null(time.type())).truncate("s").epoch_seconds().cast("int64")
+    seconds = _finite(time).truncate("s").epoch_seconds().cast("int64")
     if kind != "text":
         return seconds
     utc = seconds - _offset(text.substr(16))
     return ibis.ifelse((utc >= FIRST) & (utc <= LAST), utc, ibis.null("int64"))
+
+
+def _finite(column: Any) -> Any:
+    """A date or time, NULL where it is infinite or of a year that others know no date of."""
+    if column.type().is_date():
+        inside = (column >= ibis.date("0001-01-01")) & (column <= ibis.date("9999-12-31"))
+        return ibis.ifelse(inside, column, ibis.null("date"))
+    # Of nanoseconds, 64 bits do not hold the limits.
+    time = column.cast(column.type().copy(scale=6)) if column.type().scale == 9 else column
+    inside = (time >= ibis.timestamp("0001-01-01 00:00:00")) & (time <= ibis.timestamp("9999-12-31 23:59:59.999999"))
+    return ibis.ifelse(inside, time, ibis.null(time.type()))
+
+
+def without_strange_values(table: Any) -> Any:
+    """A table whose rows can be streamed: decimals as floats, and what Arrow has no value for as NULL.
+
+    Otherwise one record, with an infinite date or a decimal that is no number, would end the stream.
+    """
+    safe = {}
+    for name in table.columns:
+        column = table[name]
+        if column.type().is_decimal():
+            safe[name] = _number(column, NumberForm())
+        elif column.type().is_date() or column.type().is_timestamp():
+            safe[name] = _finite(column)
+    return table.mutate(**safe) if safe else table
 
 
 def _write_iso(column: Any, form: DateForm, years_from: int) -> Any:

@@ -196,7 +196,7 @@ class Questions:
         low, high = column.within or partitions.find_range(leaves, std, whole, points)
         facts |= {"range": [None if isinf(end) else partitions.plain_number(end) for end in (low, high)]}
         rule = partitions.bound_rule(replace(rule, type="integer" if whole else "number"), low, high)
-        if isinstance(rule, Cuts):
+        if isinstance(rule, Cuts) and column.kind == "text":
             rule = replace(rule, **vars(form))
         return Finding(_with_others(rule, missing), facts=self._told(self._levels, facts))
 

@@ -145,7 +145,7 @@ class Written:
         """What is said of the source, or what noisy counts of :data:`CLASSES` tell, or else what other columns do."""
         before, after, many = _beside(counts, significant)
         decimal = known.decimal or _find_decimal(many, others, significant)
-        thousands = known.thousands or _find_thousands(many, decimal, known, others, significant)
+        thousands = _find_thousands(many, decimal, known, others, significant)
         whole, fractions = _readable(decimal, thousands)
         parts = sum(many[name] for name in fractions)
         form = NumberForm(decimal, thousands, before, after)
@@ -188,15 +188,22 @@ def _find_decimal(many: Mapping[str, float], others: Forms, significant: float) 
 def _find_thousands(
     many: Mapping[str, float], decimal: Decimal, known: Forms, others: Forms, significant: float
 ) -> Thousands | None:
-    """What stands between thousands; a comma before three digits does where points stand before decimal places."""
+    """What stands between thousands; a comma before three digits does where points stand before decimal places.
+
+    What is said of the source holds for columns that have it: years, too, are numbers, and have no thousands.
+    """
     blanks = many["spaced"] + many["spaced fraction" if decimal == "." else "spaced comma"]
     if blanks >= significant or many["plain"] >= significant:
         blanks += many["either space"]
     quotes, commas = many["quoted"] + many["quoted fraction"], many["grouped"] + many["grouped fraction"]
-    told = "." in (known.decimal, others.decimal) or max(commas, many["plain"], many["fraction"]) >= significant
+    told = known.thousands == "," or "." in (known.decimal, others.decimal)
+    told = told or max(commas, many["plain"], many["fraction"]) >= significant
     if told and many["comma"] < significant:
         commas += many["either comma"]
-    found: dict[Thousands, float] = {" ": blanks, "'": quotes, ",": commas if decimal == "." else 0.0}
+    points = many["either point"] if known.thousands == "." and decimal == "," else 0.0
+    found: dict[Thousands, float] = {" ": blanks, "'": quotes, ",": commas if decimal == "." else 0.0, ".": points}
+    if known.thousands is not None:
+        found = {known.thousands: found[known.thousands]}
     best = max(found, key=lambda sign: found[sign])
     return best if found[best] >= significant else None
 
