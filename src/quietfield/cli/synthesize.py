@@ -216,9 +216,9 @@ def _describe_count(release: Release, is_lines: bool) -> str:
         many = f"about {max(1, round(estimate_records(release).value)):,} records, as the noisy tables say"
     except Error:
         many = "fewer records than noise lets be told"
-    if not is_lines:
+    if not is_lines or release.promise is None or release.promise.unit["kind"] != "rows":  # of persons, rows are chosen
         return many
-    return f"{many}; if the file has many more, lines of it are no records: see quietfield inspect --help"
+    return f"{many}; if many more were expected, lines of the file are no records: see quietfield inspect --help"
 
 
 def _left_out(release: Release) -> dict[str, str]:

@@ -89,7 +89,7 @@ class Studio:
         book = Ledger(ledger)
         if book.accounting == "pure":
             return format_number(charge.cost)
-        return str(self.texts["publish"]["charge_share"] % format_percent(float(charge.cost / book.total)))
+        return str(self.texts["publish"]["charge_share"] % format_percent(float(charge.cost / book.limit)))
 
     def render(self, template: str, **content: Any) -> str:
         """A page, or a part of one, from its template."""
