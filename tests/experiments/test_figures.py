@@ -63,6 +63,7 @@ def test_every_figure_is_drawn_and_told(name: str, tmp_path: Path) -> None:
     assert all(isinstance(claim, Claim) and claim.found for claim in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", registry.FIGURES)
 def test_whatever_is_there_is_drawn_and_told(name: str, tmp_path: Path) -> None:
     """Results of a run that was stopped: some methods, structures and sizes are missing."""
