@@ -156,7 +156,7 @@ def test_the_command_writes_all_files_or_tells_why(raw, tmp_path, capsys):
     said = capsys.readouterr().out
     assert "left out    note: no value is common enough" in said
     assert "counted     about " in said
-    assert "lines of it are no records" in said
+    assert "lines of the file are no records" in said
     for ending in (".csv", ".card.md", ".qfr", ".qfm"):
         assert out.with_suffix(ending).exists()
     assert "what they hold was not found: 'note'" in out.with_suffix(".card.md").read_text()

@@ -287,6 +287,7 @@ def test_a_mistake_in_what_is_built_in_is_no_failed_trial_either(monkeypatch: py
         called(mistaken, [1, 2], "mistaken")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_mistake_in_one_estimator_loses_nothing_of_the_others(
     tmp_path: Path, jobs: int, capsys: pytest.CaptureFixture[str]

@@ -173,6 +173,7 @@ def test_what_a_killed_run_or_the_system_left_does_not_stop_gathering(store: Sto
     assert not store.parts.exists()
 
 
+@pytest.mark.slow
 def test_processes_that_gather_in_one_folder_lose_and_double_nothing(store: Store, tmp_path: Path) -> None:
     context, times = get_context("spawn"), 40
     others = [context.Process(target=write_and_gather, args=(str(tmp_path), p, times)) for p in range(3)]
