@@ -131,7 +131,15 @@ def neighbouring_answers(unit, seed, times):
         yield largest_moves(answers[0], answers[1]), largest_moves(answers[0], answers[2])
 
 
-@pytest.mark.parametrize("unit", [qf.Rows(1), qf.Rows(3), qf.Person("id", rows=1), qf.Person("id", rows=2)])
+@pytest.mark.parametrize(
+    "unit",
+    [
+        qf.Rows(1),
+        pytest.param(qf.Rows(3), marks=pytest.mark.slow),
+        pytest.param(qf.Person("id", rows=1), marks=pytest.mark.slow),
+        qf.Person("id", rows=2),
+    ],
+)
 def test_one_unit_moves_every_histogram_as_little_as_is_claimed(unit):
     reached = [0, 0]
     for gone, replaced in neighbouring_answers(unit, 1, 14):
