@@ -368,13 +368,14 @@ def _finite(column: Any) -> Any:
     return ibis.ifelse(inside, time, ibis.null(time.type()))
 
 
-def without_strange_values(table: Any) -> Any:
+def without_strange_values(table: Any, persons: Sequence[str]) -> Any:
     """A table whose rows can be streamed: decimals as floats, and what Arrow has no value for as NULL.
 
-    Otherwise one record, with an infinite date or a decimal that is no number, would end the stream.
+    Otherwise one record, with an infinite date or a decimal that is no number, would end the stream. Columns that name
+    persons stay as they are: as floats, two persons could become one.
     """
     safe = {}
-    for name in table.columns:
+    for name in (name for name in table.columns if name not in persons):
         column = table[name]
         if column.type().is_decimal():
             safe[name] = _number(column, NumberForm())

@@ -215,7 +215,7 @@ def run_discovery(
     ask = Questions(plan)
 
     def work() -> dict[str, Finding]:
-        engine = DuckEngine(_stream(source))
+        engine = DuckEngine(_stream(source, plan.unit))
         with show_status("Reading records ...", progress), connect(gathers=True) as con:
             if isinstance(plan.unit, Person):
                 columns = count_values_by_person(con, engine, wanted, plan.unit)
@@ -274,10 +274,11 @@ def _provenance(
     }
 
 
-def _stream(source: Any) -> Any:
+def _stream(source: Any, unit: Unit) -> Any:
     """A source that DuckDB reads; the rows of a table in a database come here in batches."""
     if not is_a(source, "ibis.Table"):
         return source
     from quietfield.curator.counting.databases import without_strange_values  # ibis is there where its tables are
 
-    return hide_details(lambda: without_strange_values(source).to_pyarrow_batches())
+    persons = unit.columns if isinstance(unit, Person) else ()
+    return hide_details(lambda: without_strange_values(source, persons).to_pyarrow_batches())
