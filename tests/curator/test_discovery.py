@@ -1122,3 +1122,15 @@ def test_thousands_that_are_said_hold_for_columns_that_have_them():
     assert {name: getattr(schema[name], "thousands", None) for name in schema} == {
         "year": None, "typed": None, "pay": ","
     }  # fmt: skip
+
+
+def test_persons_with_long_decimals_as_names_stay_apart():
+    """As floats these names would be one, and one person's rows could displace another's."""
+    ibis = pytest.importorskip("ibis")
+    from quietfield.curator.counting.databases import without_strange_values
+
+    con = ibis.duckdb.connect()
+    con.raw_sql("CREATE TABLE t AS SELECT (9007199254740992 + range)::DECIMAL(38, 0) AS id FROM range(2)")
+    names = without_strange_values(con.table("t"), ["id"]).to_pyarrow()["id"]
+    assert len(set(names.to_pylist())) == 2
+    assert len(set(without_strange_values(con.table("t"), []).to_pyarrow()["id"].to_pylist())) == 1
