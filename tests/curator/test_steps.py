@@ -253,9 +253,8 @@ def test_an_audit_of_choosing_and_measuring(monkeypatch):
 @pytest.mark.parametrize("noise", ["laplace", "gaussian"])
 def test_a_release_in_steps_can_be_added_up(noise, tmp_path):
     people = np.random.default_rng(0).integers(0, [2, 3, 2], (300, 3))
-    planned = plan_any(
-        SCHEMA, "auto", epsilon=2, delta="1e-6" if noise == "gaussian" else None, unit=qf.Rows(1), noise=noise
-    )
+    asked = {"epsilon": 2, "delta": "1e-6" if noise == "gaussian" else None, "unit": qf.Rows(1), "noise": noise}
+    planned = plan_any(SCHEMA, qf.Choice(rounds=2), **asked)
     found = qf.Release.of(charge_and_publish(open_records(people, planned), planned, None))
     assert found.selections
     assert found.epsilon == 2
@@ -371,3 +370,19 @@ def test_what_was_measured_before_a_failure_is_not_lost(stop, paid, tmp_path):
     assert kept.check_promise()
     assert "the steps ended early, tables: 1; not all that was paid is spent" in kept.notes
     assert paid == (kept.ledger is not None)
+
+
+@pytest.mark.parametrize(("records", "whole"), [(20_000, True), (50, False)])
+def test_where_all_tables_get_little_noise_nothing_is_chosen(records, whole):
+    """Six attributes of two values: all triples, if there are records enough; or the questions that are given."""
+    people = np.random.default_rng(0).integers(0, 2, (records, 6))
+    schema = qf.Schema(dict.fromkeys("abcdef", 2))
+    asked = {"epsilon": 5, "delta": "1e-6", "noise": "gaussian", "unit": qf.Rows(1), "ledger": None}
+    found = qf.release(people, schema, "auto", **asked)
+    assert (not found.selections) == whole
+    if whole:
+        assert {frozenset(c) for c in found.tables if len(c) > 1} == set(map(frozenset, combinations("abcdef", 3)))
+        found.check_promise()
+        given = qf.release(people, schema, qf.Choice(workload=[("a", "c"), ("f", "b", "d")]), **asked)
+        assert {frozenset(c) for c in given.tables if len(c) > 1} == {frozenset("ac"), frozenset("bdf")}
+        assert qf.release(people, schema, qf.Choice(rounds=1), **asked).selections

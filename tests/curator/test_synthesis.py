@@ -85,7 +85,7 @@ def test_what_is_known_costs_nothing():
     columns = people(500)
     known = {name: columns[name] for name in ("age", "smokes", "coughs")}
     schema = qf.Schema({"age": qf.Cuts([40, 60]), "smokes": ["no", "yes"], "coughs": ["never", "often"]})
-    found = qf.synthesize(known, schema, ledger=None, **ASKED)
+    found = qf.synthesize(known, schema, cliques=qf.Choice(rounds=1), ledger=None, **ASKED)
     assert found.release.discovery is None
     assert found.release.selections
     given = qf.synthesize(known, schema, cliques=[("smokes", "coughs"), ("age",)], ledger=None, **ASKED)
@@ -163,7 +163,6 @@ def test_the_command_writes_all_files_or_tells_why(raw, tmp_path, capsys):
     assert len(out.read_text().splitlines()) == 51
     assert main(["verify", str(out.with_suffix(".qfr"))]) == 0
     said = capsys.readouterr().out
-    assert "of tables included" in said
     assert "the discovery of the schema included" in said
     assert main([*words, "--out", str(out)]) == 1
     assert "--force" in capsys.readouterr().err

@@ -1,7 +1,7 @@
 """Learners: likelihoods against integrals, solvers against scipy, fits against known truths."""
 
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ import quietfield as qf
 from quietfield import structures
 from quietfield.errors import Error
 from quietfield.learning.naive import project_onto_simplex
+from quietfield.learning.observation import count_codes
 
 
 def make(domain, structure, count, noise, seed=0, strength=1.0, total="known"):
@@ -165,6 +166,51 @@ def test_the_preconditioner_knows_what_tables_share(monkeypatch):
                                                    for table, sets in zip(tables, within(tables), strict=True)]
     )  # fmt: skip
     assert 3 * full < condition()
+
+
+def test_effects_hold_what_tables_hold_and_each_of_them_once():
+    """J and E P^-1 E' against the matrices themselves: overlapping tables, tied ones, an attribute of one value."""
+    from quietfield.learning import problem
+    from quietfield.learning.effects import basis_of, effect_count
+    from quietfield.learning.map import Prior
+
+    domain = qf.Domain({"a": 3, "b": 2, "c": 4, "d": 2, "e": 1, "f": 2, "g": 2})
+    tables = [("a", "b", "c"), ("c", "b"), ("b",), ("b", "d"), ("e", "d"), ("e",)]
+    groups = (*((clique,) for clique in tables), (("d", "f"), ("f", "g")))
+    cliques = tuple(clique for group in groups for clique in group)
+    shape = problem.Shape(domain, groups, (True,) * 7, (None,) * 7, cliques)
+    random = np.random.default_rng(0)
+    point, basis = shape.at(random.normal(size=shape.size)), basis_of(shape)
+    effects = basis.to_effects.toarray()
+    assert len(effects) == effect_count(shape) == 23 + 2 + 3  # of a, b and c; of d; of what is tied
+    np.testing.assert_allclose(effects @ basis.homes.T.toarray(), np.eye(len(effects)), atol=1e-12)
+    np.testing.assert_allclose(effects.T @ basis.covariance(point) @ effects, point.dense, atol=1e-12)
+    variances = random.uniform(0.5, 2.0, (2, 7))
+    within = effects @ Prior(shape, variances, variances).variance(np.eye(shape.size)) @ effects.T
+    np.testing.assert_allclose(np.diag(basis.variances(variances)), within, atol=1e-12)
+
+
+def test_tables_that_overlap_much_and_hold_little_noise_are_learned_together(monkeypatch):
+    """All triples of ten attributes: counts are so correlated that conjugate gradients do not solve for them."""
+    from quietfield.learning import map as default
+
+    random, names = np.random.default_rng(0), [f"x{i}" for i in range(10)]
+    domain = qf.Domain(dict.fromkeys(names, 2))
+    health = 2 * random.normal(size=(40_000, 1))
+    codes = random.random((40_000, 10)) < 1 / (1 + np.exp(3.0 - health * np.linspace(0.8, 1.6, 10)))
+    counts = {clique: count_codes(domain, clique, codes.astype(int).T) for clique in combinations(names, 3)}
+    noisy = {clique: table + random.normal(0, 3, table.shape) for clique, table in counts.items()}
+    release = qf.Release.from_tables(domain, noisy, noise=qf.Gaussian(3.0))
+
+    def error() -> float:
+        learned = qf.fit(release)
+        return float(np.mean([np.abs(learned.marginal(c) - table / 40_000).sum() for c, table in counts.items()]))
+
+    together = error()
+    monkeypatch.setattr(default, "_MOST_EFFECTS", 0)  # each cell by itself
+    assert together < 0.9 * error()
+    monkeypatch.setattr(default, "_LEFT", np.inf)  # what conjugate gradients make of it
+    assert together < 0.5 * error()
 
 
 @pytest.mark.parametrize("noise", [qf.Laplace(30.0), qf.Gaussian(40.0)])

@@ -26,6 +26,7 @@ import numpy as np
 
 from quietfield.errors import Error
 from quietfield.learning.conjugate import Operator, Preconditioner, conjugate_gradients, dot
+from quietfield.learning.effects import basis_of, effect_count
 from quietfield.learning.learner import FARTHEST, Learner
 from quietfield.learning.likelihood import Density, information, noisy_normal
 from quietfield.learning.observation import independent_variance
@@ -42,6 +43,11 @@ _SCALES = (1e-3, 1e3)  # bounds of tau: a release of pure noise would shrink it 
 _PROBED = 50_000  # parameters of all probes together, at most
 _LARGE = 20_000  # parameters from which a climb may end with a gain in proportion: no answer would show the rest
 _START = 1e-3  # nats a parameter that the start may leave to the climbs
+_LEFT = 0.2  # of a response, in standard deviations, that conjugate gradients may leave to the joint step
+_MOST_EFFECTS = 2_000  # whose covariance is inverted
+_MOST_PARAMETERS = 50_000  # of a problem whose effects are listed
+_JOINED = 3  # joint steps where tables overlap much: the fourth moves nothing
+_ROUNDING = 1e-9  # of a variance, which remains where another as large is taken from it
 _COST = 0.2  # nats a parameter that the last step may cost: ordinary ones cost a fifth of that at most
 
 
@@ -382,35 +388,59 @@ def _join(shape: Shape, data: Data, theta: np.ndarray, point: Point, prior: Prio
     is all, V is diagonal and nothing moves; where there is none, this is maximum likelihood.
 
     With u = V^-1 (r - N J (t - theta)) that is one system,  (V + N^2 J P^-1 J) u = r + N J theta  and  t = N P^-1 J u.
+    It is solved for the effects E u of all tables together. Where there are too many of them, conjugate gradients do;
+    where these do not get there, the tables overlap much and hold little noise, and V is nearly singular. Such tables
+    are also where one step is not enough.
     """
-    counted = shape.counted > 0
-    m = point.shares
-    score = np.where(counted, -_density(shape, data, m, blur).by_error, 0.0)
-    w = np.where(counted, weights(shape, data, m, blur) / data.total**2, 1.0)
-    rest = 1 / w - sampling_variance(shape, data, m)
-    right = np.where(counted, score / w + data.total * point.jacobian(theta), 0.0)
     if point.dense is not None:
-        j = data.total * point.dense[np.ix_(counted, counted)]
-        full = data.total * point.dense[:, counted]
-        system = np.diag(rest[counted]) + j + full.T @ prior.variance(full.T).T
-        u = np.zeros_like(theta)
-        u[counted] = np.linalg.solve(system, right[counted])
-        return prior.variance(data.total * point.jacobian(u))
+        return _join_effects(shape, data, theta, point, prior, blur)
+    counted = shape.counted > 0
+    response, w, rest = _responses(shape, data, point, blur)
 
     def covariance(p: np.ndarray) -> np.ndarray:
         return np.where(counted, rest * p + data.total * point.jacobian(p), p)
 
-    def weigh(response: np.ndarray) -> np.ndarray:
-        """N J V^-1 of a response."""
-        inside = conjugate_gradients(covariance, np.where(counted, response, 0.0), lambda r: w * r, 0.01, 30)
-        return data.total * point.jacobian(inside)
+    def solve(right: np.ndarray) -> np.ndarray:
+        """V^-1 times a vector."""
+        return conjugate_gradients(covariance, np.where(counted, right, 0.0), lambda r: w * r, 0.01, 30)
 
     def curved(p: np.ndarray) -> np.ndarray:
-        return weigh(data.total * point.jacobian(p)) + prior.precision(p)
+        return data.total * point.jacobian(solve(data.total * point.jacobian(p))) + prior.precision(p)
 
-    gradient = weigh(score / w) - prior.precision(theta)
+    first = solve(response)
+    left = response - covariance(first)
+    if dot(left, w * left) > _LEFT**2 * dot(response, w * response):
+        if shape.size > _MOST_PARAMETERS or effect_count(shape) > _MOST_EFFECTS:
+            return theta
+        for _ in range(_JOINED):
+            theta = _join_effects(shape, data, theta, shape.at(theta), prior, blur)
+        return theta
+    gradient = data.total * point.jacobian(first) - prior.precision(theta)
     similar = Curvature(point, data.total**2 * shape.counted * w, prior)
     return theta + similar.solve(gradient, 0.02, 40, curved)
+
+
+def _join_effects(
+    shape: Shape, data: Data, theta: np.ndarray, point: Point, prior: Prior, blur: np.ndarray
+) -> np.ndarray:
+    """The same step by way of effects: with X = N F + N^2 F E P^-1 E' F, (D + E' X E) u = r + N J theta."""
+    basis = basis_of(shape)
+    to_effects, spread = basis.to_effects, basis.covariance(point)
+    response, _, rest = _responses(shape, data, point, blur)
+    known = shape.counted / rest
+    right = response + data.total * point.jacobian(theta)
+    x = data.total * spread + data.total**2 * (spread * basis.variances(prior.variances)) @ spread
+    inner = (to_effects * known) @ to_effects.T
+    found = np.linalg.solve(np.eye(len(x)) + inner @ x, to_effects @ (known * right))
+    return prior.variance(data.total * (to_effects.T @ (spread @ found)))
+
+
+def _responses(shape: Shape, data: Data, point: Point, blur: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(r, W, 1 / W less the variance of the count) of each cell; r is 0 where nothing was counted, and W 1."""
+    m, counted = point.shares, shape.counted > 0
+    w = np.where(counted, weights(shape, data, m, blur) / data.total**2, 1.0)
+    response = np.where(counted, -_density(shape, data, m, blur).by_error / w, 0.0)
+    return response, w, np.maximum(1 / w - sampling_variance(shape, data, m), _ROUNDING / w)
 
 
 def _guard(shape: Shape, data: Data, found: Climb, joined: np.ndarray, prior: Prior, blur: np.ndarray) -> np.ndarray:

@@ -1,9 +1,10 @@
 """Choose the tables of a release privately: which attributes belong together is learned from the records, too.
 
-First all one-way tables are measured. Then come a few rounds: a model is learned from all noisy tables so far, and
-tables that it misses are chosen, measured and learned from in turn, the first round a tree of pairs. A table scores by
-how far its counts are from the model's, less what chance and noise alone would make of it. Nothing here sees a record:
-choices and noisy tables come from :class:`quietfield.curator.steps.Steps`, which keeps to the budget.
+First all one-way tables are measured. If the tables of all questions together are small and would get little noise,
+they are measured next, and nothing is chosen. Else come a few rounds: a model is learned from all noisy tables so far,
+and tables that it misses are chosen, measured and learned from in turn, the first round a tree of pairs. A table scores
+by how far its counts are from the model's, less what chance and noise alone would make of it. Nothing here sees a
+record: choices and noisy tables come from :class:`quietfield.curator.steps.Steps`, which keeps to the budget.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,6 +34,8 @@ _CELLS_OF_ALL = 2**24  # of all tables that may be chosen
 _CELLS_OF_FOUR = 100  # of a table of four attributes, at the median, so that tables of four are candidates
 _MOST_TABLES = 5_000  # that may be chosen
 _MOST_WEIGHT = 100  # of a question
+_LITTLE_NOISE = Fraction(1, 4)  # of the variance of a cell's count: with less there is nothing to choose
+_WORK_OF_ALL = 4  # tables that all questions ask for take at most one part in so many of the work
 
 
 class Measured(Protocol):
@@ -65,7 +68,8 @@ class Choice:
         workload: Sets of attributes that questions will be about, with their weights; by default all sets of three.
             Only attributes that a question names together are joined.
         rounds: How often a model is learned and more tables are chosen; by default four to eight times, the more the
-            smaller the tables are, since small ones are measured well.
+            smaller the tables are, since small ones are measured well, and not at all where the tables of all
+            questions can be measured with little noise.
         most_attributes: The most attributes of a table, two to four; by default three, or four where there are few
             attributes of few values.
         most_cells: The most cells of a table.
@@ -77,9 +81,15 @@ class Choice:
     >>> import numpy as np, quietfield as qf
     >>> people = {name: np.array([0, 1, 1, 0] * 50) for name in "abc"}
     >>> schema = qf.Schema({name: [0, 1] for name in "abc"})
-    >>> found = qf.release(people, schema, qf.Choice(), epsilon=10, unit=qf.Rows(1), ledger=None)
+    >>> found = qf.release(people, schema, qf.Choice(rounds=1), epsilon=10, unit=qf.Rows(1), ledger=None)
     >>> len(found.selections) > 0
     True
+
+    Here the one table of all three attributes can be measured well, so that there is nothing to choose:
+
+    >>> found = qf.release(people, schema, "auto", epsilon=10, unit=qf.Rows(1), ledger=None)
+    >>> list(found.tables), found.selections
+    ([('a',), ('b',), ('c',), ('a', 'b', 'c')], ())
     """
 
     include: tuple[Clique, ...] = ()
@@ -221,6 +231,9 @@ class Choice:
         growth, most = _Growth(domain, first, self.most_work), self.most_attributes_for(domain)
         pool = [c for c in tables[len(first) :] if len(c) <= most and growth.fits(c, forest=False)]
         steps.measure(first, _SINGLES * (1 + bool(forced)) if pool else steps.left, "by_size")
+        if pool and self.rounds is None and (asked := self._measurable(steps, pool)):
+            steps.measure(asked, steps.left, "by_size")
+            return
         rounds = self.rounds_for(domain)
         with show_status("choosing tables", progress) as say:
             for number in range(rounds if pool else 0):
@@ -243,6 +256,22 @@ class Choice:
                 steps.measure(chosen, steps.left - kept if pool else steps.left, "by_size")
                 if not pool:  # no round after this one could choose: these tables had all that was left
                     break
+
+    def _measurable(self, steps: Measured, pool: Sequence[Clique]) -> list[Clique]:
+        """The tables of all questions, if together they are few and small enough and get little noise; else none."""
+        domain = steps.domain
+        sets = [frozenset(q) for q in self.weights or combinations(domain, min(3, len(domain)))]
+        measured = [table.cliques[0] for table in steps.tables]
+        asked = [clique for clique in pool if frozenset(clique) in sets]
+        if not asked or len(asked) < len(set(sets) - {frozenset(clique) for clique in measured}):
+            return []
+        each = float(steps.left * steps.budget) / len(asked)
+        noise = 2 * (steps.sensitivity / each) ** 2 if steps.kind == "laplace" else steps.sensitivity**2 / (2 * each)
+        chance = count_records(steps) / max(domain.cells(clique) for clique in asked)
+        if noise > _LITTLE_NOISE * chance:
+            return []
+        work = _Growth(domain, [*measured, *asked], self.most_work).work
+        return asked if work * _WORK_OF_ALL <= self.most_work else []
 
     def _fitting(self, steps: Measured, pool: Sequence[Clique]) -> list[Clique]:
         """A tree (or trees) of the smallest tables that are not measured; the smallest one where nothing is a tree."""
@@ -301,10 +330,16 @@ def learn(steps: Measured) -> tuple[Model, float]:
     model = fit(release)
     if model.report is not None and model.report.interrupted:
         raise KeyboardInterrupt  # a part of longer work, which ends too
-    sums = [(float(part.values.sum()), part.values.size * part.noise.variance) for part in parts]
+    return model, count_records(steps)
+
+
+def count_records(steps: Measured) -> float:
+    """About how many records there are: as is public, or from the sums of all noisy tables so far."""
+    if steps.public_total is not None:
+        return float(steps.public_total)
+    sums = [(float(part.values.sum()), part.values.size * part.noise.variance) for part in steps.tables]
     precision = [1 / max(variance, 1e-12) for _, variance in sums]
-    mean = sum(p * s for p, (s, _) in zip(precision, sums, strict=True)) / sum(precision)
-    return model, max(1.0, mean if release.total is None else release.total)
+    return max(1.0, sum(p * s for p, (s, _) in zip(precision, sums, strict=True)) / sum(precision))
 
 
 def _runs(shares: np.ndarray) -> np.ndarray | None:
