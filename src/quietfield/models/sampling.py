@@ -17,6 +17,7 @@ from quietfield.errors import Error, TooLarge
 from quietfield.inference.elimination import Factor, conditionals
 from quietfield.memory import available_memory, readable_bytes
 
+_GOLDEN = (5**0.5 - 1) / 2  # its multiples fill the unit interval most evenly, however many are taken
 CHUNK = 1 << 16  # records drawn at a time: columns of this length stay in a core's cache
 
 
@@ -61,14 +62,17 @@ def _spread_evenly(groups: np.ndarray, random: np.random.Generator) -> np.ndarra
     """Numbers between 0 and 1 that lie evenly in each group, in a random order: systematic sampling.
 
     Each is uniform, so that every record has the distribution that an independent one has; but of a group of g records,
-    the number that draws a value of probability p is g p rounded up or down.
+    the number that draws a value of probability p is g p rounded up or down. Where groups begin steps by the golden
+    ratio from one to the next, so that neighbouring groups, which differ in few attributes, are even together, too:
+    many groups have a single record.
     """
     shuffled = random.permutation(len(groups))  # anew for each attribute, else two of them would go together
     order = shuffled[np.argsort(groups[shuffled], kind="stable")]
     _, starts, sizes = np.unique(groups[order], return_index=True, return_counts=True)
     ranks = np.arange(len(groups)) - np.repeat(starts, sizes)
     found = np.empty(len(groups))
-    found[order] = (ranks + np.repeat(random.random(len(sizes)), sizes)) / np.repeat(sizes, sizes)
+    begin = (random.random() + _GOLDEN * np.arange(len(sizes))) % 1
+    found[order] = (ranks + np.repeat(begin, sizes)) / np.repeat(sizes, sizes)
     return found
 
 
