@@ -192,18 +192,18 @@ def score(model: qf.Model, found: Problem) -> tuple[float, float]:
     return float(np.mean(errors)), float(np.mean(model.log_prob(found.scored)))
 
 
-def compare(task: tuple[str, str, str]) -> list[dict[str, Any]]:
-    """All methods on one data set, structure and kind of noise."""
-    name, tables, noise = task
+def compare(task: tuple[str, str, str, tuple[str, ...]]) -> list[dict[str, Any]]:
+    """Some methods on one data set, structure and kind of noise."""
+    name, tables, noise, methods = task
     found = problem(name)
     cliques = structures(found)[tables]
     rows = []
     for epsilon in EPSILONS:
         given = release(found, cliques, noise, epsilon)
         common = {"data": name, "tables": tables, "noise": noise, "epsilon": epsilon}
-        settings: list[tuple[str, Any, qf.Model]] = [("map", "", qf.fit(given))]
-        stops = [(stop, learn_mbi(given, stop)) for stop in (STOPS if name != "survey-110" else STOPS[-1:])]
-        settings += [("mbi", stop, model) for stop, model in stops]
+        settings: list[tuple[str, Any, qf.Model]] = [("map", "", qf.fit(given))] if "map" in methods else []
+        stops = (STOPS if name != "survey-110" else STOPS[-1:]) if "mbi" in methods else ()
+        settings += [("mbi", stop, learn_mbi(given, stop)) for stop in stops]
         for method, setting, model in settings:
             tv, loglik = score(model, found)
             row = {"method": method, "setting": setting, "tv": round(tv, 5), "loglik": round(loglik, 4)}
@@ -211,23 +211,23 @@ def compare(task: tuple[str, str, str]) -> list[dict[str, Any]]:
     return rows
 
 
-def tasks(names: list[str]) -> Iterator[tuple[str, str, str]]:
+def tasks(names: list[str], methods: tuple[str, ...]) -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
     for name in reversed(names):  # the largest first
         for tables in ("mst", "triples"):
             for noise in ("gaussian", "laplace"):
-                yield name, tables, noise
+                yield name, tables, noise, methods
 
 
-def run(workers: int, names: list[str]) -> None:
-    """Measure quality, and replace the rows of these data sets."""
+def run(workers: int, names: list[str], methods: tuple[str, ...]) -> None:
+    """Measure quality, and replace the rows of these data sets and methods; the same releases are drawn every time."""
     from multiprocessing import get_context
 
     kept: list[dict[str, Any]] = []
     if RESULTS.exists():
         with RESULTS.open() as file:
-            kept = [row for row in csv.DictReader(file) if row["data"] not in names]
+            kept = [row for row in csv.DictReader(file) if row["data"] not in names or row["method"] not in methods]
     with get_context("spawn").Pool(workers) as pool:
-        for rows in pool.imap_unordered(compare, list(tasks(names))):
+        for rows in pool.imap_unordered(compare, list(tasks(names, methods))):
             kept += rows
             print(*rows[0].values(), flush=True)
             with RESULTS.open("w", newline="") as file:
@@ -386,6 +386,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--data", nargs="*", default=None, help="some of the data sets")
+    parser.add_argument("--methods", nargs="+", choices=["map", "mbi"], default=["map", "mbi"])
     parser.add_argument("--speed", action="store_true")
     parser.add_argument("--structures", action="store_true")
     parser.add_argument("--page", action="store_true")
@@ -401,7 +402,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             speed(names, Path(folder))
     else:
-        run(asked.workers, names)
+        run(asked.workers, names, tuple(asked.methods))
 
 
 if __name__ == "__main__":
