@@ -19,6 +19,7 @@ import numpy as np
 import quietfield as qf
 from quietfield.learning.map import Prior, weights
 from quietfield.learning.problem import problem_of
+from quietfield.learning.smoothness import Smoothness
 
 CHAINS = 4
 LEAST = 1e-6  # of b^2, as the default has it: the least sampling variance of a cell
@@ -28,7 +29,7 @@ def sample(shape: Any, data: Any, start: np.ndarray, variances: np.ndarray, draw
     """(draws of m, acceptance): chains side by side, step sizes adapted in the first half, which is dropped."""
 
     curved = jax.jacobian(shape.shares)(jnp.asarray(start))
-    prior = jnp.asarray(Prior(shape, variances, np.ones_like(variances)).matrix)
+    prior = jnp.asarray(Prior(shape, variances, np.ones_like(variances), Smoothness.none(shape)).matrix)
     w = weights(shape, data, np.asarray(shape.shares(jnp.asarray(start))))
     factor = jnp.linalg.cholesky(curved @ (w[:, None] * curved) + prior)
     whitened = jax.scipy.linalg.solve_triangular(factor, jnp.eye(len(start)), lower=True).T

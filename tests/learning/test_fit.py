@@ -134,6 +134,7 @@ def test_the_preconditioner_knows_what_tables_share(monkeypatch):
     """Against the matrix itself; without the effects that tables share, the condition is several times worse."""
     from quietfield.learning import conjugate, problem
     from quietfield.learning.map import Curvature, Prior
+    from quietfield.learning.smoothness import Smoothness
 
     monkeypatch.setattr(problem, "DENSE", 0)
     domain = qf.Domain({"a": 4, "b": 3, "c": 3, "d": 5, "e": 1})
@@ -145,7 +146,9 @@ def test_the_preconditioner_knows_what_tables_share(monkeypatch):
         random = np.random.default_rng(0)
         variances = random.uniform(0.5, 2.0, (2, 6))
         curvature = Curvature(
-            shape.at(random.normal(size=shape.size)), np.full(shape.size, 1e4), Prior(shape, variances, variances)
+            shape.at(random.normal(size=shape.size)),
+            np.full(shape.size, 1e4),
+            Prior(shape, variances, variances, Smoothness.none(shape)),
         )
         matrix = curvature(np.eye(shape.size))
         inverse = curvature.preconditioner(shape.centre(np.eye(shape.size))[1])

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from quietfield.learning.problem import Shape
+from quietfield.learning.smoothness import Smoothness
 
 Operator = Callable[[np.ndarray], np.ndarray]
 
@@ -77,6 +78,8 @@ class Effects:
         held = Counter(s for sets in within for s in sets)
         #: Per table, whether it has a rest.
         self.with_rest = np.array([len(t) > 1 and held[frozenset(t)] == 1 for t in tables])
+        #: Per attribute, where the numbers of its own effect start: among those that tables share, and in each table.
+        self.singles: dict[str, tuple[int, list[int]]] = {}
         firsts: dict[frozenset[str], int] = {}  # where the numbers of a set start among those that tables share
         cells, effects, members, homes, whole, rest = ([np.zeros(0, int)] for _ in range(6))
         lower: list[tuple[np.ndarray, np.ndarray, float]] = []
@@ -93,6 +96,8 @@ class Effects:
                 place[s] = size + np.ravel_multi_index([codes[name] for name in sorted(s)], sizes)
                 if s not in firsts:
                     firsts[s], shared = shared, shared + prod(sizes)
+                if len(s) == 1:
+                    self.singles.setdefault(min(s), (firsts[s], []))[1].append(size)
                 cells.append(np.arange(start, start + len(place[s])))
                 effects.append(place[s])
                 members.append(np.arange(firsts[s], firsts[s] + prod(sizes)))
@@ -161,6 +166,37 @@ def _weights_of_means(full: frozenset[str], below: list[frozenset[str]]) -> dict
     return found
 
 
+class SmoothEffect:
+    """An attribute's own effect where it is smooth along the values: its covariance is no diagonal.
+
+    Tables hold it with covariances spread_t S; what all of them hold together has spread S, the sum of these, before
+    and C = (K + (spread S)^-1)^-1 after the information K of the tables. What moves from one table to another
+    has the prior's covariance.
+    """
+
+    def __init__(self, starts: list[int], root: np.ndarray, spread: np.ndarray, known: np.ndarray, kind: Any) -> None:
+        self.numbers = np.add.outer(starts, np.arange(len(root)))
+        spreads = spread[self.numbers[:, :1]]
+        whole = np.sqrt(spreads.sum()) * root
+        after = whole @ np.linalg.solve(np.eye(len(root)) + (whole * known) @ whole, whole)
+        matrices = (root @ root, after, after * known)
+        self.covariance, self.after, self.followed = (matrix.astype(kind) for matrix in matrices)
+        self.spreads, self.parts = (x.astype(kind)[..., None] for x in (spreads, spreads / spreads.sum()))
+
+    def solve(self, right: np.ndarray, found: np.ndarray) -> None:
+        """About the inverse of the curvature, from all numbers to those of this effect."""
+        held = right[self.numbers].reshape(*self.numbers.shape, -1)
+        mean = (self.parts * held).sum(0)
+        moved = self.spreads * (self.covariance @ (held - mean)) + self.parts * (self.after @ mean)
+        found[self.numbers] = moved.reshape(found[self.numbers].shape)
+
+    def follow(self, values: np.ndarray, transposed: bool = False) -> None:
+        """The part of each table's numbers that the effect can take over, in place."""
+        held = values[self.numbers].reshape(*self.numbers.shape, -1)
+        moved = (self.followed.T if transposed else self.followed) @ held
+        values[self.numbers] = moved.reshape(values[self.numbers].shape)
+
+
 class Preconditioner:
     """About the inverse of J W J + P, at shares m, for vectors whose tables each sum to 0.
 
@@ -174,7 +210,15 @@ class Preconditioner:
     the prior's curvature, and the sum over tables the information of all of them besides.
     """
 
-    def __init__(self, shape: Shape, shares: np.ndarray, weights: np.ndarray, variances: np.ndarray, kind: Any) -> None:
+    def __init__(
+        self,
+        shape: Shape,
+        shares: np.ndarray,
+        weights: np.ndarray,
+        variances: np.ndarray,
+        smoothness: Smoothness,
+        kind: Any,
+    ) -> None:
         self.shape, self.effects = shape, (effects := _effects(shape))
         self.sums, self.laid, self.together = effects.matrices(kind)
         information = weights * shares**2
@@ -185,6 +229,11 @@ class Preconditioner:
         known = np.bincount(effects.members, effects.sums @ information)
         self.spread = spread.astype(kind)
         self.shared = (known / (1 + known * np.bincount(effects.members, spread))).astype(kind)
+        self.smooth = [
+            SmoothEffect(starts, root, spread, known[first : first + len(root)], kind)
+            for name, (first, starts) in effects.singles.items()
+            if (root := smoothness.root(name)) is not None
+        ]
         margins = effects.sums @ shares
         inverse = np.divide(1, margins, out=np.zeros_like(margins), where=margins > 1e-30)
         self.rest = (effects.rest * inverse).astype(kind)
@@ -192,7 +241,7 @@ class Preconditioner:
         self.diagonal = (diagonal * np.repeat(effects.with_rest, shape.sizes)).astype(kind)
         self.shares = shares.astype(kind)
         # P in the same terms, where effects of single attributes are all that tables hold beside interactions.
-        self.knows_prior = not large.any()
+        self.knows_prior = not large.any() and not smoothness.factors
         self.inside = np.repeat(1 / own, shape.sizes).astype(kind)
         self.outside = ((1 / variances[1] - 1 / own)[effects.homes] / effects.cells).astype(kind)
         self.lower = None
@@ -213,14 +262,22 @@ class Preconditioner:
             return values if right.ndim == 1 else values[:, None]
 
         sums = self.sums @ right
-        found = right + by(self.shares) * (self.laid @ (by(self.rest) * sums))
+        taken = sums.copy()
+        for effect in self.smooth:
+            effect.follow(taken, transposed=True)
+        found = right + by(self.shares) * (self.laid @ (by(self.rest) * taken))
         found *= by(self.diagonal)
         back = self.sums @ (by(self.shares) * found)
         back *= by(self.rest)
+        for effect in self.smooth:
+            effect.follow(back)
         if self.lower is not None:
             sums += self.lower @ sums
-        sums *= by(self.spread)
-        sums -= by(self.spread) * ((self.together @ sums) * by(self.shared))[self.effects.members]
+        spread = by(self.spread) * sums
+        spread -= by(self.spread) * ((self.together @ spread) * by(self.shared))[self.effects.members]
+        for effect in self.smooth:
+            effect.solve(sums, spread)
+        sums = spread
         if self.lower is not None:
             sums += self.lower.T @ sums
         back += sums

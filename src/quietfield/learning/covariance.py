@@ -37,6 +37,7 @@ from quietfield.errors import Error
 from quietfield.learning.likelihood import information
 from quietfield.learning.map import Curvature, Prior, sampling_variance
 from quietfield.learning.problem import Data, Point, Shape, noise_scales, shape_of
+from quietfield.learning.smoothness import Smoothness
 from quietfield.privacy.noise import Gaussian
 
 if TYPE_CHECKING:
@@ -301,6 +302,7 @@ def covariance_of(model: "Model") -> Covariance:
         tuple(sorted(model.options.items())),
     )
     nothing = np.zeros((2, len(kept.groups)))
+    smoothness = Smoothness(shape, np.array([kept.smoothness.get(name, (0.0, 0.0)) for name in model.domain]).T)
     return Covariance(
         shape,
         np.concatenate([model.potentials[group[0]].ravel() for group in kept.groups]),
@@ -309,6 +311,6 @@ def covariance_of(model: "Model") -> Covariance:
         kept.total,
         kept.total_variance,
         shape.per_cell(kept.total_weights),
-        Prior(shape, np.array(kept.variances).T, nothing),
-        Prior(shape, np.array(kept.drawn).T, nothing),
+        Prior(shape, np.array(kept.variances).T, nothing, smoothness),
+        Prior(shape, np.array(kept.drawn).T, nothing, smoothness),
     )

@@ -31,6 +31,7 @@ from quietfield.learning.learner import FARTHEST, Learner
 from quietfield.learning.likelihood import Density, information, noisy_normal
 from quietfield.learning.observation import independent_variance
 from quietfield.learning.problem import Data, FitState, Point, Shape
+from quietfield.learning.smoothness import Smoothness
 from quietfield.models.uncertainty import Uncertainty, remember_fit
 from quietfield.releases.release import Release
 
@@ -58,24 +59,29 @@ class Prior:
     shape: Shape
     variances: np.ndarray  # (2, tables)
     determined: np.ndarray  # (2, tables), between 0 and 1
+    smoothness: Smoothness  # along the values of each attribute
     probed: np.ndarray | None = None  # S P of the probes: where the next round starts to solve
 
     @classmethod
     def start(cls, shape: Shape) -> "Prior":
         tables = len(shape.groups)
-        return cls(shape, np.ones((2, tables)), np.full((2, tables), 0.5))
+        return cls(shape, np.ones((2, tables)), np.full((2, tables), 0.5), Smoothness.none(shape))
+
+    def _weigh(self, x: np.ndarray, power: float) -> np.ndarray:
+        inside, rest = self.variances**power
+        return self.shape.weigh(x, inside, rest, self.smoothness.waves(power))
 
     def precision(self, x: np.ndarray) -> np.ndarray:
         """P x."""
-        return self.shape.weigh(x, *(1 / self.variances))
+        return self._weigh(x, -1.0)
 
     def variance(self, x: np.ndarray) -> np.ndarray:
         """P^-1 x."""
-        return self.shape.weigh(x, *self.variances)
+        return self._weigh(x, 1.0)
 
     def root(self, x: np.ndarray) -> np.ndarray:
         """P^-1/2 x: of standard normal numbers, a draw from the prior."""
-        return self.shape.weigh(x, *np.sqrt(self.variances))
+        return self._weigh(x, 0.5)
 
     @cached_property
     def matrix(self) -> np.ndarray:
@@ -95,6 +101,7 @@ class Prior:
             seen = np.linalg.solve(curved + self.matrix, curved)  # 1 - S P
             inside = np.einsum("ij,ij->i", shape.interactions(np.eye(shape.size)), seen.T)
             every = np.diagonal(seen)
+            pairs = (len(seen) * np.eye(len(seen)), seen)
         else:
             # The same probes in every fit: the same release gives the same model. (1 - S P) of each, and not the
             # dimension less a trace: of few determined parameters among many, the probes' own spread would leave
@@ -105,9 +112,12 @@ class Prior:
             probed = Curvature(point, w, self).solve(self.precision(signs), 0.01, 80, start=self.probed)
             found = signs - probed
             inside, every = (shape.interactions(signs) * found).mean(0), (signs * found).mean(0)
+            pairs = (signs, found)
         gamma = np.maximum(shape.by_table(np.stack([inside, every - inside])), 0.0)
-        part = shape.interactions(theta)
-        norms = shape.by_table(np.stack([part, theta - part]) ** 2)
+        smoothness = self.smoothness.learn(theta, self.variances, pairs)
+        flat = smoothness.flatten(theta)
+        part = shape.interactions(flat)
+        norms = shape.by_table(np.stack([part, flat - part]) ** 2)
         low, high = (scale**2 for scale in _SCALES)
         common = np.clip((norms.sum(1) + _EXPECTED) / (gamma.sum(1) + _EXPECTED), low, high)[:, None]
         own = np.clip((norms + _OWN * common) / (gamma + _OWN), low, high)
@@ -116,7 +126,7 @@ class Prior:
         sizes = shape.interaction_sizes
         known = (gamma[0] + _OWN * shared[0]) / (sizes + _OWN)
         determined = np.clip(np.stack([known, np.broadcast_to(shared[1], known.shape)]), 0, 1)
-        return replace(self, variances=own, determined=determined, probed=probed)
+        return replace(self, variances=own, determined=determined, smoothness=smoothness, probed=probed)
 
     @cached_property
     def wide(self) -> np.ndarray:
@@ -206,7 +216,7 @@ class Map(Learner):
     def uncertainty(self, release: Release, data: Data, state: FitState) -> Uncertainty:
         """What intervals need: see :mod:`quietfield.models.uncertainty`."""
         used, shown = state.extra.prior, state.extra.before or state.extra.prior
-        return remember_fit(release, float(data.total), used.variances, shown.variances)
+        return remember_fit(release, float(data.total), used.variances, shown.variances, used.smoothness.amounts)
 
     def _start(self, shape: Shape, data: Data, theta: np.ndarray) -> "Climb":
         """Naive maximum likelihood, y.theta - N A(theta), kept from following noise by a penalty of b theta^2 a cell.
@@ -283,7 +293,8 @@ class Curvature:
     @cached_property
     def preconditioner(self) -> Preconditioner:
         prior = self.prior
-        return Preconditioner(prior.shape, self.point.shares, self.weights, prior.variances, self.kind)
+        smooth = prior.smoothness
+        return Preconditioner(prior.shape, self.point.shares, self.weights, prior.variances, smooth, self.kind)
 
     def solve(
         self,

@@ -200,8 +200,13 @@ class Shape:
         """The part of the parameters that is an interaction of all attributes of its table (of two or more)."""
         return self.weigh(theta, np.ones(len(self.groups)), np.zeros(len(self.groups)))
 
-    def weigh(self, theta: np.ndarray, inside: np.ndarray, rest: np.ndarray) -> np.ndarray:
-        """Interactions times ``inside`` plus the rest times ``rest``, one factor per table."""
+    def weigh(
+        self, theta: np.ndarray, inside: np.ndarray, rest: np.ndarray, waves: Mapping[int, np.ndarray] | None = None
+    ) -> np.ndarray:
+        """Interactions times ``inside`` plus the rest times ``rest``, one factor per table.
+
+        ``waves`` are factors of waves for some stacks of tables, by where these start: there each wave has both.
+        """
         found = np.empty_like(theta)
         lead = theta.shape[:-1]
         table = 0
@@ -211,7 +216,12 @@ class Shape:
             a, b = (x[table : table + count].reshape(ones).astype(theta.dtype) for x in (inside, rest))
             table += count
             x, out = (y[..., cells].reshape(*lead, count, *shape) for y in (theta, found))
-            if len(shape) == 1:
+            if waves is not None and start in waves:
+                moved = to_waves(x, len(shape))
+                moved *= np.where(find_interactions(shape), a, b)
+                moved *= waves[start].astype(theta.dtype)
+                out[...] = from_waves(moved, len(shape))
+            elif len(shape) == 1:
                 np.multiply(x, b, out=out)
             elif len(shape) == 2:  # all passes over the cells are in place: there may be millions
                 rows, columns = (np.add.reduce(x, axis, keepdims=True) / x.shape[axis] for axis in (-1, -2))
@@ -262,6 +272,43 @@ class Shape:
         for group, start, shape in zip(self.groups, self.starts, self.table_shapes, strict=False):
             found.update(dict.fromkeys(group, theta[start : start + prod(shape)].reshape(shape)))
         return {clique: found[clique] for clique in self.cliques}
+
+
+def to_waves(tables: np.ndarray, axes: int) -> np.ndarray:
+    """Tables over the last ``axes`` axes in terms of waves: cosines along the values of each attribute."""
+    for axis in range(-axes, 0):
+        tables = _along(tables, _cosines(tables.shape[axis], tables.dtype), axis)
+    return tables
+
+
+def from_waves(tables: np.ndarray, axes: int) -> np.ndarray:
+    """What :func:`to_waves` took."""
+    for axis in range(-axes, 0):
+        tables = _along(tables, _cosines(tables.shape[axis], tables.dtype).T, axis)
+    return tables
+
+
+@lru_cache(maxsize=256)
+def find_interactions(shape: tuple[int, ...]) -> np.ndarray:
+    """Which waves of a table are interactions: those along all of its attributes, of which there are several."""
+    return np.all(np.indices(shape) > 0, axis=0) & (len(shape) > 1)
+
+
+def _along(tables: np.ndarray, matrix: np.ndarray, axis: int) -> np.ndarray:
+    """The matrix applied along an axis."""
+    if axis == -1:
+        return tables @ matrix.T
+    if axis == -2:
+        return matrix @ tables
+    return np.swapaxes(matrix @ np.swapaxes(tables, axis, -2), axis, -2)
+
+
+@lru_cache(maxsize=32)
+def _cosines(size: int, kind: Any) -> np.ndarray:
+    """An orthonormal basis: row k has k half waves along the values, and row 0 is constant."""
+    from scipy.fft import dct
+
+    return dct(np.eye(size), axis=0, norm="ortho").astype(kind)
 
 
 DENSE = 500  # parameters: up to here the covariance as a matrix is faster than following directions one by one

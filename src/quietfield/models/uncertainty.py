@@ -6,7 +6,7 @@ a question into an interval.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,8 @@ class Uncertainty:
     variances: tuple[tuple[float, float], ...]
     #: The same of the parameters themselves, as the release shows them.
     drawn: tuple[tuple[float, float], ...]
+    #: Of attributes along whose values both are smooth, how much: interactions, effects of fewer attributes.
+    smoothness: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -51,6 +53,7 @@ class Uncertainty:
             "total_variance": self.total_variance,
             "prior_variances": _pairs_to_json(self.variances),
             "drawn_variances": _pairs_to_json(self.drawn),
+            "smoothness": {name: list(pair) for name, pair in self.smoothness.items()},
         }
 
     @classmethod
@@ -69,16 +72,22 @@ class Uncertainty:
             tuple(float(table["total_weight"]) for table in tables),
             used,
             drawn,
+            # Files of version 1 know of none.
+            {str(name): _pair(pair) for name, pair in content.get("smoothness", {}).items()},
         )
         least = min(found.total, *(value for pair in (*used, *drawn) for value in pair))
         if not (least > 0 and found.total_variance >= 0 and found.groups):
             raise Error("what the intervals need must be positive numbers, and it names at least one table.")
+        if not all(0 <= value < np.inf for pair in found.smoothness.values() for value in pair):
+            raise Error("what the intervals need says how smooth attributes are in numbers that are not negative.")
         return found
 
     def check(self, domain: Domain, cliques: tuple[Clique, ...]) -> None:
         """Refuse what belongs to another model: tables of other cliques, cells that a table does not have."""
         if sorted(clique for group in self.groups for clique in group) != sorted(cliques):
             raise Error("what the intervals need speaks of other tables than the model has.")
+        if not set(self.smoothness) <= set(domain):
+            raise Error("what the intervals need speaks of other attributes than the model has.")
         for group, cell in zip(self.groups, self.excluded, strict=True):
             shapes = {domain.table_shape(clique) for clique in group}
             shape = shapes.pop()
@@ -108,10 +117,17 @@ def _within(index: int, size: int) -> bool:
     return 0 <= index < size
 
 
-def remember_fit(release: Release, total: float, variances: np.ndarray, drawn: np.ndarray | None = None) -> Uncertainty:
+def remember_fit(
+    release: Release,
+    total: float,
+    variances: np.ndarray,
+    drawn: np.ndarray | None = None,
+    smoothness: np.ndarray | None = None,
+) -> Uncertainty:
     """What a fit to a release leaves behind: ``total`` and the prior's variances (2, tables) as the fit used them.
 
-    ``drawn`` are the variances that the release shows, where the fit used others on purpose.
+    ``drawn`` are the variances that the release shows, where the fit used others on purpose, and ``smoothness`` the
+    amounts (2, attributes) of a smooth prior.
     """
     drawn = variances if drawn is None else drawn
     records = estimate_records(release)
@@ -126,4 +142,7 @@ def remember_fit(release: Release, total: float, variances: np.ndarray, drawn: n
         tuple(records.weights[i] for i in order),
         tuple(_pair(pair) for pair in variances.T),
         tuple(_pair(pair) for pair in drawn.T),
+        {}
+        if smoothness is None
+        else {name: _pair(pair) for name, pair in zip(release.domain, smoothness.T, strict=True) if pair.any()},
     )
