@@ -34,6 +34,12 @@ def information(v: np.ndarray, b: float) -> np.ndarray:
     return np.trapezoid(np.exp(log) * slope**2, z, axis=0)
 
 
+def cosines(size: int) -> np.ndarray:
+    """Row k: k half waves along the values, of length 1."""
+    k, i = np.indices((size, size))
+    return np.cos(np.pi * k * (i + 0.5) / size) * np.where(k, np.sqrt(2 / size), np.sqrt(1 / size))
+
+
 class Page:
     """The steps of the page, on tables of pairs and of single attributes with Laplace noise."""
 
@@ -61,6 +67,23 @@ class Page:
         for at, block in enumerate(centred):
             interactions[np.ix_(self.table == at, self.table == at)] = block
         self.parts = np.stack([interactions, np.eye(len(self.y)) - interactions])
+        self.waves = np.zeros((len(self.y), len(self.y)))  # each row a wave
+        for at, shape in enumerate(self.shapes):
+            block = np.ones((1, 1))
+            for size in shape:
+                block = np.kron(block, cosines(size))
+            self.waves[np.ix_(self.table == at, self.table == at)] = block
+        self.numbers = {  # per attribute, k of each wave; 0 where a table does not have it
+            name: np.concatenate([
+                np.indices(shape)[clique.index(name)].ravel() if name in clique else np.zeros(prod(shape), int)
+                for clique, shape in zip(self.cliques, self.shapes, strict=True)
+            ])
+            for name in names
+        }  # fmt: skip
+        along = np.stack(list(self.numbers.values())) > 0
+        pairs = np.array([len(clique) > 1 for clique in self.cliques])[self.table]
+        self.kind = np.where(pairs & (along.sum(0) == 2), 0, 1)  # of each wave
+        self.no_smoothness = {name: np.zeros(2) for name in names}
         self.single = np.array([len(shape) == 1 for shape in self.shapes])
         self.sizes = np.array([prod(k - 1 for k in shape) if len(shape) > 1 else 0 for shape in self.shapes])
         alone = {clique[0] for clique in self.cliques if len(clique) == 1}
@@ -79,9 +102,47 @@ class Page:
     def by_table(self, values: np.ndarray) -> np.ndarray:
         return np.bincount(self.table, values)
 
-    def curvature(self, tau2: np.ndarray) -> np.ndarray:
+    def smooth(self, amounts: dict[str, np.ndarray]) -> np.ndarray:
+        """The product of s over the attributes, of each wave."""
+        found = np.ones(len(self.y))
+        for name, k in self.numbers.items():
+            every = np.arange(1, k.max() + 1)
+            for kind in range(2):
+                here = (k > 0) & (self.kind == kind)
+                a = amounts[name][kind]
+                found[here] *= (1 + a / k[here] ** 3) / (1 + a / every**3).mean()
+        return found
+
+    def curvature(self, tau2: np.ndarray, amounts: dict[str, np.ndarray]) -> np.ndarray:
         """T."""
-        return sum(part / scale[self.table] for part, scale in zip(self.parts, tau2, strict=True))
+        variances = tau2[self.kind, self.table] * self.smooth(amounts)
+        return self.waves.T @ (self.waves / variances[:, None])
+
+    def amounts(
+        self, theta: np.ndarray, tau2: np.ndarray, before: dict[str, np.ndarray], determined: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        """a of each attribute and kind."""
+        gamma = np.diag(self.waves @ determined @ self.waves.T)
+        squares = (self.waves @ theta) ** 2 / tau2[self.kind, self.table] / self.smooth(before)
+        tried = [0.0, *np.exp(np.linspace(np.log(0.5), np.log(10_000), 35))]
+        found = {}
+        for name, k in self.numbers.items():
+            n = k.max() + 1
+            every = np.arange(1, n)
+            found[name] = np.zeros(2)
+            for kind in range(2 if n > 2 else 0):
+                of = [(k == one) & (self.kind == kind) for one in every]
+                own = (1 + before[name][kind] / every**3) / (1 + before[name][kind] / every**3).mean()
+                g = np.maximum([gamma[waves].sum() for waves in of], 0)
+                e = own * [squares[waves].sum() for waves in of]
+
+                def evidence(a: float, every: Any = every, g: Any = g, e: Any = e, n: int = n) -> float:
+                    s = 1 + a / every**3
+                    seen = g @ np.log(s) + g.sum() * np.log(max((e / s).sum(), 1e-300))
+                    return -(seen + 20 / (n - 1) * (np.log(s) + 1 / s).sum()) / 2
+
+                found[name][kind] = max(tried, key=evidence)
+        return self.no_smoothness if self.leave_out == "smoothness" else found
 
     def spread(self, mu: np.ndarray, blur: Any) -> np.ndarray:
         return self.n * mu * (1 - mu) + blur * self.b**2
@@ -90,8 +151,7 @@ class Page:
         mu = self.at(theta)[1]
         return normal_laplace(self.y - self.n * mu, self.spread(mu, blur), self.b)[0].sum() - theta @ t @ theta / 2
 
-    def climb(self, theta: np.ndarray, tau2: np.ndarray, blur: Any, steps: int) -> np.ndarray:
-        t = self.curvature(tau2)
+    def climb(self, theta: np.ndarray, t: np.ndarray, blur: Any, steps: int) -> np.ndarray:
         for _ in range(steps):
             _, mu, j = self.at(theta)
             v = self.spread(mu, blur)
@@ -120,23 +180,29 @@ class Page:
                 break
         return theta
 
-    def scales(self, theta: np.ndarray, tau2: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-        """Variances of each kind and table, d_1 of each table, and d_2."""
+    def scales(
+        self, theta: np.ndarray, tau2: np.ndarray, amounts: dict[str, np.ndarray]
+    ) -> tuple[np.ndarray, dict[str, np.ndarray], np.ndarray, float]:
+        """Variances of each kind and table, a of each attribute and kind, d_1 of each table, and d_2."""
         _, mu, j = self.at(theta)
         seen = self.n**2 * (j * information(self.spread(mu, 1e-9), self.b)) @ j
-        determined = np.linalg.solve(seen + self.curvature(tau2), seen)
+        determined = np.linalg.solve(seen + self.curvature(tau2, amounts), seen)
+        amounts = self.amounts(theta, tau2, amounts, determined)
         gamma = np.stack([self.by_table(np.diag(part @ determined)) for part in self.parts])
-        norms = np.stack([self.by_table((part @ theta) ** 2) for part in self.parts])
+        squares = (self.waves @ theta) ** 2 / self.smooth(amounts)
+        norms = np.stack([self.by_table(squares * (self.kind == kind)) for kind in range(2)])
         common = (norms.sum(1) + 20) / (gamma.sum(1) + 20)
         d = gamma.sum(1) / self.dimensions
-        return (norms + 20 * common[:, None]) / (gamma + 20), (gamma[0] + 20 * d[0]) / (self.sizes + 20), d[1]
+        tau2 = (norms + 20 * common[:, None]) / (gamma + 20)
+        return tau2, amounts, (gamma[0] + 20 * d[0]) / (self.sizes + 20), d[1]
 
     def learn(self) -> np.ndarray:
         theta = self.start()
         tau2, d_1, d_2 = np.ones((2, len(self.shapes))), np.full(len(self.shapes), 0.5), 0.5
+        amounts = self.no_smoothness
         for _ in range(6):
-            theta = self.climb(theta, tau2, self.blur(d_1), 5)
-            fresh, d_1, d_2 = self.scales(theta, tau2)
+            theta = self.climb(theta, self.curvature(tau2, amounts), self.blur(d_1), 5)
+            fresh, amounts, d_1, d_2 = self.scales(theta, tau2, amounts)
             moved = np.abs(np.log(fresh.mean(1) / tau2.mean(1)))
             tau2 = fresh
             if moved[0] < 0.06 and moved[1] < 0.3:
@@ -147,8 +213,9 @@ class Page:
             tau2 = tau2 * np.stack([inside, (0.4 + 1.6 * d_2) * 2.4**wide]) ** 2
         if self.leave_out != "skew":
             self.y = self.y - self.lowered(theta, tau2[0], wide)
-        theta = self.climb(theta, tau2, self.blur(d_1), 10)
-        return theta if self.leave_out == "joint step" else self.joined(theta, tau2, self.blur(d_1))
+        t = self.curvature(tau2, amounts)
+        theta = self.climb(theta, t, self.blur(d_1), 10)
+        return theta if self.leave_out == "joint step" else self.joined(theta, t, self.blur(d_1))
 
     def blur(self, d_1: np.ndarray) -> np.ndarray:
         return 0.3 * np.where(self.single, 1.0, d_1.mean())[self.table]
@@ -167,11 +234,11 @@ class Page:
             found[here] = wide[at] * self.n * (shares * part).ravel()
         return found
 
-    def joined(self, theta: np.ndarray, tau2: np.ndarray, blur: Any) -> np.ndarray:
+    def joined(self, theta: np.ndarray, t: np.ndarray, blur: Any) -> np.ndarray:
         _, mu, j = self.at(theta)
         v = self.spread(mu, blur)
         score = -normal_laplace(self.y - self.n * mu, v, self.b)[1]
-        w, t = information(v, self.b), self.curvature(tau2)
+        w = information(v, self.b)
         weigh = self.n * j @ np.linalg.inv(np.diag(1 / w) + self.n * (j - np.diag(np.diag(j))))
         return theta + np.linalg.solve(weigh @ (self.n * j) + t, weigh @ (score / w) - t @ theta)
 
@@ -206,3 +273,15 @@ def test_what_is_written_of_surveys_is_what_is_computed() -> None:
     release = qf.Release.from_tables(domain, tables, noise=qf.Laplace(60.0), total=3_000)
     assert distance(model, release) < 0.01
     assert distance(model, release, "skew") > 0.03
+
+
+def test_what_is_written_of_smooth_attributes_is_what_is_computed() -> None:
+    random = np.random.default_rng(2)
+    domain = qf.Domain({"a": 16, "b": 12, "c": 3})
+    x, y = np.linspace(-1, 1, 16), np.linspace(-1, 1, 12)
+    pairs = {("a", "b"): np.outer(x, 1.5 * y), ("b", "c"): np.outer(2 * y**2, [-1.0, 0.0, 1.0])}
+    model = qf.Model(domain, pairs | {("a",): -2 * x**2 + x, ("b",): y, ("c",): [0.0, 1.0, -1.0]})
+    tables = {c: 3_000 * table + random.laplace(0, 60, table.shape) for c, table in model.marginals().items()}
+    release = qf.Release.from_tables(domain, tables, noise=qf.Laplace(60.0), total=3_000)
+    assert distance(model, release) < 0.01
+    assert distance(model, release, "smoothness") > 0.1

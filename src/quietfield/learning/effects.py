@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from quietfield.learning.problem import Point, Shape
+from quietfield.learning.problem import Point, Shape, cosines
+from quietfield.learning.smoothness import Smoothness
 
 _ROWS = 256  # effects whose covariances are computed together
 
@@ -25,7 +26,7 @@ class Basis:
 
     to_effects: Any  # E, sparse, effects by parameters
     homes: Any  # the same, of one table each, and scaled so that E homes' = 1
-    blocks: tuple[tuple[int, int, int, bool, float], ...]  # (first, end, table, all its attributes?, weight)
+    blocks: tuple[tuple[int, int, tuple[str, ...], bool, float], ...]  # (first, table, attributes, all?, weight)
 
     def covariance(self, point: Point) -> np.ndarray:
         """F: how the effects of a record vary together."""
@@ -36,11 +37,13 @@ class Basis:
             found[start : start + _ROWS] = point.jacobian(rows.toarray()) @ self.homes.T
         return 0.5 * (found + found.T)
 
-    def variances(self, by_table: np.ndarray) -> np.ndarray:
-        """E P^-1 E', which is diagonal, from P's variances of interactions and of the rest, table by table."""
+    def variances(self, by_table: np.ndarray, smoothness: Smoothness) -> np.ndarray:
+        """E P^-1 E', which is diagonal, from P's variances of interactions and of the rest, and how smooth they are."""
         found = np.zeros(self.homes.shape[0])
-        for first, end, table, whole, weight in self.blocks:
-            found[first:end] += by_table[0 if whole else 1, table] * weight
+        for first, table, names, whole, weight in self.blocks:
+            kind = 0 if whole else 1
+            waves = smoothness.product(kind, names)
+            found[first : first + len(waves)] += by_table[kind, table] * weight * waves
         return found
 
 
@@ -54,7 +57,6 @@ def effect_count(shape: Shape) -> int:
 def basis_of(shape: Shape) -> Basis:
     """The effects of a problem."""
     from scipy import sparse
-    from scipy.linalg import helmert
 
     firsts: dict[Any, int] = {}
     blocks = []
@@ -67,14 +69,14 @@ def basis_of(shape: Shape) -> Basis:
         for key, held in _sets(shape, group):
             contrasts = np.ones((1, cells.shape[1]))
             for name in held:
-                one = helmert(shape.domain.size(name))[:, cells[names.index(name)]]
+                one = cosines(shape.domain.size(name), float)[1:, cells[names.index(name)]]
                 contrasts = (contrasts[:, None] * one).reshape(-1, cells.shape[1])
             many = len(contrasts)
             fresh = key not in firsts
             first = firsts.setdefault(key, size)
             size += many * fresh
             weight = prod(shape.domain.size(name) for name in held) / cells.shape[1]
-            blocks.append((first, first + many, group, 1 < len(names) == len(held), weight))
+            blocks.append((first, group, held, 1 < len(names) == len(held), weight))
             rows.append(np.repeat(np.arange(first, first + many), cells.shape[1]))
             columns.append(np.tile(np.arange(start, start + cells.shape[1]), many))
             values.append(contrasts.ravel() * weight)

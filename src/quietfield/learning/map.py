@@ -440,7 +440,8 @@ def _join_effects(
     response, _, rest = _responses(shape, data, point, blur)
     known = shape.counted / rest
     right = response + data.total * point.jacobian(theta)
-    x = data.total * spread + data.total**2 * (spread * basis.variances(prior.variances)) @ spread
+    variances = basis.variances(prior.variances, prior.smoothness)
+    x = data.total * spread + data.total**2 * (spread * variances) @ spread
     inner = (to_effects * known) @ to_effects.T
     found = np.linalg.solve(np.eye(len(x)) + inner @ x, to_effects @ (known * right))
     return prior.variance(data.total * (to_effects.T @ (spread @ found)))

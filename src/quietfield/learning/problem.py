@@ -27,6 +27,7 @@ from quietfield.releases.release import Release
 
 Group = tuple[Clique, ...]
 
+_LONG = 300  # values along which a fast transform beats a matrix
 _LEAST_NOISE = 1e-6  # of sqrt(N), the spread of a count: noise below that is as good as none, and floats can do with it
 
 
@@ -276,16 +277,12 @@ class Shape:
 
 def to_waves(tables: np.ndarray, axes: int) -> np.ndarray:
     """Tables over the last ``axes`` axes in terms of waves: cosines along the values of each attribute."""
-    for axis in range(-axes, 0):
-        tables = _along(tables, _cosines(tables.shape[axis], tables.dtype), axis)
-    return tables
+    return _turn(tables, axes, inverse=False)
 
 
 def from_waves(tables: np.ndarray, axes: int) -> np.ndarray:
     """What :func:`to_waves` took."""
-    for axis in range(-axes, 0):
-        tables = _along(tables, _cosines(tables.shape[axis], tables.dtype).T, axis)
-    return tables
+    return _turn(tables, axes, inverse=True)
 
 
 @lru_cache(maxsize=256)
@@ -294,17 +291,26 @@ def find_interactions(shape: tuple[int, ...]) -> np.ndarray:
     return np.all(np.indices(shape) > 0, axis=0) & (len(shape) > 1)
 
 
-def _along(tables: np.ndarray, matrix: np.ndarray, axis: int) -> np.ndarray:
-    """The matrix applied along an axis."""
-    if axis == -1:
-        return tables @ matrix.T
-    if axis == -2:
-        return matrix @ tables
-    return np.swapaxes(matrix @ np.swapaxes(tables, axis, -2), axis, -2)
+def _turn(tables: np.ndarray, axes: int, *, inverse: bool) -> np.ndarray:
+    for axis in range(-axes, 0):
+        if tables.shape[axis] > _LONG:
+            from scipy.fft import dct, idct
+
+            tables = (idct if inverse else dct)(tables, axis=axis, norm="ortho")
+            continue
+        matrix = cosines(tables.shape[axis], tables.dtype)
+        matrix = matrix.T if inverse else matrix
+        if axis == -1:
+            tables = tables @ matrix.T
+        elif axis == -2:
+            tables = matrix @ tables
+        else:
+            tables = np.swapaxes(matrix @ np.swapaxes(tables, axis, -2), axis, -2)
+    return tables
 
 
 @lru_cache(maxsize=32)
-def _cosines(size: int, kind: Any) -> np.ndarray:
+def cosines(size: int, kind: Any) -> np.ndarray:
     """An orthonormal basis: row k has k half waves along the values, and row 0 is constant."""
     from scipy.fft import dct
 

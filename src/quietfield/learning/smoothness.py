@@ -72,6 +72,13 @@ class Smoothness:
     def _powers(self) -> dict[float, dict[int, np.ndarray]]:
         return {}
 
+    def product(self, kind: int, names: tuple[str, ...]) -> np.ndarray:
+        """s of the waves along all of some attributes, the last one running fastest."""
+        found = np.ones(1)
+        for name in names:
+            found = np.outer(found, self.curve(kind, self.shape.domain.position(name))[1:]).ravel()
+        return found
+
     def flatten(self, theta: np.ndarray) -> np.ndarray:
         """The parameters with each wave divided by the root of its s: all waves alike."""
         ones = np.ones(len(self.shape.groups))
@@ -90,7 +97,7 @@ class Smoothness:
         added. ``pairs`` are probes and what the tables determine of them, or the unit vectors and theirs.
         """
         shape = self.shape
-        largest = max((max(stack.shape) for stack in _stacks(shape)), default=0)
+        largest = max((size for size in shape.domain.shape if size <= _MOST), default=1)
         energy, known = np.zeros((2, 2, len(shape.domain), largest))
         for stack in _stacks(shape):
             axes = len(stack.shape)
@@ -103,7 +110,7 @@ class Smoothness:
                 unit = variances[kind, stack.tables].reshape(-1, *(1,) * axes)
                 squares = waves**2 / (unit * _factors(self.amounts, stack)) * part
                 for axis, size in enumerate(stack.shape):
-                    if size < _FEWEST:
+                    if not _FEWEST <= size <= _MOST:
                         continue
                     others = tuple(1 + i for i in range(axes) if i != axis)
                     names = stack.attributes[:, axis]
@@ -156,7 +163,7 @@ def _stacks(shape: Shape) -> list[Stack]:
     for start, count, sizes in shape.stacks:
         tables = slice(table, table + count)
         table += count
-        if sizes and max(sizes) >= _FEWEST and max(sizes) <= _MOST:
+        if any(_FEWEST <= size <= _MOST for size in sizes):
             names = [[shape.domain.position(name) for name in group[0]] for group in shape.groups[tables]]
             cells = slice(start, start + count * prod(sizes))
             found.append(Stack(start, sizes, tables, cells, np.array(names)))
