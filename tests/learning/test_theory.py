@@ -221,7 +221,7 @@ class Page:
         return 0.3 * np.where(self.single, 1.0, d_1.mean())[self.table]
 
     def lowered(self, theta: np.ndarray, tau2: np.ndarray, wide: np.ndarray) -> np.ndarray:
-        """What step 5 takes from the tables."""
+        """What step 6 takes from the tables."""
         mu = self.at(theta)[1]
         c = self.n**2 * information(self.spread(mu, 1e-9), self.b) * mu**2
         s = 1 - np.exp(-c / (c + 1 / tau2[self.table]) ** 2)

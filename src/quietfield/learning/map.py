@@ -6,11 +6,11 @@ Cell by cell, a count n has mean N m(theta) and variance about v = N m (1 - m), 
     sum_i log p(y_i - N m_i(theta); v_i, b_i)  -  1/2 theta . P theta
 
 where the precision P weighs, table by table, the interaction of all attributes of the table and the rest, effects of
-fewer attributes, each by a variance tau^2 of its own. These come from the tables too (MacKay's evidence update, see
-:meth:`Prior.learn`). A few rounds of both settle. The density is averaged over what is uncertain (:func:`_blur`);
-three corrections end the fit: the scales are set for least divergence rather than for the mode (:meth:`Prior.trusted`),
-the tables of surveys lean to the mean (:func:`_correct_skew`), and one step accounts for the correlation of counts that
-the sum over cells ignores (:func:`_join`). Nothing is left to tune.
+fewer attributes, each by a variance tau^2 of its own, more of it for smooth effects (:mod:`.smoothness`). These come
+from the tables too (MacKay's evidence update, :meth:`Prior.learn`). A few rounds of both settle. The density is
+averaged over what is uncertain (:func:`_blur`); three corrections end the fit: the scales are set for least divergence
+rather than for the mode (:meth:`Prior.trusted`), the tables of surveys lean to the mean (:func:`_correct_skew`), and
+one step accounts for the correlation of counts that the sum over cells ignores (:func:`_join`). Nothing is to tune.
 
 The expected information W of the cells and the Jacobian J of m give the curvature N^2 J W J + P. Small problems solve
 with it as a matrix, large ones by conjugate gradients.
@@ -100,19 +100,16 @@ class Prior:
             curved = point.dense @ (w[:, None] * point.dense)
             seen = np.linalg.solve(curved + self.matrix, curved)  # 1 - S P
             inside = np.einsum("ij,ij->i", shape.interactions(np.eye(shape.size)), seen.T)
-            every = np.diagonal(seen)
-            pairs = (len(seen) * np.eye(len(seen)), seen)
+            every, pairs = np.diagonal(seen), (len(seen) * np.eye(len(seen)), seen)
         else:
             # The same probes in every fit: the same release gives the same model. (1 - S P) of each, and not the
             # dimension less a trace: of few determined parameters among many, the probes' own spread would leave
-            # nothing.
-            # Of many parameters one probe tells the trace as well as several of few.
+            # nothing. Of many parameters one probe tells the trace as well as several of few.
             many = max(1, min(probes, _PROBED // shape.size))
             signs = np.random.default_rng(0).choice([-1.0, 1.0], (many, shape.size))
             probed = Curvature(point, w, self).solve(self.precision(signs), 0.01, 80, start=self.probed)
-            found = signs - probed
+            pairs = (signs, found := signs - probed)
             inside, every = (shape.interactions(signs) * found).mean(0), (signs * found).mean(0)
-            pairs = (signs, found)
         gamma = np.maximum(shape.by_table(np.stack([inside, every - inside])), 0.0)
         smoothness = self.smoothness.learn(theta, self.variances, pairs)
         flat = smoothness.flatten(theta)
@@ -260,8 +257,10 @@ class Map(Learner):
             slope = shape.counted * data.total * (density.by_variance * (1 - 2 * m / shape.copies) - density.by_error)
             gradient = point.jacobian(slope) - prior.precision(theta)
             w = weights(shape, data, m, blur)
-            return gradient, Curvature(point, w, prior).solve(gradient, self.tolerance, self.conjugate)
+            return gradient, Curvature(point, w, prior).solve(gradient, self.tolerance, most)
 
+        # Steps under a smooth prior converge slowly, and all but the last climb need not get far.
+        most = self.conjugate if steps > self.steps or not prior.smoothness.factors else self.conjugate // 2
         gain = self.gain * max(1.0, shape.size / _LARGE)
         return ascend(shape, value, direction, theta, steps=steps, gain=gain)
 
@@ -292,9 +291,8 @@ class Curvature:
 
     @cached_property
     def preconditioner(self) -> Preconditioner:
-        prior = self.prior
-        smooth = prior.smoothness
-        return Preconditioner(prior.shape, self.point.shares, self.weights, prior.variances, smooth, self.kind)
+        prior, shares = self.prior, self.point.shares
+        return Preconditioner(prior.shape, shares, self.weights, prior.variances, prior.smoothness, self.kind)
 
     def solve(
         self,
