@@ -83,6 +83,10 @@ class Prior:
         """P^-1/2 x: of standard normal numbers, a draw from the prior."""
         return self._weigh(x, 0.5)
 
+    def limit(self, most: int) -> int:
+        """Iterations: of a smooth prior's, which cost more and converge slowly, half. No answer shows the rest."""
+        return -(-most // 2) if self.smoothness.factors else most
+
     @cached_property
     def matrix(self) -> np.ndarray:
         """P."""
@@ -107,12 +111,11 @@ class Prior:
             # nothing. Of many parameters one probe tells the trace as well as several of few.
             many = max(1, min(probes, _PROBED // shape.size))
             signs = np.random.default_rng(0).choice([-1.0, 1.0], (many, shape.size))
-            probed = Curvature(point, w, self).solve(self.precision(signs), 0.01, 80, start=self.probed)
+            probed = Curvature(point, w, self).solve(self.precision(signs), 0.01, self.limit(80), start=self.probed)
             pairs = (signs, found := signs - probed)
             inside, every = (shape.interactions(signs) * found).mean(0), (signs * found).mean(0)
         gamma = np.maximum(shape.by_table(np.stack([inside, every - inside])), 0.0)
-        smoothness = self.smoothness.learn(theta, self.variances, pairs)
-        flat = smoothness.flatten(theta)
+        flat = (smoothness := self.smoothness.learn(theta, self.variances, pairs)).flatten(theta)
         part = shape.interactions(flat)
         norms = shape.by_table(np.stack([part, flat - part]) ** 2)
         low, high = (scale**2 for scale in _SCALES)
@@ -257,12 +260,10 @@ class Map(Learner):
             slope = shape.counted * data.total * (density.by_variance * (1 - 2 * m / shape.copies) - density.by_error)
             gradient = point.jacobian(slope) - prior.precision(theta)
             w = weights(shape, data, m, blur)
-            return gradient, Curvature(point, w, prior).solve(gradient, self.tolerance, most)
+            return gradient, Curvature(point, w, prior).solve(gradient, self.tolerance, prior.limit(self.conjugate))
 
-        # Steps under a smooth prior converge slowly, and all but the last climb need not get far.
-        most = self.conjugate if steps > self.steps or not prior.smoothness.factors else self.conjugate // 2
         gain = self.gain * max(1.0, shape.size / _LARGE)
-        return ascend(shape, value, direction, theta, steps=steps, gain=gain)
+        return ascend(shape, value, direction, theta, steps=prior.limit(steps), gain=gain)
 
 
 @dataclass(frozen=True, eq=False)
@@ -426,7 +427,7 @@ def _join(shape: Shape, data: Data, theta: np.ndarray, point: Point, prior: Prio
         return theta
     gradient = data.total * point.jacobian(first) - prior.precision(theta)
     similar = Curvature(point, data.total**2 * shape.counted * w, prior)
-    return theta + similar.solve(gradient, 0.02, 40, curved)
+    return theta + similar.solve(gradient, 0.02, prior.limit(40), curved)
 
 
 def _join_effects(
