@@ -176,6 +176,7 @@ def test_effects_hold_what_tables_hold_and_each_of_them_once():
     from quietfield.learning import problem
     from quietfield.learning.effects import basis_of, effect_count
     from quietfield.learning.map import Prior
+    from quietfield.learning.smoothness import Smoothness
 
     domain = qf.Domain({"a": 3, "b": 2, "c": 4, "d": 2, "e": 1, "f": 2, "g": 2})
     tables = [("a", "b", "c"), ("c", "b"), ("b",), ("b", "d"), ("e", "d"), ("e",)]
@@ -189,8 +190,10 @@ def test_effects_hold_what_tables_hold_and_each_of_them_once():
     np.testing.assert_allclose(effects @ basis.homes.T.toarray(), np.eye(len(effects)), atol=1e-12)
     np.testing.assert_allclose(effects.T @ basis.covariance(point) @ effects, point.dense, atol=1e-12)
     variances = random.uniform(0.5, 2.0, (2, 7))
-    within = effects @ Prior(shape, variances, variances).variance(np.eye(shape.size)) @ effects.T
-    np.testing.assert_allclose(np.diag(basis.variances(variances)), within, atol=1e-12)
+    smoothness = Smoothness(shape, random.uniform(0, 50, (2, 7)))
+    prior = Prior(shape, variances, variances, smoothness)
+    within = effects @ prior.variance(np.eye(shape.size)) @ effects.T
+    np.testing.assert_allclose(np.diag(basis.variances(variances, smoothness)), within, atol=1e-12)
 
 
 def test_tables_that_overlap_much_and_hold_little_noise_are_learned_together(monkeypatch):

@@ -11,7 +11,6 @@ import quietfield as qf
 from quietfield.errors import Error
 from quietfield.learning import problem
 from quietfield.learning.covariance import covariance_of
-from quietfield.learning.effects import basis_of
 from quietfield.learning.map import Curvature, Prior
 from quietfield.learning.smoothness import Smoothness
 from quietfield.models.uncertainty import Uncertainty
@@ -78,13 +77,6 @@ def test_without_amounts_the_prior_knows_no_order():
     np.testing.assert_allclose(
         plain.variance(np.eye(shape.size)), covariance_by_hand(shape, prior.variances, np.zeros((2, 4))), atol=1e-9
     )
-
-
-def test_effects_have_the_variances_of_the_prior():
-    shape = shape_of(SIZES, CLIQUES)
-    prior, basis = smooth_prior(shape), basis_of(shape)
-    effects = basis.to_effects @ prior.variance(np.eye(shape.size)) @ basis.to_effects.T
-    np.testing.assert_allclose(effects, np.diag(basis.variances(prior.variances, prior.smoothness)), atol=1e-9)
 
 
 def test_the_preconditioner_knows_smooth_effects(monkeypatch):

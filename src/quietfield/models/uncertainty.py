@@ -37,7 +37,7 @@ class Uncertainty:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON can hold it."""
-        return {
+        content: dict[str, Any] = {
             "tables": [
                 {
                     "cliques": [list(clique) for clique in group],
@@ -53,8 +53,10 @@ class Uncertainty:
             "total_variance": self.total_variance,
             "prior_variances": _pairs_to_json(self.variances),
             "drawn_variances": _pairs_to_json(self.drawn),
-            "smoothness": {name: list(pair) for name, pair in self.smoothness.items()},
         }
+        if self.smoothness:
+            content["smoothness"] = {name: list(pair) for name, pair in self.smoothness.items()}
+        return content
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> "Uncertainty":
@@ -72,7 +74,6 @@ class Uncertainty:
             tuple(float(table["total_weight"]) for table in tables),
             used,
             drawn,
-            # Files of version 1 know of none.
             {str(name): _pair(pair) for name, pair in content.get("smoothness", {}).items()},
         )
         least = min(found.total, *(value for pair in (*used, *drawn) for value in pair))
