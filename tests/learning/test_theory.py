@@ -40,10 +40,6 @@ def cosines(size: int) -> np.ndarray:
     return np.cos(np.pi * k * (i + 0.5) / size) * np.where(k, np.sqrt(2 / size), np.sqrt(1 / size))
 
 
-def smooth(amounts: dict[str, np.ndarray]) -> bool:
-    return any(a.any() for a in amounts.values())
-
-
 class Page:
     """The steps of the page, on tables of pairs and of single attributes with Laplace noise."""
 
@@ -205,7 +201,7 @@ class Page:
         tau2, d_1, d_2 = np.ones((2, len(self.shapes))), np.full(len(self.shapes), 0.5), 0.5
         amounts = self.no_smoothness
         for _ in range(6):
-            theta = self.climb(theta, self.curvature(tau2, amounts), self.blur(d_1), 3 if smooth(amounts) else 5)
+            theta = self.climb(theta, self.curvature(tau2, amounts), self.blur(d_1), 5)
             fresh, amounts, d_1, d_2 = self.scales(theta, tau2, amounts)
             moved = np.abs(np.log(fresh.mean(1) / tau2.mean(1)))
             tau2 = fresh
@@ -218,7 +214,7 @@ class Page:
         if self.leave_out != "skew":
             self.y = self.y - self.lowered(theta, tau2[0], wide)
         t = self.curvature(tau2, amounts)
-        theta = self.climb(theta, t, self.blur(d_1), 5 if smooth(amounts) else 10)
+        theta = self.climb(theta, t, self.blur(d_1), 10)
         return theta if self.leave_out == "joint step" else self.joined(theta, t, self.blur(d_1))
 
     def blur(self, d_1: np.ndarray) -> np.ndarray:

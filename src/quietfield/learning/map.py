@@ -84,7 +84,7 @@ class Prior:
         return self._weigh(x, 0.5)
 
     def limit(self, most: int) -> int:
-        """Iterations: of a smooth prior's, which cost more and converge slowly, half. No answer shows the rest."""
+        """Iterations where half of them will do: under a smooth prior each costs more, and they converge slowly."""
         return -(-most // 2) if self.smoothness.factors else most
 
     @cached_property
@@ -116,8 +116,7 @@ class Prior:
             inside, every = (shape.interactions(signs) * found).mean(0), (signs * found).mean(0)
         gamma = np.maximum(shape.by_table(np.stack([inside, every - inside])), 0.0)
         flat = (smoothness := self.smoothness.learn(theta, self.variances, pairs)).flatten(theta)
-        part = shape.interactions(flat)
-        norms = shape.by_table(np.stack([part, flat - part]) ** 2)
+        norms = shape.by_table(np.stack([part := shape.interactions(flat), flat - part]) ** 2)
         low, high = (scale**2 for scale in _SCALES)
         common = np.clip((norms.sum(1) + _EXPECTED) / (gamma.sum(1) + _EXPECTED), low, high)[:, None]
         own = np.clip((norms + _OWN * common) / (gamma + _OWN), low, high)
@@ -250,6 +249,7 @@ class Map(Learner):
         self, shape: Shape, data: Data, theta: np.ndarray, prior: Prior, blur: np.ndarray, steps: int
     ) -> "Climb":
         """Up to the most probable parameters."""
+        most = self.conjugate if steps > self.steps else prior.limit(self.conjugate)  # the last climb has more steps
 
         def value(theta: np.ndarray, point: Point) -> float:
             return _objective(shape, data, theta, point, prior, blur)
@@ -260,10 +260,10 @@ class Map(Learner):
             slope = shape.counted * data.total * (density.by_variance * (1 - 2 * m / shape.copies) - density.by_error)
             gradient = point.jacobian(slope) - prior.precision(theta)
             w = weights(shape, data, m, blur)
-            return gradient, Curvature(point, w, prior).solve(gradient, self.tolerance, prior.limit(self.conjugate))
+            return gradient, Curvature(point, w, prior).solve(gradient, self.tolerance, most)
 
         gain = self.gain * max(1.0, shape.size / _LARGE)
-        return ascend(shape, value, direction, theta, steps=prior.limit(steps), gain=gain)
+        return ascend(shape, value, direction, theta, steps=steps, gain=gain)
 
 
 @dataclass(frozen=True, eq=False)
