@@ -137,6 +137,13 @@ def test_amounts_come_back(order):
         assert effect < 10
 
 
+def test_attributes_without_a_table_of_their_own_are_not_smooth(smooth):
+    release = smooth[1]
+    tables = {c: table for c, table in release.tables.items() if c != ("age",)}
+    fewer = qf.Release.from_tables(release.domain, tables, noise=qf.Gaussian(20.0), total=5_000)
+    assert "age" not in qf.fit(fewer).uncertainty.smoothness
+
+
 @pytest.fixture(scope="module")
 def smooth():
     """A model learned from tables that are smooth along two attributes."""

@@ -130,7 +130,7 @@ class Page:
             n = k.max() + 1
             every = np.arange(1, n)
             found[name] = np.zeros(2)
-            for kind in range(2 if n > 2 else 0):
+            for kind in range(2 if n > 2 and (name,) in self.cliques else 0):
                 of = [(k == one) & (self.kind == kind) for one in every]
                 own = (1 + before[name][kind] / every**3) / (1 + before[name][kind] / every**3).mean()
                 g = np.maximum([gamma[waves].sum() for waves in of], 0)

@@ -7,7 +7,8 @@ k of an attribute of n values (k half waves, k = 1 ... n - 1) then has a varianc
 
 times that of its part of the table: the sum of what knows no order and of a smooth curve. A table has the product over
 its attributes. The amount a, one per attribute for interactions and one for effects of fewer attributes, comes from the
-tables; a = 0, where they show no smoothness along the order of the values, is a prior that knows none.
+tables; a = 0, where they show no smoothness along the order of the values, is a prior that knows none. Attributes
+without a table of their own keep it.
 """
 
 from dataclasses import dataclass
@@ -118,7 +119,10 @@ class Smoothness:
                     np.add.at(energy[kind, :, :size], names, squares.sum(others) * own)
                     np.add.at(known[kind, :, :size], names, (determined * part).sum(others))
         sizes = np.array(shape.domain.shape)
-        return Smoothness(shape, _best_amounts(energy[..., 1:], np.maximum(known[..., 1:], 0), sizes))
+        amounts = _best_amounts(energy[..., 1:], np.maximum(known[..., 1:], 0), sizes)
+        # From pairs alone the scale of effects is too uncertain: tails of attributes of many values would get lost.
+        alone = {group[0][0] for group in shape.groups if len(group[0]) == 1}
+        return Smoothness(shape, amounts * [name in alone for name in shape.domain])
 
 
 def _best_amounts(energy: np.ndarray, known: np.ndarray, sizes: np.ndarray) -> np.ndarray:
