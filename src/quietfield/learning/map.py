@@ -49,6 +49,7 @@ _MOST_EFFECTS = 2_000  # whose covariance is inverted
 _MOST_PARAMETERS = 50_000  # of a problem whose effects are listed
 _JOINED = 3  # joint steps where tables overlap much: the fourth moves nothing
 _ROUNDING = 1e-9  # of a variance, which remains where another as large is taken from it
+_LAST = 8  # times as many steps as other climbs may take, the last one may: what it leaves, no other makes up for
 _COST = 0.2  # nats a parameter that the last step may cost: ordinary ones cost a fifth of that at most
 
 
@@ -202,7 +203,7 @@ class Map(Learner):
         blur = _BLUR * np.where(single, 1.0, prior.determined[0].mean())
         if last:
             data = _correct_skew(shape, data, state.theta, used, prior.wide)
-        found = self._climb(shape, data, state.theta, used, blur, self.steps * (2 if last else 1))
+        found = self._climb(shape, data, state.theta, used, blur, self.steps * (_LAST if last else 1))
         steps = state.steps + found.steps
         if last:
             theta = _guard(shape, data, found, _join(shape, data, found.theta, found.point, used, blur), used, blur)
