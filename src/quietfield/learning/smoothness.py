@@ -23,7 +23,7 @@ from quietfield.learning.problem import Shape, find_interactions, from_waves, to
 _POWER = 3.0  # 2, a random walk, and 4, a spline, were as good
 _AMOUNTS = np.concatenate([[0.0], np.geomspace(0.5, 1e4, 35)])  # that are tried
 _EXPECTED = 20.0  # parameters without smoothness that every attribute has seen
-_FEWEST, _MOST = 3, 1000  # values of an attribute that may be smooth: more would need large matrices
+_FEWEST, _MOST = 3, 300  # values of an attribute that may be smooth: more would need large matrices
 
 
 class Stack(NamedTuple):
