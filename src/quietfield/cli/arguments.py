@@ -53,6 +53,8 @@ AllowNoPromise = Annotated[
 
 #: The structures that have a name, as help and messages list them.
 STRUCTURES = "auto, chain, chain:2, homogeneous, star, star:CENTRE, complete, complete:3, grid:4"
+#: The words that stand for weights.
+WEIGHTS = ("by_size", "equal")
 
 
 def unit(text: str) -> "Unit":
@@ -248,7 +250,7 @@ def weights(path: Path | None) -> dict[tuple[str, ...], Any] | Literal["by_size"
     """Weights from a JSON file: a list of [clique, weight]; the empty clique is the total. Or a word."""
     if path is None:
         return None
-    if str(path) in ("by_size", "equal"):
+    if str(path) in WEIGHTS:
         return str(path)  # type: ignore[return-value]
     content = read_json(path)
     try:
