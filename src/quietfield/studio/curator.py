@@ -390,11 +390,9 @@ def save_ledger(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
 def create_ledger(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
     draft = Draft.load(asked["name"])
     draft.check_revision(asked.get("revision"))
-    delta = _text(asked, "delta") or None
     book = Ledger.create(
         _ending(_text(asked, "path"), ".db"), epsilon=_text(asked, "total"), unit=_whose(draft.unit),
-        delta=delta, accounting_by="pure" if delta is None else "zcdp",
-        name=_text(asked, "title"),
+        delta=_text(asked, "delta") or None, name=_text(asked, "title"),
     )  # fmt: skip
     draft.save(studio.jobs, asked.get("revision"), ledger=str(book.path))
     return {"reload": True}
