@@ -368,20 +368,32 @@ def _finite(column: Any) -> Any:
     return ibis.ifelse(inside, time, ibis.null(time.type()))
 
 
-def without_strange_values(table: Any, persons: Sequence[str]) -> Any:
-    """A table whose rows can be streamed: decimals as floats, and what Arrow has no value for as NULL.
+def without_strange_values(table: Any, wanted: Sequence[str], persons: Sequence[str]) -> Any:
+    """Some columns of a table, such that their rows can be streamed, and those that name persons, as texts.
 
-    Otherwise one record, with an infinite date or a decimal that is no number, would end the stream. Columns that name
-    persons stay as they are: as floats, two persons could become one.
+    Decimals become floats, and what Arrow has no value for NULL. Otherwise one record, with an infinite date or a
+    decimal that is no number, would end the stream. Names of persons keep all their digits: as floats, two persons
+    could become one.
     """
-    safe = {}
-    for name in (name for name in table.columns if name not in persons):
-        column = table[name]
+    read = {name: table[name] for name in wanted}
+    for name, column in read.items():
         if column.type().is_decimal():
-            safe[name] = _number(column, NumberForm())
+            read[name] = _number(column, NumberForm())
         elif column.type().is_date() or column.type().is_timestamp():
-            safe[name] = _finite(column)
-    return table.mutate(**safe) if safe else table
+            read[name] = _finite(column)
+    return table.select(**read, **{name: _name(table[name]) for name in persons})
+
+
+def _name(column: Any) -> Any:
+    """What tells persons apart, as a text unless it can be streamed as it is; the same text where values are equal."""
+    kind, text = ibis_kind(column.type()), column.cast("string")
+    if column.type().is_decimal():  # some databases keep how many places each was written with
+        bare = text.re_replace("0+$", "").re_replace("[.]$", "")
+        text = ibis.ifelse(text.re_search("[.][0-9]*$"), bare, text)
+        return ibis.ifelse(_is_null(column), ibis.null("string"), text)
+    if kind in ("date", "time"):  # of local times, one text may mean two moments
+        return text + _seconds(column).cast("string").fill_null("")
+    return text if kind == "other" else column
 
 
 def _write_iso(column: Any, form: DateForm, years_from: int) -> Any:
