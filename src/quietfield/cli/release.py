@@ -188,7 +188,7 @@ def _describe_plan(prepared: "ReleasePlan | StepPlan", book: Ledger | None, prot
     else:
         scales = dict.fromkeys(f"{n.scale:.6g}" for n in prepared.noise.noises)
         what = {
-            "tables": f"{len(counted.tables)}, {cells}",
+            "tables": "; ".join([f"{len(counted.tables)}, {cells}", *prepared.notes]),
             "noise": f"{prepared.noise.kind}, scales {', '.join(scales)}",
             "total": prepared.total_reason,
             "sensitivity": f"L1 {format_number(counted.l1)}, squared L2 {format_number(counted.l2_squared)}",

@@ -251,7 +251,7 @@ def _drawn(draft: Draft) -> dict[str, Any]:
         "names": names, "places": places, "view": f"{-wide - 64} {-high - 22} {2 * wide + 128} {2 * high + 44}",
         "edges": structure.edges, "cliques": cliques, "figures": figures,
         "domain": domain, "memory": readable_bytes(figures.bytes), "fits": figures.bytes <= available_memory(),
-        "cells": sum(domain.cells(clique) for clique in cliques), "noises": draft.noises,
+        "cells": sum(table.cells for table in draft.noises), "noises": draft.noises,
         "command": command_text(draft.command("plan")),
     }  # fmt: skip
 
