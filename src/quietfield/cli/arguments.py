@@ -16,7 +16,7 @@ from quietfield.cli.outputs import check_named
 from quietfield.cliques import Structure
 from quietfield.domain import Domain
 from quietfield.errors import Error, FileError
-from quietfield.files import parse_json, read_json
+from quietfield.files import archive_kind, parse_json, read_json
 from quietfield.privacy.units import Neighbours, Person, Rows, unit_from_json
 from quietfield.releases.release import Release
 from quietfield.schema import FORMAT, Schema
@@ -53,6 +53,8 @@ AllowNoPromise = Annotated[
 
 #: The structures that have a name, as help and messages list them.
 STRUCTURES = "auto, chain, chain:2, homogeneous, star, star:CENTRE, complete, complete:3, grid:4"
+#: Where a schema is found, as help says it.
+SCHEMA = "The schema: a JSON file, or a release or a model, which have one."
 #: The words that stand for weights.
 WEIGHTS = ("by_size", "equal")
 
@@ -176,6 +178,19 @@ def ledger_unit(text: str) -> "Unit":
     if text.startswith("person:") and text.count(":") == 1:
         return unit(f"{text}:1")
     return unit(text)
+
+
+def schema(path: Path) -> Schema:
+    """The schema in a file: a schema, or a release or a model, which have that of their records."""
+    kind = archive_kind(path)
+    if kind is None:
+        return Schema.load(path)
+    from quietfield.models.model import Model
+
+    found = (Model.load(path) if kind == "model" else Release.load(path)).schema
+    if found is None:
+        raise FileError(f"{path} does not say how columns became attributes; give the schema itself.")
+    return found
 
 
 def domain(path: Path) -> Domain:
@@ -312,7 +327,7 @@ DataArgument = Annotated[
         "database, postgresql://host/clinic#visits."
     ),
 ]
-SchemaOption = Annotated[Path, typer.Option("--schema", help="The schema, a JSON file.")]
+SchemaOption = Annotated[Path, typer.Option("--schema", help=SCHEMA)]
 StructureOption = Annotated[
     str,
     typer.Option(

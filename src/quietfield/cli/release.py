@@ -24,7 +24,6 @@ from quietfield.memory import readable_bytes
 from quietfield.privacy.accounting import format_number
 from quietfield.privacy.units import Person
 from quietfield.releases.release import Release
-from quietfield.schema import Schema
 from quietfield.text import plural
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def release(
     elif arguments.is_given(context, "no_ledger"):
         ledger = None
     arguments.check_payer(ledger, no_ledger)
-    known = Schema.load(schema)
+    known = arguments.schema(schema)
     asked: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": delta,
