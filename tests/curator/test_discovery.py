@@ -782,7 +782,9 @@ def test_every_pair_of_classes_is_told_apart():
         "spelled": ["1.0", " 7 ", "-0", "+5"],
         "fraction": ["2.5", "1e300", "0.5", "1.5000", "1234.500"],
         "either point": ["1.000", "1.500", "-12.345"],
-        "comma": ["0,5", "1.234,50", "-1234,5", "3,", " 1,25 ", "1.234.567", "0,123", "1234,567"],
+        "comma": ["0,5", "-1234,5", "3,", " 1,25 ", "0,123", "1234,567", "0.123,5"],
+        "pointed": ["1.234.567", "-12.345.678.901"],
+        "pointed comma": ["1.234,50", "+1.234.567,"],
         "either comma": ["1,234", "-12,345"],
         "grouped": ["1,234,567", "-12,345,678,901"],
         "grouped fraction": ["1,234.5", "+1,234,567.", " 12,345.678 "],
@@ -799,7 +801,8 @@ def test_every_pair_of_classes_is_told_apart():
         "grouped fraction $": ["$1,234.50"],
         "either comma $": ["$1,234", "- $1,234"[2:]],
         "fraction $": ["$0.99"],
-        "comma after €": ["3,50 €", "1.234,50€"],
+        "comma after €": ["3,50 €"],
+        "pointed comma after €": ["1.234,50€"],
         "either point after €": ["1.234 €"],
         "spaced comma after €": ["1 234,50 €"],
         "grouped £": ["£1,234,567"],
@@ -915,7 +918,8 @@ def test_the_form_of_dates_is_found(written, form):
         (lambda n: f"£{n:,.0f}", NumberForm(thousands=",", before="£"), True),
         (lambda n: f"{n % 100:.0f} %", NumberForm(after="%"), True),
         (lambda n: f"{n % 100:.1f}%".replace(".", ","), NumberForm(",", after="%"), False),
-        (lambda n: f"{n:,.2f} €".translate({44: 46, 46: 44}), NumberForm(",", after=" €"), False),
+        (lambda n: f"{n:,.2f} €".translate({44: 46, 46: 44}), NumberForm(",", ".", after=" €"), False),
+        (lambda n: f"{1000 * n:,.0f}".replace(",", "."), NumberForm(",", "."), True),
         (lambda n: f"{n:,.2f}".translate({44: "\u202f", 46: ","}), NumberForm(",", " "), False),
         (lambda n: f"{n:,.0f}".replace(",", " "), NumberForm(thousands=" "), True),
         (lambda n: f"CHF {n:,.2f}"[4:].replace(",", "'"), NumberForm(thousands="'"), False),
@@ -930,6 +934,7 @@ def test_thousands_money_and_percents_are_found_and_written_again(write, form, w
     assert rule.form == form
     assert rule.type == ("integer" if whole else "number")
     values = [n % 100 for n in numbers] if "%" in form.after else numbers
+    values = [1000 * n for n in numbers] if form == NumberForm(",", ".") else values
     assert rule.points[0] <= np.quantile(values, 0.2)
     assert rule.points[-1] >= np.quantile(values, 0.8)
     schema = Schema({"a": replace(rule, least=None, most=None)})

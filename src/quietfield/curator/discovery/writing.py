@@ -30,6 +30,8 @@ GROUPED = {
     "spaced comma": _MORE.format(_BLANK, "{1,60}") + ",[0-9]{0,200}",
     "quoted": _MORE.format(_QUOTE, "{1,60}"),
     "quoted fraction": _MORE.format(_QUOTE, "{1,60}") + "[.][0-9]{0,200}",
+    "pointed": _MORE.format("[.]", "{2,60}"),
+    "pointed comma": _MORE.format("[.]", "{1,60}") + ",[0-9]{0,200}",
 }
 #: The classes of numbers that stand alone.
 NUMBERS = ("plain", "spelled", "fraction", "either point", "comma", "either comma", *GROUPED)
@@ -81,8 +83,8 @@ def classify(column: Column, null: str, parameters: Parameters) -> str:
             "spelled": f"{column.integer} IS NOT NULL",
             "fraction": f"{column.number} IS NOT NULL",
             "either comma": _matches(value, rf"[ \t]*[+-]?({_THREE.format(',')})[ \t]*"),
-            "comma": f"{column.read_number(NumberForm(','))} IS NOT NULL",
             **matches,
+            "comma": f"{column.read_number(NumberForm(','))} IS NOT NULL",
             "beside": f"regexp_matches({value}, '[%$€£]')",
         }
         place |= {"date": _classify_date(column, place), "beside": _classify_beside(value, place)}
@@ -178,11 +180,15 @@ def _beside(counts: Mapping[str, float], significant: float) -> tuple[str, str, 
 
 
 def _find_decimal(many: Mapping[str, float], others: Forms, significant: float) -> Decimal:
-    commas = many["comma"] + many["spaced comma"]
-    points = many["fraction"] + many["grouped"] + many["grouped fraction"]
-    either = many["either point"] + many["either comma"]
+    commas = _sum(many, "comma", "spaced comma", "pointed", "pointed comma")
+    points = _sum(many, "fraction", "grouped", "grouped fraction")
+    either = _sum(many, "either point", "either comma")
     as_others = others.decimal == "," and either >= significant > points
     return "," if as_others or (commas >= significant and commas > points) else "."
+
+
+def _sum(many: Mapping[str, float], *names: str) -> float:
+    return sum(many[name] for name in names)
 
 
 def _find_thousands(
@@ -195,15 +201,15 @@ def _find_thousands(
     blanks = many["spaced"] + many["spaced fraction" if decimal == "." else "spaced comma"]
     if blanks >= significant or many["plain"] >= significant:
         blanks += many["either space"]
-    quotes, commas = many["quoted"] + many["quoted fraction"], many["grouped"] + many["grouped fraction"]
+    quotes, commas = _sum(many, "quoted", "quoted fraction"), _sum(many, "grouped", "grouped fraction")
     told = known.thousands == "," or "." in (known.decimal, others.decimal)
     told = told or max(commas, many["plain"], many["fraction"]) >= significant
     if told and many["comma"] < significant:
         commas += many["either comma"]
-    points = many["either point"] if known.thousands == "." and decimal == "," else 0.0
-    found: dict[Thousands, float] = {" ": blanks, "'": quotes, ",": commas if decimal == "." else 0.0, ".": points}
+    points = _sum(many, "either point", "pointed", "pointed comma")
+    found: dict[Thousands, float] = {" ": blanks, "'": quotes, **({",": commas} if decimal == "." else {".": points})}
     if known.thousands is not None:
-        found = {known.thousands: found[known.thousands]}
+        found = {known.thousands: found.get(known.thousands, 0.0)}
     best = max(found, key=lambda sign: found[sign])
     return best if found[best] >= significant else None
 
@@ -212,7 +218,7 @@ def _readable(decimal: Decimal, thousands: Thousands | None) -> tuple[list[str],
     """The classes of numbers that a form reads: whole ones, and those with decimal places."""
     whole, fractions = ["plain", "spelled"], ["fraction", "either point"]
     if decimal == ",":
-        whole, fractions = [*whole, *fractions], ["comma", "either comma"]
+        whole, fractions = [*whole, *fractions, "pointed"], ["comma", "either comma", "pointed comma"]
     if thousands == "," and decimal == ".":
         whole, fractions = [*whole, "either comma", "grouped"], [*fractions, "grouped fraction"]
     if thousands == " ":
@@ -246,10 +252,9 @@ def _same_order(form: DateForm, orders: Sequence[DateForm]) -> DateForm | None:
 
 def agree_forms(columns: Sequence[Mapping[str, float]], significant: float) -> Forms:
     """What columns that can be read in one way only say, with one voice, of those that can be read in two."""
-    commas, points = (
-        any(counts[one] >= significant and counts[one] > counts[other] for counts in columns)
-        for one, other in (("comma", "fraction"), ("fraction", "comma"))
-    )
+    signs = [(_sum(counts, "comma", "pointed", "pointed comma"), counts["fraction"]) for counts in columns]
+    commas = any(comma >= significant and comma > point for comma, point in signs)
+    points = any(point >= significant and point > comma for comma, point in signs)
     decimal: Decimal | None = None if commas == points else "," if commas else "."
 
     def is_said(form: DateForm) -> bool:
