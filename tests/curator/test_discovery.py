@@ -778,7 +778,7 @@ def test_every_pair_of_classes_is_told_apart():
     expected = {
         "missing": ["", "nan"],
         "mark": ["-", "NA", "?", ".", "n/a"],
-        "plain": ["0", "-3"],
+        "plain": ["0", "-3", "20230229", "18991231", "202401011"],
         "spelled": ["1.0", " 7 ", "-0", "+5"],
         "fraction": ["2.5", "1e300", "0.5", "1.5000", "1234.500"],
         "either point": ["1.000", "1.500", "-12.345"],
@@ -818,7 +818,24 @@ def test_every_pair_of_classes_is_told_apart():
         "mm/dd/yyyy time": ["12/31/2024 07:05"],
         "either date": ["01/02/2024", "12/12/2024"],
         "dd.mm.yy": ["1.2.24", "31.12.68"],
-        "dd-mm-yy": ["31-12-99"],
+        "dd-mm-yy": ["31-12-99", "1-2-24", "31-12-00"],
+        "yy-mm-dd": ["99-12-31", "00-1-15"],
+        "either year <<": ["01-02-03", "15-12-15"],
+        "either year <>": ["15-01-24"],
+        "either year ><": ["24-01-15", "16-1-01"],
+        "either year >>": ["24-01-16"],
+        "either year >< am time": ["24-01-15 3:05 pm"],
+        "yyyymmdd": ["20240229", "19000101"],
+        "yyyymmdd time": ["20240229 7:05"],
+        "dd mon yyyy": ["15 Jan 2024", "1 MAY 2024"],
+        "dd mon yyyy am time": ["15 Jan 2024 12:00:00AM"],
+        "dd month yyyy": ["15 january 2024"],
+        "mon dd, yyyy": ["Oct 1, 2024"],
+        "month dd, yyyy": ["October 1, 2024"],
+        "month dd, yyyy time": ["October 01, 2024T23:59"],
+        "dd-mon-yyyy": ["01-FEB-2024"],
+        "dd-mon-yy": ["1-Feb-24"],
+        "ddmonyyyy": ["01FEB2024"],
         "dd/mm/yy": ["31/12/99"],
         "mm/dd/yy": ["12/31/99"],
         "either short date": ["01/02/98"],
@@ -844,6 +861,13 @@ def test_every_pair_of_classes_is_told_apart():
             "2023-02-29",
             "31/31/2024",
             "1.2-2024",
+            "15 Janu 2024",
+            "30 Feb 2024",
+            "1FEB2024",
+            "12 kgs",
+            "Jan 15 2024",
+            "15 Jan 2024 13:05 PM",
+            "1/5/2024 0:05 AM",
         ],
     }
     # All numbers with something beside them are told apart by the same patterns, and all times by their colon.
@@ -900,13 +924,62 @@ def test_decimal_commas_are_found_and_read():
         ("dd-mm-yyyy", "%d-%m-%Y"),
         ("yyyy/mm/dd", "%Y/%m/%d"),
         ("yyyy-mm-dd", "%Y-%m-%d"),
+        ("yyyymmdd", "%Y%m%d"),
+        ("yy-mm-dd", "%y-%m-%d"),
+        ("dd-mon-yy", "%d-%b-%y"),
+        ("dd mon yyyy", "%d %b %Y"),
+        ("dd month yyyy", "%d %B %Y"),
+        ("mon dd, yyyy", "%b %d, %Y"),
+        ("month dd, yyyy", "%B %d, %Y"),
+        ("dd-mon-yyyy", "%d-%b-%Y"),
+        ("ddmonyyyy", "%d%b%Y"),
     ],
 )
-def test_the_form_of_dates_is_found(written, form):
-    days = [datetime.date(2023, 1, 1) + datetime.timedelta(days=i) for i in range(400)]
-    rule = found_of(spread([*(day.strftime(form) for day in days), "?"]))["a"]
-    assert (rule.written, rule.period, rule.start, rule.end) == (written, "month", "2023-01-01", "2024-03-01")
-    assert "?" in rule.missing
+def test_the_form_of_dates_is_found_and_written_again(written, form):
+    """Python's own formatting writes the dates and times, and tells whether they come back so."""
+    days = [datetime.datetime(2023, 1, 1) + datetime.timedelta(days=i, minutes=7 * i) for i in range(400)]
+    clocks = {"": "date", " %H:%M:%S": "time"} | ({} if written == "yyyy-mm-dd" else {" %I:%M:%S %p": "time"})
+    for clock, kind in clocks.items():
+        rule = found_of(spread([*(day.strftime(form + clock) for day in days), "?"]))["a"]
+        assert (rule.written, rule.period, rule.start, rule.end) == (written, "month", "2023-01-01", "2024-03-01")
+        assert (rule.type, rule.clock) == (kind, 12 if "%p" in clock else 24)
+        assert "?" in rule.missing
+        schema = Schema({"a": rule})
+        assert Schema.from_json(schema.to_json())["a"] == rule
+        drawn = write_column(rule, draw_values(schema, {"a": np.arange(len(rule.own))}, seed=0).column("a"))
+        for month, text in zip(rule.own, map(str, drawn.to_pylist()), strict=True):
+            moment = datetime.datetime.strptime(text, form + clock)
+            assert (moment.strftime("%Y-%m"), moment.strftime(form + clock)) == (month, text)
+
+
+@pytest.mark.parametrize("years", [range(2017, 2025), range(2003, 2015), range(1990, 2030)])
+def test_dates_of_two_digits_thrice_begin_with_what_is_no_day(years):
+    days = [datetime.date(year, month, day) for year in years for month in range(1, 13) for day in range(1, 29)]
+    for written, form in (("yy-mm-dd", "%y-%m-%d"), ("dd-mm-yy", "%d-%m-%y")):
+        schema = found_of(spread([day.strftime(form) for day in days]))
+        assert schema["a"].written == written
+        assert "doubt" not in schema.discovered["columns"]["a"]
+
+
+def test_days_come_first_where_nothing_tells_and_it_is_said(tmp_path, capsys):
+    days = spread([f"{i:02}-{j:02}-{k:02}" for i in range(1, 29) for j in range(1, 13) for k in range(4, 28)])
+    schema = found_of(days)
+    assert schema["a"].written == "dd-mm-yy"
+    assert schema.discovered["columns"]["a"]["doubt"].endswith("say --dates yy-mm-dd")
+    assert found_of(days, forms=qf.Forms(dates="yy-mm-dd"))["a"].written == "yy-mm-dd"
+    (tmp_path / "days.csv").write_text("a,b\n" + "".join(f"{day},x\n" for day in days))
+    asked = ["--header", "--epsilon", "9", "--delta", "1e-9", "--unit", "rows:1", "--no-ledger"]
+    assert main(["schema", str(tmp_path / "days.csv"), "--discover", "--noise", "gaussian", *asked]) == 0
+    assert "say --dates yy-mm-dd" in capsys.readouterr().err
+    assert main(["synthesize", str(tmp_path / "days.csv"), *asked, "--out", str(tmp_path / "made.csv")]) == 0
+    assert "in doubt    a: its dates are read as dd-mm-yy" in capsys.readouterr().out
+
+
+def test_whole_numbers_of_eight_digits_are_dates_where_nearly_all_are():
+    numbers = spread([str(20_230_000 + i) for i in range(10_000)], 20_000)  # of which few are dates
+    assert found_of(numbers)["a"].kind == "cuts"
+    assert found_of(spread(["20240101", "20250101"]))["a"].kind == "dates"
+    assert found_of(spread(["20240101", "20250101"]), known={"a": "integers"})["a"].kind == "cuts"
 
 
 @pytest.mark.parametrize(
@@ -982,7 +1055,7 @@ def test_dates_that_nothing_tells_the_order_of_have_to_be_said():
     schema = found_of(days, forms=qf.Forms(dates="mm/dd/yyyy"))
     assert schema["a"].written == "mm/dd/yyyy"
     both = qf.discover({"a": days, "b": spread(["x", "y"])}, epsilon=20, delta=1e-12, noise="gaussian", **ROW)
-    assert "day/month or month/day" in both.discovered["left_out"]["a"]
+    assert "dd/mm/yyyy or mm/dd/yyyy; say which" in both.discovered["left_out"]["a"]
 
 
 def test_columns_that_can_be_read_in_one_way_tell_how_others_are():

@@ -30,7 +30,7 @@ from quietfield.domain import Domain, Label
 from quietfield.errors import Error
 from quietfield.models.frames import free_name
 from quietfield.models.sampling import CHUNK
-from quietfield.schema import Attribute, ColumnType, Cuts, Dates, Labels, NumberForm, Schema, is_short
+from quietfield.schema import Attribute, ColumnType, Cuts, Dates, Labels, NumberForm, Schema, is_short, strptime_form
 from quietfield.text import join_names, type_name
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def describe_form(rule: Attribute) -> str:
         return f"written like {_write_number(form, number)}"
     if isinstance(rule, Dates) and rule.written != "yyyy-mm-dd":
         years = f", of the years {rule.years_from} to {rule.years_from + 99}" if is_short(rule.written) else ""
-        return f"written {rule.written}{years}"
+        return f"written {rule.written}{years}{', with AM or PM' if rule.clock == 12 else ''}"
     return ""
 
 
@@ -312,8 +312,8 @@ def write_column(rule: Attribute, array: Any) -> Any:
         kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
         return _write_numbers(rule.form, array) if any(is_kind(array.type) for is_kind in kinds) else array
     if isinstance(rule, Dates) and rule.written != "yyyy-mm-dd" and pa.types.is_temporal(array.type):
-        form = rule.written.replace("dd", "%d").replace("mm", "%m").replace("yyyy", "%Y").replace("yy", "%y")
-        return pc.strftime(array, form if pa.types.is_date(array.type) else f"{form} %H:%M:%S")
+        form, clock = strptime_form(rule.written), "%H:%M:%S" if rule.clock == 24 else "%I:%M:%S %p"
+        return pc.strftime(array, form if pa.types.is_date(array.type) else f"{form} {clock}")
     return array
 
 

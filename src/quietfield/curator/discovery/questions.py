@@ -129,7 +129,7 @@ class Questions:
             is_numbers, is_dates = (
                 valued > 0 and many >= MOST * valued for many in (found.many_numbers, found.many_dates)
             )
-            holds = "numbers" if is_numbers else "dates" if is_dates else "categories"
+            holds = "dates" if is_dates else "numbers" if is_numbers else "categories"
             if holds == "categories" and (said := found.doubt(counts, MOST * valued)):
                 return Finding(None, said)
         marks = MARKS if holds != "categories" and counts["mark"] >= evident else ()
@@ -143,7 +143,7 @@ class Questions:
         else:
             few = max(found.many_numbers / 100, evident)
             whole = holds == "integers" or found.fractions <= few
-            plain = found.many_numbers - counts["plain"] <= few
+            plain = found.many_numbers - counts["plain"] - counts["yyyymmdd"] <= few
             finding = self._find_numbers(values, column, null, facts, found.numbers, whole=whole, plain=plain)
         if finding.rule is None:
             return finding
@@ -217,8 +217,10 @@ class Questions:
         rule = partitions.date_rule(leaves, std, evident)
         if rule is None:
             return Finding(None, "it has too few dates for this epsilon; write a period if it is wanted")
+        if written.is_guess:
+            facts |= {"doubt": f"its dates are read as {form}; if they begin with years, say --dates yy-mm-dd"}
         timed = column.kind == "time" or written.timed > written.many_dates / 2
-        rule = replace(rule, type="time" if timed else "date", written=form, years_from=since)
+        rule = replace(rule, type="time" if timed else "date", written=form, years_from=since, clock=written.clock)
         return Finding(_with_others(rule, missing), facts=self._told(self._dates, facts))
 
     def _ask_levels(self, values: "Sorted", scale: float, levels: int) -> partitions.Measure:
