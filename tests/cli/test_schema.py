@@ -112,7 +112,7 @@ def test_a_check_is_marked_and_writes_no_file(records: Path, capsys: pytest.Capt
 def test_inspect_takes_the_schema_of_a_release_or_a_model(records: Path, capsys: pytest.CaptureFixture[str]) -> None:
     schema, made, learned = (str(records.with_name(name)) for name in ("schema.json", "made.qfr", "made.qfm"))
     Schema({"sex": ["f", "m"], "age": [17, 40]}).save(schema)
-    asked = ["--structure", "chain", "--epsilon", "1", "--unit", "rows:1", "--no-ledger", "--out", made]
+    asked = ["--structure", "chain", "--epsilon", "100", "--unit", "rows:1", "--no-ledger", "--out", made]
     assert main(["release", str(records), "--schema", schema, *asked]) == 0
     assert main(["fit", made, "--out", learned]) == 0
     capsys.readouterr()
