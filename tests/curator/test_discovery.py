@@ -8,6 +8,7 @@ fails by chance less than once in ten million times.
 import datetime
 import json
 import random
+import re
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -257,12 +258,12 @@ def test_labels_that_one_row_has_are_published_as_rarely_as_is_claimed(noise, pl
         def labels(self):
             yield [f"v{i}" for i in range(rows)], np.ones(rows, np.int64)
 
-    asked._find_labels(Singles(), False, 1.0, {})
+    asked._find_labels(Singles(), False, 1.0, {}, "")
     chance = exact_tail(noise, scale, plan.cutoff(scale) + planted - 1)
     assert chance <= plan.threshold  # what is promised
     monkeypatch.setattr(questions, "MOST_LABELS", rows)
     published.clear()
-    asked._find_labels(Singles(), False, 1.0, {})
+    asked._find_labels(Singles(), False, 1.0, {}, "")
     found = binomtest(len(published), rows, chance).pvalue
     assert (found > 1e-7) == (planted == 0)
 
@@ -275,6 +276,23 @@ def test_labels_are_sorted_and_rare_ones_are_others():
     schema = qf.discover({"a": column}, epsilon=5, delta=1e-12, noise="gaussian", **ROW)
     assert schema["a"] == Labels(("ant", "zebra"), null="missing", unknown="other")
     assert "name 1" not in json.dumps(schema.to_json())
+
+
+@pytest.mark.parametrize(
+    ("form", "advice"),
+    [("{} mg", '"after": " kg"'), ("{}.5", "--missing"), ("1.1.{}", "--missing"), ("it {}", "name labels")],
+)
+def test_columns_that_leave_much_to_others_are_told_with_what_to_do(form, advice):
+    rare, texts = (spread([one.format(i) for i in range(1000, 8000)], 7000) for one in (form, "text {}"))
+    assert "note" not in found_of(spread(["x", "y"])).discovered["columns"]["a"]
+    schema = found_of([*rare, *spread(["x", "y"], 5000)])
+    assert schema["a"].own == ("x", "y")
+    said = schema.discovered["columns"]["a"]["note"]
+    assert re.match("5[789]% of its values are rare and become 'other'; ", said)
+    assert advice in said
+    both = {"a": [*rare, *texts[:3000]], "b": spread(["x", "y"], 10_000)}
+    left = qf.discover(both, epsilon=20, delta=1e-12, noise="gaussian", **ROW)
+    assert advice in left.discovered["left_out"]["a"]
 
 
 def test_labels_of_records_that_are_ours_get_another_name():
@@ -840,6 +858,7 @@ def test_every_pair_of_classes_is_told_apart():
         "mm/dd/yy": ["12/31/99"],
         "either short date": ["01/02/98"],
         "either short date time": ["01/02/98 12:00"],
+        "unit": ["12 kg", "-1,234.5 USD", "5mg", "CHF 1'234.50", "20 °C", "0.5 m³", "12 kgs"],
         "text": [
             "x",
             "y",
@@ -864,8 +883,9 @@ def test_every_pair_of_classes_is_told_apart():
             "15 Janu 2024",
             "30 Feb 2024",
             "1FEB2024",
-            "12 kgs",
             "Jan 15 2024",
+            "A-12",
+            "AB12",
             "15 Jan 2024 13:05 PM",
             "1/5/2024 0:05 AM",
         ],
@@ -958,21 +978,21 @@ def test_dates_of_two_digits_thrice_begin_with_what_is_no_day(years):
     for written, form in (("yy-mm-dd", "%y-%m-%d"), ("dd-mm-yy", "%d-%m-%y")):
         schema = found_of(spread([day.strftime(form) for day in days]))
         assert schema["a"].written == written
-        assert "doubt" not in schema.discovered["columns"]["a"]
+        assert "note" not in schema.discovered["columns"]["a"]
 
 
 def test_days_come_first_where_nothing_tells_and_it_is_said(tmp_path, capsys):
     days = spread([f"{i:02}-{j:02}-{k:02}" for i in range(1, 29) for j in range(1, 13) for k in range(4, 28)])
     schema = found_of(days)
     assert schema["a"].written == "dd-mm-yy"
-    assert schema.discovered["columns"]["a"]["doubt"].endswith("say --dates yy-mm-dd")
+    assert schema.discovered["columns"]["a"]["note"].endswith("say --dates yy-mm-dd")
     assert found_of(days, forms=qf.Forms(dates="yy-mm-dd"))["a"].written == "yy-mm-dd"
     (tmp_path / "days.csv").write_text("a,b\n" + "".join(f"{day},x\n" for day in days))
     asked = ["--header", "--epsilon", "9", "--delta", "1e-9", "--unit", "rows:1", "--no-ledger"]
     assert main(["schema", str(tmp_path / "days.csv"), "--discover", "--noise", "gaussian", *asked]) == 0
     assert "say --dates yy-mm-dd" in capsys.readouterr().err
     assert main(["synthesize", str(tmp_path / "days.csv"), *asked, "--out", str(tmp_path / "made.csv")]) == 0
-    assert "in doubt    a: its dates are read as dd-mm-yy" in capsys.readouterr().out
+    assert "note        a: its dates are read as dd-mm-yy" in capsys.readouterr().out
 
 
 def test_whole_numbers_of_eight_digits_are_dates_where_nearly_all_are():
@@ -1017,6 +1037,8 @@ def test_thousands_money_and_percents_are_found_and_written_again(write, form, w
     asked = statistics(qf.Structure((("a",),)), schema.domain, qf.Rows(1))
     counted = count({"a": written}, schema, asked, qf.Rows(1)).tables[0]
     assert counted.tolist() == [5] * len(rule.own) + [0] * (len(rule.labels) - len(rule.own))
+    if set(form.before + form.after) & set("$€£"):
+        assert not any(re.search(f"[{form.decimal}][0-9]{{3}}", text) for text in written)  # no tenths of a cent
     if form.thousands is not None:
         assert any((form.thousands or "") in text for text in written)
 

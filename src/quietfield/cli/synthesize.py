@@ -161,8 +161,8 @@ def synthesize(
     if before is None:  # the file tells names, and no reasons
         discovered = (found.schema and found.schema.discovered) or {"columns": {}, "left_out": {}}
         for name, facts in discovered["columns"].items():
-            if "doubt" in facts:
-                typer.echo(f"in doubt    {printable(name)}: {facts['doubt']}")
+            if "note" in facts:
+                typer.echo(f"note        {printable(name)}: {facts['note']}")
         for name, why in discovered["left_out"].items():
             typer.echo(f"left out    {printable(name)}: {why}")
     if not release.complete:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from quietfield.curator.counting.coding import BLANKS, NAN, Column, Parameters, number_pattern
+from quietfield.curator.counting.coding import BLANKS, MONTHS, NAN, Column, Parameters, number_pattern
 from quietfield.curator.discovery.plan import Forms
 from quietfield.schema import Clock, DateForm, Decimal, NumberForm, Thousands
 
@@ -47,6 +47,8 @@ _DIGITS = {
 }
 #: Whether the first and the last part of 24-01-15 is beyond 15, by what a date that may begin with either is called.
 _HALVES = {f"either year {first}{last}": (first, last) for first in "<>" for last in "<>"}
+#: A number with what may be a unit or a currency beside it, which only the curator can tell.
+UNIT = "[+-]?[0-9][0-9.,''’ ]{0,20}[A-Za-zµ°/²³]{1,8}|[A-Z]{3} [0-9][0-9.,''’ ]{0,20}"
 #: The orders of dates that can be taken for each other, with what dates of both are called.
 EITHER: dict[tuple[DateForm, DateForm], tuple[str, ...]] = {
     ("dd/mm/yyyy", "mm/dd/yyyy"): ("either date",),
@@ -57,12 +59,13 @@ DATES = (*get_args(DateForm), *(name for names in EITHER.values() for name in na
 #: What follows dates: nothing, a time with 24 hours, one with 12.
 CLOCKS = ("", " time", " am time")
 #: How a text begins that may be a date; and one that may also be a number.
-DATE_LIKE = "^([0-9]{1,4}[./-][0-9]{1,2}[./-][0-9]{1,4}|[0-9]{1,2}[ -]?[A-Za-z]{3}|[A-Za-z]{3,9} [0-9]{1,2}, )"
+_MONTH = f"(?i:{'|'.join(name[:3] for name in MONTHS)})"
+DATE_LIKE = f"^([0-9]{{1,4}}[./-][0-9]{{1,2}}[./-][0-9]{{1,4}}|[0-9]{{1,2}}[ -]?{_MONTH}|{_MONTH})"
 DATE_OF_DIGITS = "^(19|20)[0-9]{6}([ T]|$)"
 #: The first question's answers, in order: of dates, also by what follows.
 CLASSES = (
     "missing", "mark", *NUMBERS, *(f"{name} {sign}" for sign in BESIDE for name in _DIGITS),
-    *(f"{name}{clock}" for clock in CLOCKS for name in DATES), "text",
+    *(f"{name}{clock}" for clock in CLOCKS for name in DATES), "unit", "text",
 )  # fmt: skip
 
 
@@ -93,6 +96,7 @@ def classify(column: Column, null: str, parameters: Parameters) -> str:
             **matches,
             "comma": f"{column.read_number(NumberForm(','))} IS NOT NULL",
             "beside": f"regexp_matches({value}, '[%$€£]')",
+            "unit": f"regexp_full_match({value}, '{UNIT}')",
         }
         place |= {
             "date": _classify_date(column, place),
