@@ -88,6 +88,12 @@ def test_data_and_structure_as_files(folder: Path) -> None:
     assert main(["release", "--config", file]) == 0
 
 
+@pytest.mark.parametrize("weights", ["equal", "by_size", "weights.json"])
+def test_weights_are_a_word_or_a_file(folder: Path, weights: str) -> None:
+    (folder / "weights.json").write_text('[[["age", "sex"], 2]]')
+    assert main(["release", "--config", write(folder, WHOLE + f"weights = '{weights}'\n"), "--dry-run"]) == 0
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [

@@ -328,12 +328,15 @@ def test_a_dry_run_says_what_would_remain(here: Path, capsys: pytest.CaptureFixt
     account = json.loads(capsys.readouterr().out)["ledger"]
     assert (account["accounting"], account["cost"], account["remaining"]) == ("pure", "1/4", "1")
     assert account["afterwards"] == {"spent": "1/4", "remaining": "3/4"}
-    qf.Ledger.create("zcdp.db", epsilon=1, delta="1e-6", unit=qf.Rows(1), accounting_by="zcdp")
+    qf.Ledger.create("zcdp.db", epsilon=1, delta="1e-6", unit=qf.Rows(1))
     gaussian = ["--noise", "gaussian", "--delta", "1e-6", "--epsilon", "1"]
     assert main([*RELEASE, *gaussian, "--ledger", "zcdp.db", "--dry-run"]) == 0
     shown = capsys.readouterr().out
     assert "of 0.0" in shown.partition("after this, rho ")[2]
     assert "and epsilon 1 at delta 1e-06 would be spent" in shown
+    qf.Schema({**SCHEMA, "age": qf.Cuts(list(range(10, 90, 10)))}).save("schema.json")
+    assert main([*RELEASE, *gaussian, "--ledger", "zcdp.db", "--dry-run"]) == 0
+    assert "2, 20 cells; these attributes are also measured by themselves: 'sex'" in capsys.readouterr().out
 
 
 def test_completion_lists_commands_without_loading_them() -> None:

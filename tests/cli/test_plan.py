@@ -75,13 +75,16 @@ def test_plan_shows_the_one_way_tables_that_gaussian_noise_measures_too(tmp_path
 
     def stds(*words):
         assert main([*asked, "--total", "no", *words]) == 0
-        tables = json.loads(capsys.readouterr().out)["tables"]
-        return {tuple(table["cliques"][0]): table["std"] for table in tables}
+        shown = json.loads(capsys.readouterr().out)
+        assert shown["parameters"] == sum(table["cells"] for table in shown["tables"])
+        return {tuple(table["cliques"][0]): table["std"] for table in shown["tables"]}
 
     gaussian = ("--noise", "gaussian", "--delta", "1e-6")
     found = stds(*gaussian)
     assert list(found) == [("a", "b"), ("b", "c"), ("a",), ("c",)]  # a count of b is a sum of two cells
     assert found["a",] == pytest.approx(3 * found["a", "b"])
+    assert main([*asked[:-1], *gaussian]) == 0
+    assert "63; these attributes are also measured by themselves: 'a', 'c'" in capsys.readouterr().out
     alone = stds(*gaussian, "--weights", "equal")
     assert list(alone) == list(stds()) == [("a", "b"), ("b", "c")]
     assert found["a", "b"] == pytest.approx(alone["a", "b"] * (1 + 1 / 9) ** 0.5)  # two tables of a ninth of the cost

@@ -109,6 +109,27 @@ def test_a_check_is_marked_and_writes_no_file(records: Path, capsys: pytest.Capt
     assert "In all, 1 of 4 records (25.00%) would be dropped" in capsys.readouterr().out
 
 
+def test_inspect_takes_the_schema_of_a_release_or_a_model(records: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    schema, made, learned = (str(records.with_name(name)) for name in ("schema.json", "made.qfr", "made.qfm"))
+    Schema({"sex": ["f", "m"], "age": [17, 40]}).save(schema)
+    asked = ["--structure", "chain", "--epsilon", "100", "--unit", "rows:1", "--no-ledger", "--out", made]
+    assert main(["release", str(records), "--schema", schema, *asked]) == 0
+    assert main(["fit", made, "--out", learned]) == 0
+    capsys.readouterr()
+    shown = {}
+    for file in (schema, made, learned):
+        assert main(["inspect", str(records), "--schema", file]) == 0
+        shown[file] = capsys.readouterr().out
+    assert shown[schema] == shown[made] == shown[learned]
+    for words, said in (
+        ([str(records)], "To start one: quietfield schema"),
+        ([made], "is a release and holds no records to inspect; quietfield verify"),
+        ([learned], "is a model and holds no records"),
+    ):
+        assert main(["inspect", *words]) == 1
+        assert said in capsys.readouterr().err
+
+
 def test_an_unfilled_schema_is_named(records: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = records.with_name("schema.json")
     main(["schema", str(records), "--out", str(out)])

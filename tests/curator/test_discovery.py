@@ -8,6 +8,7 @@ fails by chance less than once in ten million times.
 import datetime
 import json
 import random
+import re
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
@@ -257,12 +258,12 @@ def test_labels_that_one_row_has_are_published_as_rarely_as_is_claimed(noise, pl
         def labels(self):
             yield [f"v{i}" for i in range(rows)], np.ones(rows, np.int64)
 
-    asked._find_labels(Singles(), False, 1.0, {})
+    asked._find_labels(Singles(), False, 1.0, {}, "")
     chance = exact_tail(noise, scale, plan.cutoff(scale) + planted - 1)
     assert chance <= plan.threshold  # what is promised
     monkeypatch.setattr(questions, "MOST_LABELS", rows)
     published.clear()
-    asked._find_labels(Singles(), False, 1.0, {})
+    asked._find_labels(Singles(), False, 1.0, {}, "")
     found = binomtest(len(published), rows, chance).pvalue
     assert (found > 1e-7) == (planted == 0)
 
@@ -275,6 +276,23 @@ def test_labels_are_sorted_and_rare_ones_are_others():
     schema = qf.discover({"a": column}, epsilon=5, delta=1e-12, noise="gaussian", **ROW)
     assert schema["a"] == Labels(("ant", "zebra"), null="missing", unknown="other")
     assert "name 1" not in json.dumps(schema.to_json())
+
+
+@pytest.mark.parametrize(
+    ("form", "advice"),
+    [("{} mg", '"after": " kg"'), ("{}.5", "--missing"), ("1.1.{}", "--missing"), ("it {}", "name labels")],
+)
+def test_columns_that_leave_much_to_others_are_told_with_what_to_do(form, advice):
+    rare, texts = (spread([one.format(i) for i in range(1000, 8000)], 7000) for one in (form, "text {}"))
+    assert "note" not in found_of(spread(["x", "y"])).discovered["columns"]["a"]
+    schema = found_of([*rare, *spread(["x", "y"], 5000)])
+    assert schema["a"].own == ("x", "y")
+    said = schema.discovered["columns"]["a"]["note"]
+    assert re.match("5[789]% of its values are rare and become 'other'; ", said)
+    assert advice in said
+    both = {"a": [*rare, *texts[:3000]], "b": spread(["x", "y"], 10_000)}
+    left = qf.discover(both, epsilon=20, delta=1e-12, noise="gaussian", **ROW)
+    assert advice in left.discovered["left_out"]["a"]
 
 
 def test_labels_of_records_that_are_ours_get_another_name():
@@ -778,11 +796,13 @@ def test_every_pair_of_classes_is_told_apart():
     expected = {
         "missing": ["", "nan"],
         "mark": ["-", "NA", "?", ".", "n/a"],
-        "plain": ["0", "-3"],
+        "plain": ["0", "-3", "20230229", "18991231", "202401011"],
         "spelled": ["1.0", " 7 ", "-0", "+5"],
         "fraction": ["2.5", "1e300", "0.5", "1.5000", "1234.500"],
         "either point": ["1.000", "1.500", "-12.345"],
-        "comma": ["0,5", "1.234,50", "-1234,5", "3,", " 1,25 ", "1.234.567", "0,123", "1234,567"],
+        "comma": ["0,5", "-1234,5", "3,", " 1,25 ", "0,123", "1234,567", "0.123,5"],
+        "pointed": ["1.234.567", "-12.345.678.901"],
+        "pointed comma": ["1.234,50", "+1.234.567,"],
         "either comma": ["1,234", "-12,345"],
         "grouped": ["1,234,567", "-12,345,678,901"],
         "grouped fraction": ["1,234.5", "+1,234,567.", " 12,345.678 "],
@@ -799,7 +819,8 @@ def test_every_pair_of_classes_is_told_apart():
         "grouped fraction $": ["$1,234.50"],
         "either comma $": ["$1,234", "- $1,234"[2:]],
         "fraction $": ["$0.99"],
-        "comma after €": ["3,50 €", "1.234,50€"],
+        "comma after €": ["3,50 €"],
+        "pointed comma after €": ["1.234,50€"],
         "either point after €": ["1.234 €"],
         "spaced comma after €": ["1 234,50 €"],
         "grouped £": ["£1,234,567"],
@@ -815,11 +836,29 @@ def test_every_pair_of_classes_is_told_apart():
         "mm/dd/yyyy time": ["12/31/2024 07:05"],
         "either date": ["01/02/2024", "12/12/2024"],
         "dd.mm.yy": ["1.2.24", "31.12.68"],
-        "dd-mm-yy": ["31-12-99"],
+        "dd-mm-yy": ["31-12-99", "1-2-24", "31-12-00"],
+        "yy-mm-dd": ["99-12-31", "00-1-15"],
+        "either year <<": ["01-02-03", "15-12-15"],
+        "either year <>": ["15-01-24"],
+        "either year ><": ["24-01-15", "16-1-01"],
+        "either year >>": ["24-01-16"],
+        "either year >< am time": ["24-01-15 3:05 pm"],
+        "yyyymmdd": ["20240229", "19000101"],
+        "yyyymmdd time": ["20240229 7:05"],
+        "dd mon yyyy": ["15 Jan 2024", "1 MAY 2024"],
+        "dd mon yyyy am time": ["15 Jan 2024 12:00:00AM"],
+        "dd month yyyy": ["15 january 2024"],
+        "mon dd, yyyy": ["Oct 1, 2024"],
+        "month dd, yyyy": ["October 1, 2024"],
+        "month dd, yyyy time": ["October 01, 2024T23:59"],
+        "dd-mon-yyyy": ["01-FEB-2024"],
+        "dd-mon-yy": ["1-Feb-24"],
+        "ddmonyyyy": ["01FEB2024"],
         "dd/mm/yy": ["31/12/99"],
         "mm/dd/yy": ["12/31/99"],
         "either short date": ["01/02/98"],
         "either short date time": ["01/02/98 12:00"],
+        "unit": ["12 kg", "-1,234.5 USD", "5mg", "CHF 1'234.50", "20 °C", "0.5 m³", "12 kgs"],
         "text": [
             "x",
             "y",
@@ -841,6 +880,14 @@ def test_every_pair_of_classes_is_told_apart():
             "2023-02-29",
             "31/31/2024",
             "1.2-2024",
+            "15 Janu 2024",
+            "30 Feb 2024",
+            "1FEB2024",
+            "Jan 15 2024",
+            "A-12",
+            "AB12",
+            "15 Jan 2024 13:05 PM",
+            "1/5/2024 0:05 AM",
         ],
     }
     # All numbers with something beside them are told apart by the same patterns, and all times by their colon.
@@ -897,13 +944,62 @@ def test_decimal_commas_are_found_and_read():
         ("dd-mm-yyyy", "%d-%m-%Y"),
         ("yyyy/mm/dd", "%Y/%m/%d"),
         ("yyyy-mm-dd", "%Y-%m-%d"),
+        ("yyyymmdd", "%Y%m%d"),
+        ("yy-mm-dd", "%y-%m-%d"),
+        ("dd-mon-yy", "%d-%b-%y"),
+        ("dd mon yyyy", "%d %b %Y"),
+        ("dd month yyyy", "%d %B %Y"),
+        ("mon dd, yyyy", "%b %d, %Y"),
+        ("month dd, yyyy", "%B %d, %Y"),
+        ("dd-mon-yyyy", "%d-%b-%Y"),
+        ("ddmonyyyy", "%d%b%Y"),
     ],
 )
-def test_the_form_of_dates_is_found(written, form):
-    days = [datetime.date(2023, 1, 1) + datetime.timedelta(days=i) for i in range(400)]
-    rule = found_of(spread([*(day.strftime(form) for day in days), "?"]))["a"]
-    assert (rule.written, rule.period, rule.start, rule.end) == (written, "month", "2023-01-01", "2024-03-01")
-    assert "?" in rule.missing
+def test_the_form_of_dates_is_found_and_written_again(written, form):
+    """Python's own formatting writes the dates and times, and tells whether they come back so."""
+    days = [datetime.datetime(2023, 1, 1) + datetime.timedelta(days=i, minutes=7 * i) for i in range(400)]
+    clocks = {"": "date", " %H:%M:%S": "time"} | ({} if written == "yyyy-mm-dd" else {" %I:%M:%S %p": "time"})
+    for clock, kind in clocks.items():
+        rule = found_of(spread([*(day.strftime(form + clock) for day in days), "?"]))["a"]
+        assert (rule.written, rule.period, rule.start, rule.end) == (written, "month", "2023-01-01", "2024-03-01")
+        assert (rule.type, rule.clock) == (kind, 12 if "%p" in clock else 24)
+        assert "?" in rule.missing
+        schema = Schema({"a": rule})
+        assert Schema.from_json(schema.to_json())["a"] == rule
+        drawn = write_column(rule, draw_values(schema, {"a": np.arange(len(rule.own))}, seed=0).column("a"))
+        for month, text in zip(rule.own, map(str, drawn.to_pylist()), strict=True):
+            moment = datetime.datetime.strptime(text, form + clock)
+            assert (moment.strftime("%Y-%m"), moment.strftime(form + clock)) == (month, text)
+
+
+@pytest.mark.parametrize("years", [range(2017, 2025), range(2003, 2015), range(1990, 2030)])
+def test_dates_of_two_digits_thrice_begin_with_what_is_no_day(years):
+    days = [datetime.date(year, month, day) for year in years for month in range(1, 13) for day in range(1, 29)]
+    for written, form in (("yy-mm-dd", "%y-%m-%d"), ("dd-mm-yy", "%d-%m-%y")):
+        schema = found_of(spread([day.strftime(form) for day in days]))
+        assert schema["a"].written == written
+        assert "note" not in schema.discovered["columns"]["a"]
+
+
+def test_days_come_first_where_nothing_tells_and_it_is_said(tmp_path, capsys):
+    days = spread([f"{i:02}-{j:02}-{k:02}" for i in range(1, 29) for j in range(1, 13) for k in range(4, 28)])
+    schema = found_of(days)
+    assert schema["a"].written == "dd-mm-yy"
+    assert schema.discovered["columns"]["a"]["note"].endswith("say --dates yy-mm-dd")
+    assert found_of(days, forms=qf.Forms(dates="yy-mm-dd"))["a"].written == "yy-mm-dd"
+    (tmp_path / "days.csv").write_text("a,b\n" + "".join(f"{day},x\n" for day in days))
+    asked = ["--header", "--epsilon", "9", "--delta", "1e-9", "--unit", "rows:1", "--no-ledger"]
+    assert main(["schema", str(tmp_path / "days.csv"), "--discover", "--noise", "gaussian", *asked]) == 0
+    assert "say --dates yy-mm-dd" in capsys.readouterr().err
+    assert main(["synthesize", str(tmp_path / "days.csv"), *asked, "--out", str(tmp_path / "made.csv")]) == 0
+    assert "note        a: its dates are read as dd-mm-yy" in capsys.readouterr().out
+
+
+def test_whole_numbers_of_eight_digits_are_dates_where_nearly_all_are():
+    numbers = spread([str(20_230_000 + i) for i in range(10_000)], 20_000)  # of which few are dates
+    assert found_of(numbers)["a"].kind == "cuts"
+    assert found_of(spread(["20240101", "20250101"]))["a"].kind == "dates"
+    assert found_of(spread(["20240101", "20250101"]), known={"a": "integers"})["a"].kind == "cuts"
 
 
 @pytest.mark.parametrize(
@@ -915,7 +1011,8 @@ def test_the_form_of_dates_is_found(written, form):
         (lambda n: f"£{n:,.0f}", NumberForm(thousands=",", before="£"), True),
         (lambda n: f"{n % 100:.0f} %", NumberForm(after="%"), True),
         (lambda n: f"{n % 100:.1f}%".replace(".", ","), NumberForm(",", after="%"), False),
-        (lambda n: f"{n:,.2f} €".translate({44: 46, 46: 44}), NumberForm(",", after=" €"), False),
+        (lambda n: f"{n:,.2f} €".translate({44: 46, 46: 44}), NumberForm(",", ".", after=" €"), False),
+        (lambda n: f"{1000 * n:,.0f}".replace(",", "."), NumberForm(",", "."), True),
         (lambda n: f"{n:,.2f}".translate({44: "\u202f", 46: ","}), NumberForm(",", " "), False),
         (lambda n: f"{n:,.0f}".replace(",", " "), NumberForm(thousands=" "), True),
         (lambda n: f"CHF {n:,.2f}"[4:].replace(",", "'"), NumberForm(thousands="'"), False),
@@ -930,6 +1027,7 @@ def test_thousands_money_and_percents_are_found_and_written_again(write, form, w
     assert rule.form == form
     assert rule.type == ("integer" if whole else "number")
     values = [n % 100 for n in numbers] if "%" in form.after else numbers
+    values = [1000 * n for n in numbers] if form == NumberForm(",", ".") else values
     assert rule.points[0] <= np.quantile(values, 0.2)
     assert rule.points[-1] >= np.quantile(values, 0.8)
     schema = Schema({"a": replace(rule, least=None, most=None)})
@@ -939,6 +1037,8 @@ def test_thousands_money_and_percents_are_found_and_written_again(write, form, w
     asked = statistics(qf.Structure((("a",),)), schema.domain, qf.Rows(1))
     counted = count({"a": written}, schema, asked, qf.Rows(1)).tables[0]
     assert counted.tolist() == [5] * len(rule.own) + [0] * (len(rule.labels) - len(rule.own))
+    if set(form.before + form.after) & set("$€£"):
+        assert not any(re.search(f"[{form.decimal}][0-9]{{3}}", text) for text in written)  # no tenths of a cent
     if form.thousands is not None:
         assert any((form.thousands or "") in text for text in written)
 
@@ -977,7 +1077,7 @@ def test_dates_that_nothing_tells_the_order_of_have_to_be_said():
     schema = found_of(days, forms=qf.Forms(dates="mm/dd/yyyy"))
     assert schema["a"].written == "mm/dd/yyyy"
     both = qf.discover({"a": days, "b": spread(["x", "y"])}, epsilon=20, delta=1e-12, noise="gaussian", **ROW)
-    assert "day/month or month/day" in both.discovered["left_out"]["a"]
+    assert "dd/mm/yyyy or mm/dd/yyyy; say which" in both.discovered["left_out"]["a"]
 
 
 def test_columns_that_can_be_read_in_one_way_tell_how_others_are():
@@ -1124,13 +1224,15 @@ def test_thousands_that_are_said_hold_for_columns_that_have_them():
     }  # fmt: skip
 
 
-def test_persons_with_long_decimals_as_names_stay_apart():
-    """As floats these names would be one, and one person's rows could displace another's."""
+def test_names_of_persons_in_a_database_tell_them_apart():
+    """As floats the first two would be one, and one person's rows could displace another's."""
     ibis = pytest.importorskip("ibis")
     from quietfield.curator.counting.databases import without_strange_values
 
     con = ibis.duckdb.connect()
-    con.raw_sql("CREATE TABLE t AS SELECT (9007199254740992 + range)::DECIMAL(38, 0) AS id FROM range(2)")
-    names = without_strange_values(con.table("t"), ["id"]).to_pyarrow()["id"]
-    assert len(set(names.to_pylist())) == 2
-    assert len(set(without_strange_values(con.table("t"), []).to_pyarrow()["id"].to_pylist())) == 1
+    con.raw_sql("CREATE TABLE t (id DECIMAL(38, 2), born DATE)")
+    con.raw_sql("INSERT INTO t VALUES (9007199254740992, '2024-01-31'), (9007199254740993, 'infinity'), (.5, NULL)")
+    names = without_strange_values(con.table("t"), [], ["id", "born"]).to_pyarrow()
+    assert names["id"].to_pylist() == ["9007199254740992", "9007199254740993", "0.5"]
+    assert len(set(names["born"].to_pylist())) == 3
+    assert len(set(without_strange_values(con.table("t"), ["id"], []).to_pyarrow()["id"].to_pylist())) == 2

@@ -178,6 +178,17 @@ def test_it_says_what_it_means(tmp_path, ledger):
     assert "at delta 1e-06" in describe_ledger(rho)
 
 
+@pytest.mark.parametrize(
+    ("total", "counts_by"),
+    [({"epsilon": 1}, "pure"), ({"epsilon": 1, "delta": 1e-6}, "zcdp"), ({"rho": 1, "delta": 1e-6}, "zcdp")],
+)
+def test_a_delta_implies_how_it_counts(tmp_path, total, counts_by):
+    assert Ledger.create(tmp_path / "b.db", **total, unit=Rows(1)).accounting == counts_by
+    if counts_by == "zcdp":
+        with pytest.raises(Error, match="neither delta nor rho"):
+            Ledger.create(tmp_path / "pure.db", **total, unit=Rows(1), accounting_by="pure")
+
+
 @pytest.mark.parametrize("statement", [
     "UPDATE charges SET cost = '1/1000'", "DELETE FROM charges", "UPDATE account SET total = '100'",
     "DELETE FROM account",

@@ -191,6 +191,7 @@ def test_gaussian_noise_measures_attributes_by_themselves_unless_weights_are_giv
     assert found.structure.cliques == (*PAIRS, ("a",), ("c",))
     assert found.noise["a",].scale == pytest.approx(3 * found.noise["a", "b"].scale)
     assert found.check_promise()
+    assert found.notes[1] == "these attributes are also measured by themselves: 'a', 'c'"
     for others in ({"weights": "equal"}, {"weights": {("a", "b"): 2}}, {"weights": "by_size"}, {"neighbours": "paper"}):
         assert qf.release(codes, schema, PAIRS, **{**asked, **others}).structure.cliques == tuple(PAIRS)
     laplace = {**asked, "noise": "laplace", "delta": None}

@@ -3,7 +3,7 @@
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import ibis
 import numpy as np
@@ -18,12 +18,13 @@ import reference
 
 from quietfield.cliques import Structure
 from quietfield.curator.counting import count, open_address
+from quietfield.curator.counting.databases import _seconds
 from quietfield.curator.counting.reading import attempt
 from quietfield.curator.sequences import Sequences
 from quietfield.domain import Domain
 from quietfield.errors import Error
 from quietfield.privacy.units import Person, Rows, Statistics, statistics
-from quietfield.schema import Cuts, Dates, Labels, Schema
+from quietfield.schema import Cuts, DateForm, Dates, Labels, Schema
 from quietfield.structures import chain
 
 # What Spark, its bridge and the drivers of databases warn of, in one version or another, is their own.
@@ -68,6 +69,18 @@ def check(connection: Any, tmp_path_factory: Any, problem: Any) -> None:
     tables, total = reference.count(frames.records(table), schema, asked, unit)
     source = loaded(connection, table, tmp_path_factory.mktemp("rows"))
     assert_same(count(source, schema, asked, unit), tables, total, asked)
+
+
+@pytest.mark.parametrize("database", ["postgres", "spark"])
+def test_every_form_of_dates(database: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    forms, source = (
+        get_args(DateForm),
+        loaded(request.getfixturevalue(database), pa.table({"a": frames.TIMES}), tmp_path),
+    )
+    read = source.select("a", **{f"s{i}": _seconds(source.a, form, 1969) for i, form in enumerate(forms)}).to_pyarrow()
+    for i, form in enumerate(forms):
+        expected = {text: reference.seconds(text, form) for text in frames.TIMES}
+        assert dict(zip(read["a"].to_pylist(), read[f"s{i}"].to_pylist(), strict=True)) == expected, form
 
 
 @pytest.mark.parametrize("database", ["postgres", "spark"])

@@ -158,3 +158,23 @@ def test_no_record_of_a_database_ends_a_discovery(postgres):
     ).close()
     found = qf.discover(postgres.table("strange"), epsilon=20, unit=qf.Rows(1), ledger=None)
     assert list(found) == ["open", "wide", "cents", "day", "time"]
+
+
+def test_no_name_of_a_person_in_a_database_ends_a_discovery(postgres):
+    """Names that Python has no value for tell persons apart as any others; what is left out is not even read."""
+    import quietfield as qf
+
+    postgres.raw_sql(
+        "CREATE TABLE named AS SELECT i % 5000 + CASE WHEN i < 5000 THEN 0.5 ELSE 0.50 END AS id,"
+        " DATE '2024-01-01' + i % 5000 AS born, TIMESTAMPTZ '2024-01-01' + i % 5000 * INTERVAL '1 hour' AS seen,"
+        " i / 5000 AS age, TIME '10:00' AS clock FROM generate_series(0, 14999) AS i"
+    ).close()
+    postgres.raw_sql(
+        "INSERT INTO named VALUES ('NaN', 'infinity', '-infinity', 7, '24:00'), (1e200, '-infinity', 'infinity', 7,"
+        " '24:00'), (1e-99, '0044-03-15 BC', '294276-12-31 23:59:59', 7, '24:00')"
+    ).close()
+    for name in ("id", "born", "seen"):
+        left = {one: None for one in ("id", "born", "seen", "clock") if one != name}
+        found = qf.discover(postgres.table("named"), epsilon=20, unit=qf.Person(name, rows=1), ledger=None, known=left)
+        # Of three rows each, of which one is counted; the bound is 250 times the scale of the noise.
+        assert abs(found.discovered["columns"]["age"]["values"] - 5000) < 100

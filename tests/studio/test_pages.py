@@ -161,6 +161,15 @@ def test_a_schema_that_is_not_one_is_kept_and_mended(studio: Studio) -> None:
     assert not Path("visits/schema.json").exists()
 
 
+def test_tables_that_gaussian_noise_adds_are_counted(studio: Studio) -> None:
+    walk(studio)
+    noise = {"epsilon": "1", "noise": "gaussian", "delta": "1e-6", "records": "600"}
+    do(studio, curator.save_epsilon, name="visits", revision=revision(), **noise)
+    drawn = do(studio, curator.save_structure, name="visits", revision=revision(), chosen=["age", "sex", "visits"])
+    figures = re.findall(r"<dd>([0-9]+)</dd>", drawn["html"])
+    assert figures[:2] == ["4", str(4 * 2 * 4 + 4 + 2 + 4)]  # the table that was drawn, and one per attribute
+
+
 def test_tables_that_are_chosen_privately(studio: Studio) -> None:
     walk(studio)
     # So large that noise does not outweigh 600 records: at 0.5, of which a tenth is for one-way tables, it may.

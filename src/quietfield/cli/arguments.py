@@ -16,7 +16,7 @@ from quietfield.cli.outputs import check_named
 from quietfield.cliques import Structure
 from quietfield.domain import Domain
 from quietfield.errors import Error, FileError
-from quietfield.files import parse_json, read_json
+from quietfield.files import archive_kind, parse_json, read_json
 from quietfield.privacy.units import Neighbours, Person, Rows, unit_from_json
 from quietfield.releases.release import Release
 from quietfield.schema import FORMAT, Schema
@@ -53,6 +53,10 @@ AllowNoPromise = Annotated[
 
 #: The structures that have a name, as help and messages list them.
 STRUCTURES = "auto, chain, chain:2, homogeneous, star, star:CENTRE, complete, complete:3, grid:4"
+#: Where a schema is found, as help says it.
+SCHEMA = "The schema: a JSON file, or a release or a model, which have one."
+#: The words that stand for weights.
+WEIGHTS = ("by_size", "equal")
 
 
 def unit(text: str) -> "Unit":
@@ -176,6 +180,19 @@ def ledger_unit(text: str) -> "Unit":
     return unit(text)
 
 
+def schema(path: Path) -> Schema:
+    """The schema in a file: a schema, or a release or a model, which have that of their records."""
+    kind = archive_kind(path)
+    if kind is None:
+        return Schema.load(path)
+    from quietfield.models.model import Model
+
+    found = (Model.load(path) if kind == "model" else Release.load(path)).schema
+    if found is None:
+        raise FileError(f"{path} does not say how columns became attributes; give the schema itself.")
+    return found
+
+
 def domain(path: Path) -> Domain:
     """The domain of a schema file or of a domain file."""
     if path.suffix.lower() in (".csv", ".parquet") and path.is_file():
@@ -248,7 +265,7 @@ def weights(path: Path | None) -> dict[tuple[str, ...], Any] | Literal["by_size"
     """Weights from a JSON file: a list of [clique, weight]; the empty clique is the total. Or a word."""
     if path is None:
         return None
-    if str(path) in ("by_size", "equal"):
+    if str(path) in WEIGHTS:
         return str(path)  # type: ignore[return-value]
     content = read_json(path)
     try:
@@ -310,7 +327,7 @@ DataArgument = Annotated[
         "database, postgresql://host/clinic#visits."
     ),
 ]
-SchemaOption = Annotated[Path, typer.Option("--schema", help="The schema, a JSON file.")]
+SchemaOption = Annotated[Path, typer.Option("--schema", help=SCHEMA)]
 StructureOption = Annotated[
     str,
     typer.Option(

@@ -14,6 +14,7 @@ from typing import Any
 
 import typer
 
+from quietfield.cli.arguments import WEIGHTS
 from quietfield.errors import Error, FileError
 from quietfield.files import read_bytes
 from quietfield.text import join_names
@@ -99,7 +100,8 @@ def _value(file: Path, name: str, value: Any, flag: bool, paths: Set[str], struc
     if not isinstance(value, str | int):
         raise Error(f"is a text or a number, not a {type(value).__name__}.")
     # What may also be the name of something, such as a structure, is a path where it looks like one.
-    is_path = name in paths and (name not in structured or str(value).endswith(".json"))
+    named = name in structured or (name == "weights" and value in WEIGHTS)
+    is_path = name in paths and (not named or str(value).endswith(".json"))
     return _path(file.parent, str(value)) if is_path else str(value)
 
 

@@ -1,5 +1,7 @@
 """``quietfield inspect``: the curator's confidential look at how schema and records agree."""
 
+from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -7,7 +9,8 @@ import typer
 from quietfield.cli import arguments, outputs
 from quietfield.curator import WARNING
 from quietfield.curator.counting import lines
-from quietfield.schema import Schema
+from quietfield.errors import Error
+from quietfield.files import archive_kind
 from quietfield.status import is_terminal, show_status
 from quietfield.text import plural
 
@@ -17,7 +20,7 @@ app = typer.Typer()
 @app.command(epilog="Example: quietfield inspect visits.parquet --schema schema.json")
 def inspect(
     data: arguments.DataArgument,
-    schema: arguments.SchemaOption,
+    schema: Annotated[Path | None, typer.Option(help=arguments.SCHEMA)] = None,
     common: Annotated[int, typer.Option(min=0, max=100, help="How many unknown values to show for each column.")] = 5,
     values: arguments.ValuesOption = "codes",
     delimiter: arguments.DelimiterOption = None,
@@ -31,7 +34,17 @@ def inspect(
 
     from quietfield.curator.inspection import count_dropped, inspect_lines, inspect_records, suggest_labels
 
-    known = Schema.load(schema)
+    if kind := archive_kind(data):
+        raise Error(
+            f"{data} is a {kind} and holds no records to inspect; quietfield verify {data} says what it is, and "
+            f"quietfield {'export' if kind == 'release' else 'query'} shows its numbers."
+        )
+    if schema is None:
+        raise Error(
+            "say how columns become attributes with --schema FILE: a schema, or a release or a model of these records. "
+            f"To start one: quietfield schema {quote(data)} --out schema.json."
+        )
+    known = arguments.schema(schema)
     records = arguments.records(data, values, delimiter, encoding)
     found = inspect_records(records, known, common, progress=is_terminal())
     with show_status("Counting what would be dropped ...", is_terminal()):

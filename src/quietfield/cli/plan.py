@@ -164,8 +164,10 @@ def _show_plan(
     as_json: bool,
 ) -> None:
     arguments.warn(planning.warn_of_uncovered(domain, structure))
-    figures = plan_elimination(domain, structure)
-    parameters = sum(domain.cells(group[0]) for group in structure.groups)  # tied cliques share theirs
+    whom, near, noise, weights = (asked[name] for name in ("unit", "neighbours", "noise", "weights"))
+    measured, weights = planning.allocate_budget(structure, domain, whom, near, weights, noise)
+    figures = plan_elimination(domain, measured)
+    parameters = sum(domain.cells(group[0]) for group in measured.groups)  # tied cliques share theirs
     free = available_memory()
     advice = ""
     try:
@@ -176,9 +178,6 @@ def _show_plan(
     tables: tuple[TableNoise, ...] = ()
     reason = ""
     if epsilon is not None:
-        whom, noise = asked["unit"], asked["noise"]
-        near, weights = asked["neighbours"], asked["weights"]
-        measured, weights = planning.allocate_budget(structure, domain, whom, near, weights, noise)
         counted, reason = choose_statistics(measured, domain, whom, near, asked["total"], noise)
         planned = planning.calibrate_noise(counted, epsilon=epsilon, delta=asked["delta"], noise=noise, weights=weights)
         arguments.warn(planning.warn_of_budget(epsilon, asked["delta"], planned))
@@ -198,7 +197,7 @@ def _show_plan(
     rows = {
         "attributes": f"{len(domain)}",
         "cliques": f"{len(figures.cliques)}",
-        "log-potentials": f"{parameters:,}",
+        "log-potentials": "; ".join([f"{parameters:,}", *planning.describe_added(structure, measured)]),
         "treewidth": f"at most {figures.treewidth} (the best of several orders tried)",
         "largest table": plural(figures.largest_table, "cell") if figures.largest_table < 10**15 else "astronomical",
         "memory": f"{readable_bytes(figures.bytes)} of {readable_bytes(free)} free",

@@ -24,7 +24,6 @@ from quietfield.memory import readable_bytes
 from quietfield.privacy.accounting import format_number
 from quietfield.privacy.units import Person
 from quietfield.releases.release import Release
-from quietfield.schema import Schema
 from quietfield.text import plural
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def release(
     elif arguments.is_given(context, "no_ledger"):
         ledger = None
     arguments.check_payer(ledger, no_ledger)
-    known = Schema.load(schema)
+    known = arguments.schema(schema)
     asked: dict[str, Any] = {
         "epsilon": epsilon,
         "delta": delta,
@@ -188,7 +187,7 @@ def _describe_plan(prepared: "ReleasePlan | StepPlan", book: Ledger | None, prot
     else:
         scales = dict.fromkeys(f"{n.scale:.6g}" for n in prepared.noise.noises)
         what = {
-            "tables": f"{len(counted.tables)}, {cells}",
+            "tables": "; ".join([f"{len(counted.tables)}, {cells}", *prepared.notes]),
             "noise": f"{prepared.noise.kind}, scales {', '.join(scales)}",
             "total": prepared.total_reason,
             "sensitivity": f"L1 {format_number(counted.l1)}, squared L2 {format_number(counted.l2_squared)}",

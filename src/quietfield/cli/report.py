@@ -12,7 +12,6 @@ from quietfield.curator.confidential_report import write_confidential_report
 from quietfield.errors import Error
 from quietfield.models.model import Model
 from quietfield.output.report import write_report
-from quietfield.schema import Schema
 from quietfield.status import is_terminal, show_status
 
 app = typer.Typer()
@@ -61,7 +60,7 @@ def report(
     if source is not None and schema is not None:
         compared = learning.fit(loaded, progress=is_terminal()) if known is None else known
         with show_status("report: counting and comparing ...", is_terminal()):
-            write_confidential_report(out, source, Schema.load(schema), loaded, compared, title=title, level=level)
+            write_confidential_report(out, source, arguments.schema(schema), loaded, compared, title=title, level=level)
         typer.echo(f"written     {out}\n{WARNING}")
         return
     names = (release.name, "model.qfm" if model is None else model.name)

@@ -240,7 +240,7 @@ def _describe(found: Schema) -> str:
     assert found.discovered is not None
     said = []
     for name, rule in found.attributes:
-        written = describe_form(rule)
-        said.append(f"  {printable(name)}: {plural(len(rule.labels), 'value')}{f', {written}' if written else ''}")
+        told = [describe_form(rule), found.discovered["columns"].get(name, {}).get("note", "")]
+        said.append("  " + ", ".join([f"{printable(name)}: {plural(len(rule.labels), 'value')}", *filter(None, told)]))
     said += [f"  {printable(name)} is left out: {why}." for name, why in found.discovered["left_out"].items()]
     return "\n".join(said) + "\n"

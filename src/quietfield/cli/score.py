@@ -10,7 +10,6 @@ from quietfield.curator import score as scoring
 from quietfield.curator.ledger import Ledger
 from quietfield.errors import Error
 from quietfield.models.model import Model
-from quietfield.schema import Schema
 
 app = typer.Typer()
 
@@ -53,7 +52,7 @@ def score(
     if confidential and (ledger is not None or no_ledger or delta is not None or clip is not None):
         raise Error("--ledger, --no-ledger, --delta and --clip are for a noisy score: they go with --epsilon.")
     records = arguments.records(data, values, delimiter, encoding, one_line_per_record)
-    asked, known = Model.load(model), Schema.load(schema)
+    asked, known = Model.load(model), arguments.schema(schema)
     content: dict[str, Any]
     if epsilon is None:
         exact = scoring.confidential_score(asked, records, known)

@@ -159,7 +159,11 @@ def synthesize(
     if release.complete:
         typer.echo(f"counted     {_describe_count(release, lines.is_lines(records))}")
     if before is None:  # the file tells names, and no reasons
-        for name, why in _left_out(found).items():
+        discovered = (found.schema and found.schema.discovered) or {"columns": {}, "left_out": {}}
+        for name, facts in discovered["columns"].items():
+            if "note" in facts:
+                typer.echo(f"note        {printable(name)}: {facts['note']}")
+        for name, why in discovered["left_out"].items():
             typer.echo(f"left out    {printable(name)}: {why}")
     if not release.complete:
         arguments.warn(
@@ -219,12 +223,6 @@ def _describe_count(release: Release, is_lines: bool) -> str:
     if not is_lines or release.promise is None or release.promise.unit["kind"] != "rows":  # of persons, rows are chosen
         return many
     return f"{many}; if many more were expected, lines of the file are no records: see quietfield inspect --help"
-
-
-def _left_out(release: Release) -> dict[str, str]:
-    """Columns of the source that are not in the release, and why."""
-    discovered = None if release.schema is None else release.schema.discovered
-    return {} if discovered is None else dict(discovered["left_out"])
 
 
 def _show_plan(plan: "SynthesisPlan", book: "Ledger | None", protects: str) -> None:

@@ -125,7 +125,7 @@ class Ledger:
         rho: accounting.Number | None = None,
         unit: Any,
         neighbours: str = "add_remove",
-        accounting_by: Accounting = "pure",
+        accounting_by: Accounting | None = None,
         name: str = "",
     ) -> "Ledger":
         """Make a ledger; what it protects and how it counts never changes afterwards.
@@ -140,7 +140,8 @@ class Ledger:
             rho: The budget of a zCDP ledger, in place of ``epsilon``.
             unit: Whom it protects: ``Rows(k)``, ``Person(column, ...)``, or the JSON of one.
             neighbours: ``"add_remove"``, ``"replace"`` or ``"paper"``, as in :func:`quietfield.release`.
-            accounting_by: ``"pure"``, which adds up epsilon, or ``"zcdp"``, which adds up rho.
+            accounting_by: ``"pure"``, which adds up epsilon, or ``"zcdp"``, which adds up rho. By default ``"zcdp"``
+                with ``delta`` or ``rho``, else ``"pure"``.
             name: What people call it.
 
         Returns:
@@ -153,6 +154,8 @@ class Ledger:
         target = Path(path)
         promised = None if epsilon is None else accounting.to_rational(epsilon, "epsilon")
         chance = None if delta is None else accounting.to_probability(delta)
+        if accounting_by is None:
+            accounting_by = "pure" if chance is None and rho is None else "zcdp"
         if accounting_by == "pure":
             if promised is None or chance is not None or rho is not None:
                 raise Error(

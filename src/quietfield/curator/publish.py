@@ -67,7 +67,10 @@ class Plan(Protocol):
 
 @dataclass(frozen=True)
 class ReleasePlan:
-    """A release before any record is read: what is counted, what noise it gets, and why (or why not) a total."""
+    """A release before any record is read: what is counted, what noise it gets, and why (or why not) a total.
+
+    ``notes`` are what the release says of how it was planned.
+    """
 
     schema: "Schema"
     structure: Structure
@@ -75,6 +78,7 @@ class ReleasePlan:
     statistics: Statistics
     noise: mechanism.NoisePlan
     total_reason: str
+    notes: tuple[str, ...] = ()
 
     @property
     def price(self) -> Price:
@@ -161,7 +165,7 @@ def add_noise(
         count = Total(noisy_total, noises[-1], counted.total_l1)
     elif counted.known_total and total is not None:
         count = Total(total, None)
-    notes = [f"the total is {prepared.total_reason}", *notes]
+    notes = [f"the total is {prepared.total_reason}", *prepared.notes, *notes]
     if counted.neighbours == "paper":
         notes.insert(0, PAPER_NOTE)
     unit = prepared.unit

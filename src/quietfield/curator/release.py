@@ -6,7 +6,7 @@ the ledger before it is counted, and only noisy or public numbers leave it.
 
 import warnings
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,7 +29,7 @@ from quietfield.errors import Error, TooLarge
 from quietfield.memory import available_memory, readable_bytes
 from quietfield.privacy import accounting
 from quietfield.privacy.calibration import Weights
-from quietfield.privacy.planning import allocate_budget, warn_of_budget, warn_of_uncovered
+from quietfield.privacy.planning import allocate_budget, describe_added, warn_of_budget, warn_of_uncovered
 from quietfield.privacy.units import Neighbours, Person, Statistics, Unit
 from quietfield.releases.manifest import check_room
 from quietfield.releases.release import Release
@@ -130,12 +130,12 @@ def plan_any(
         )
     if not isinstance(cliques, str) and not hasattr(cliques, "run"):
         structure = Structure.of(cliques, schema.domain)
-        structure, weights = allocate_budget(
+        measured, weights = allocate_budget(
             structure, schema.domain, asked["unit"], asked["neighbours"], weights, asked["noise"]
         )
-        plan = plan_release(schema, structure, total=total, weights=weights, **asked)
+        plan = plan_release(schema, measured, total=total, weights=weights, **asked)
         check_fit(schema, plan.statistics)
-        return plan
+        return replace(plan, notes=describe_added(structure, measured))
     if total != "auto" or weights is not None:
         raise Error("total and weights are for given tables; tables that are chosen privately have weights of theirs.")
     if isinstance(cliques, str):

@@ -5,7 +5,8 @@ holds beyond that no release knows, so the rules are these (:func:`describe_rule
 
 * a label is itself, in the type of its column where every label can be written so;
 * numbers are uniform between the cut points: whole ones in columns of integers, and where no type is known and all cut
-  points are whole; else with the decimal places of the cut points, so that a bin from 0 to 0.01 holds zeros;
+  points are whole; else with the decimal places of the cut points, so that a bin from 0 to 0.01 holds zeros, and of
+  money with cents;
 * an open first or last bin reaches to the schema's public bound; without one it gives the number next to its limit;
 * dates are uniform over the days of a period, times over its seconds;
 * where the schema says as which type of Arrow the source stored a column, that type is kept, if it holds all values;
@@ -30,7 +31,7 @@ from quietfield.domain import Domain, Label
 from quietfield.errors import Error
 from quietfield.models.frames import free_name
 from quietfield.models.sampling import CHUNK
-from quietfield.schema import Attribute, ColumnType, Cuts, Dates, Labels, NumberForm, Schema, is_short
+from quietfield.schema import Attribute, ColumnType, Cuts, Dates, Labels, NumberForm, Schema, is_short, strptime_form
 from quietfield.text import join_names, type_name
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def describe_form(rule: Attribute) -> str:
         return f"written like {_write_number(form, number)}"
     if isinstance(rule, Dates) and rule.written != "yyyy-mm-dd":
         years = f", of the years {rule.years_from} to {rule.years_from + 99}" if is_short(rule.written) else ""
-        return f"written {rule.written}{years}"
+        return f"written {rule.written}{years}{', with AM or PM' if rule.clock == 12 else ''}"
     return ""
 
 
@@ -312,8 +313,8 @@ def write_column(rule: Attribute, array: Any) -> Any:
         kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
         return _write_numbers(rule.form, array) if any(is_kind(array.type) for is_kind in kinds) else array
     if isinstance(rule, Dates) and rule.written != "yyyy-mm-dd" and pa.types.is_temporal(array.type):
-        form = rule.written.replace("dd", "%d").replace("mm", "%m").replace("yyyy", "%Y").replace("yy", "%y")
-        return pc.strftime(array, form if pa.types.is_date(array.type) else f"{form} %H:%M:%S")
+        form, clock = strptime_form(rule.written), "%H:%M:%S" if rule.clock == 24 else "%I:%M:%S %p"
+        return pc.strftime(array, form if pa.types.is_date(array.type) else f"{form} {clock}")
     return array
 
 
@@ -396,7 +397,7 @@ def _draw_whole(
 def _draw_numbers(rule: Cuts, codes: np.ndarray, uniform: np.ndarray) -> np.ndarray:
     """Numbers, uniform within their bins, with the decimal places of the cut points.
 
-    Where all of these are whole, rounded to about a thousandth of the narrowest bin's width.
+    Where all of these are whole, rounded to about a thousandth of the narrowest bin's width; money, to cents.
     """
     beside = len(rule.labels) - len(rule.own)
     if (grid := _decimal_bins(rule)) is not None:
@@ -404,7 +405,7 @@ def _draw_numbers(rule: Cuts, codes: np.ndarray, uniform: np.ndarray) -> np.ndar
         return _draw_whole(firsts, lasts, beside, codes, uniform) / 10.0**places
     points = [float(point) for point in rule.points]
     narrow = min([1.0, *(b - a for a, b in pairwise(points))])
-    digits = min(3 - floor(log10(narrow)), 15)
+    digits = min(3 - floor(log10(narrow)), 15 if {rule.before.strip(), rule.after.strip()}.isdisjoint("$€£¥") else 2)
     below = min(round(points[0] - 10.0**-digits, digits), nextafter(points[0], -inf))
     lows = [below if rule.least is None else float(rule.least), *points]
     highs = [below if rule.least is None else points[0], *points[1:], points[-1]]

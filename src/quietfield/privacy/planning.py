@@ -138,6 +138,16 @@ def allocate_budget(
     return Structure((*structure.cliques, *added)), dict.fromkeys(added, Fraction(1, 3)) or None
 
 
+def describe_added(structure: Structure, measured: Structure) -> tuple[str, ...]:
+    """What there is to say of the tables that :func:`allocate_budget` added to a structure.
+
+    >>> describe_added(Structure((("age", "town"),)), Structure((("age", "town"), ("age",))))
+    ("these attributes are also measured by themselves: 'age'",)
+    """
+    added = [name for clique in measured.cliques[len(structure.cliques) :] for name in clique]
+    return (f"these attributes are also measured by themselves: {join_names(added, 100)}",) if added else ()
+
+
 def calibrate_noise(
     statistics: Statistics,
     *,

@@ -14,7 +14,8 @@ Values are read in the same way from every source:
   with ``thousands=","``, ``"1,234.5"``, with ``before="$"``, ``"-$5"``;
 * periods take dates, times and texts such as ``2024-01-31`` or ``2024-01-31 23:59:59``; times are in UTC, and texts
   with an offset, such as ``2024-01-31T12:00:00+05:00``, are converted to it; with ``written="dd.mm.yyyy"``, texts such
-  as ``31.1.2024 23:59``, and with ``written="dd.mm.yy"`` and ``years_from=1930``, ``31.1.29`` for 2029;
+  as ``31.1.2024 23:59`` or ``31.1.2024 11:59 PM``, with ``written="dd.mm.yy"`` and ``years_from=1930``, ``31.1.29`` for
+  2029, and with ``written="mon dd, yyyy"``, ``Jan 31, 2024`` and ``January 31, 2024``, in capitals or not;
 * texts that a rule lists as ``missing`` are nulls to it.
 """
 
@@ -24,6 +25,7 @@ from quietfield.schema.rules import FORMAT as FORMAT
 from quietfield.schema.rules import SECONDS as SECONDS
 from quietfield.schema.rules import YEARS_FROM as YEARS_FROM
 from quietfield.schema.rules import Attribute as Attribute
+from quietfield.schema.rules import Clock as Clock
 from quietfield.schema.rules import ColumnType as ColumnType
 from quietfield.schema.rules import Cuts as Cuts
 from quietfield.schema.rules import DateForm as DateForm
@@ -33,6 +35,7 @@ from quietfield.schema.rules import Labels as Labels
 from quietfield.schema.rules import NumberForm as NumberForm
 from quietfield.schema.rules import Thousands as Thousands
 from quietfield.schema.rules import is_short as is_short
+from quietfield.schema.rules import strptime_form as strptime_form
 from quietfield.schema.schema import Rule as Rule
 from quietfield.schema.schema import Schema as Schema
 from quietfield.schema.schema import starter as starter

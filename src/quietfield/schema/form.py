@@ -14,6 +14,7 @@ from quietfield.schema.rules import (
     FORMAT,
     YEARS_FROM,
     Attribute,
+    Clock,
     ColumnType,
     DateForm,
     Decimal,
@@ -63,6 +64,7 @@ class _Dates(_Attribute):
     end: StrictStr
     written: DateForm = "yyyy-mm-dd"
     years_from: StrictInt = YEARS_FROM
+    clock: Clock = 24
 
 
 class _Schema(_Strict):
@@ -98,6 +100,7 @@ FIELDS = {
     "before": 'a text that stands before numbers, such as "$"',
     "after": 'a text that stands after numbers, such as " %"',
     "written": "how texts write dates: " + ", ".join(f'"{form}"' for form in get_args(DateForm)),
+    "clock": "12 where AM or PM follows a time, else 24",
     "years_from": "the first of the hundred years that years of two digits are of, such as 1930",
     "period": '"year", "month", "week", "day" or "hour"',
     "start": 'a date such as "2024-01-01"',

@@ -32,9 +32,12 @@ Decimal = Literal[".", ","]
 Thousands = Literal[",", ".", " ", "'"]
 #: How a date that is a text is written; a time may follow.
 DateForm = Literal[
-    "yyyy-mm-dd", "dd.mm.yyyy", "dd/mm/yyyy", "dd-mm-yyyy", "mm/dd/yyyy", "yyyy/mm/dd",
-    "dd.mm.yy", "dd/mm/yy", "dd-mm-yy", "mm/dd/yy",
+    "yyyy-mm-dd", "dd.mm.yyyy", "dd/mm/yyyy", "dd-mm-yyyy", "mm/dd/yyyy", "yyyy/mm/dd", "yyyymmdd",
+    "dd.mm.yy", "dd/mm/yy", "dd-mm-yy", "mm/dd/yy", "yy-mm-dd", "dd-mon-yy",
+    "dd month yyyy", "month dd, yyyy", "dd mon yyyy", "mon dd, yyyy", "dd-mon-yyyy", "ddmonyyyy",
 ]  # fmt: skip
+#: How many hours a day has as times are written: with 12, AM or PM follows.
+Clock = Literal[24, 12]
 #: The first of the hundred years that years of two digits are of, unless a rule says so: as in POSIX.
 YEARS_FROM = 1969
 #: What may stand before or after a number: a sign of money, a unit. No digits, and nothing that numbers are made of.
@@ -249,7 +252,8 @@ class Dates(Attribute):
 
     Periods are whole: months and years begin where the calendar has them, weeks, days and hours at ``start``. A
     ``start`` or an ``end`` inside a period is refused. ``written`` says how texts write dates: ``dd.mm.yyyy``. Years of
-    two digits, as in ``dd.mm.yy``, are of the hundred years from ``years_from`` on.
+    two digits, as in ``dd.mm.yy``, are of the hundred years from ``years_from`` on. ``mon`` and ``month`` are English
+    names, short or not. With ``clock=12``, synthetic records have times such as ``03:05:00 PM``; both are read.
 
     >>> Dates(period="month", start="2024-11-01", end="2025-02-01").labels
     ('2024-11', '2024-12', '2025-01')
@@ -260,6 +264,7 @@ class Dates(Attribute):
     end: str = ""
     written: DateForm = field(default="yyyy-mm-dd", kw_only=True)
     years_from: int = field(default=YEARS_FROM, kw_only=True)
+    clock: Clock = field(default=24, kw_only=True)
     kind: ClassVar[str] = "dates"
     types: ClassVar[tuple[ColumnType, ...]] = ("text", "date", "time")
 
@@ -270,6 +275,8 @@ class Dates(Attribute):
         if self.written not in get_args(DateForm):
             raise Error(f"dates are written as one of {join_names(get_args(DateForm))}, not as {self.written!r}.")
         check_years_from(self.years_from)
+        if self.clock not in get_args(Clock):
+            raise Error(f"a clock has 24 hours or 12, not {self.clock!r}.")
         for name in ("start", "end"):
             try:
                 moment = datetime.datetime.fromisoformat(str(getattr(self, name)))
@@ -335,6 +342,7 @@ class Dates(Attribute):
     def content(self) -> dict[str, Any]:
         form: dict[str, Any] = {} if self.written == "yyyy-mm-dd" else {"written": self.written}
         form |= {"years_from": self.years_from} if is_short(self.written) or self.years_from != YEARS_FROM else {}
+        form |= {"clock": self.clock} if self.clock != 24 else {}
         return {"period": self.period, "start": self.start, "end": self.end, **form}
 
 
@@ -345,6 +353,16 @@ def is_short(form: DateForm) -> bool:
     (True, False)
     """
     return "yyyy" not in form
+
+
+def strptime_form(form: DateForm) -> str:
+    """A form of dates as ``strptime`` and ``strftime`` have it.
+
+    >>> strptime_form("dd.mm.yy"), strptime_form("month dd, yyyy")
+    ('%d.%m.%y', '%B %d, %Y')
+    """
+    codes = {"yyyy": "%Y", "yy": "%y", "month": "%B", "mon": "%b", "mm": "%m", "dd": "%d"}
+    return re.sub("|".join(codes), lambda part: codes[part[0]], form)
 
 
 def check_years_from(year: Any) -> None:

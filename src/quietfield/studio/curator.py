@@ -251,7 +251,7 @@ def _drawn(draft: Draft) -> dict[str, Any]:
         "names": names, "places": places, "view": f"{-wide - 64} {-high - 22} {2 * wide + 128} {2 * high + 44}",
         "edges": structure.edges, "cliques": cliques, "figures": figures,
         "domain": domain, "memory": readable_bytes(figures.bytes), "fits": figures.bytes <= available_memory(),
-        "cells": sum(domain.cells(clique) for clique in cliques), "noises": draft.noises,
+        "cells": sum(table.cells for table in draft.noises), "noises": draft.noises,
         "command": command_text(draft.command("plan")),
     }  # fmt: skip
 
@@ -390,11 +390,9 @@ def save_ledger(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
 def create_ledger(studio: "Studio", asked: dict[str, Any]) -> dict[str, Any]:
     draft = Draft.load(asked["name"])
     draft.check_revision(asked.get("revision"))
-    delta = _text(asked, "delta") or None
     book = Ledger.create(
         _ending(_text(asked, "path"), ".db"), epsilon=_text(asked, "total"), unit=_whose(draft.unit),
-        delta=delta, accounting_by="pure" if delta is None else "zcdp",
-        name=_text(asked, "title"),
+        delta=_text(asked, "delta") or None, name=_text(asked, "title"),
     )  # fmt: skip
     draft.save(studio.jobs, asked.get("revision"), ledger=str(book.path))
     return {"reload": True}

@@ -76,24 +76,40 @@ def number(value: Any, form: NumberForm = NumberForm()) -> float | None:  # noqa
     return None if abs(found) == float("inf") else found
 
 
+def moment_of(value: str, written: str, years_from: int) -> datetime.datetime | None:
+    """A date in a form other than ISO's, with or without a time."""
+    forms = {"dd": "%d", "mm": "%m", "yyyy": "%Y", "yy": "%y", "month": "%B", "mon": "%b"}
+    form = re.sub("yyyy|yy|month|mon|mm|dd", lambda part: forms[part[0]], written)
+    match = re.fullmatch(r"([^:]*?)(?:[ T]([0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?)(?: ?([ap]m))?)?", value, re.ASCII | re.I)
+    if match is None or not value.isascii() or re.search(r"\s\s|^\s|\s$|[^\S ]", value):
+        return None
+    day, clock, half = match.groups()
+    if written.isalpha() and len(day) != len(written):
+        return None
+    if not re.search("[0-9]{4}" if "yyyy" in written else "(?<![0-9])[0-9]{2}(?![0-9])", day):
+        return None
+    for name in (form, form.replace("%B", "%b"), form.replace("%b", "%B")):
+        seconds = ":%S" if (clock or "").count(":") == 2 else ""
+        try:
+            moment = datetime.datetime.strptime(day, name)
+            time = datetime.datetime.strptime(
+                f"{clock or '0:00'}{half or ''}", f"%I:%M{seconds}%p" if half else f"%H:%M{seconds}"
+            )
+        except ValueError:
+            continue
+        if "yyyy" not in written:
+            years = range(years_from, years_from + 100)
+            try:
+                moment = moment.replace(year=next(year for year in years if year % 100 == moment.year % 100))
+            except ValueError:
+                return None
+        return datetime.datetime.combine(moment.date(), time.time())
+    return None
+
+
 def seconds(value: Any, written: str = "yyyy-mm-dd", years_from: int = 1969) -> int | None:
     if isinstance(value, str) and written != "yyyy-mm-dd":
-        form = written.replace("dd", "%d").replace("mm", "%m").replace("yyyy", "%Y").replace("yy", "%Y")
-        match = re.fullmatch(r"([0-9./-]+)(?:[ T]([0-9]{2}:[0-9]{2}(?::[0-9]{2})?))?", value, re.ASCII)
-        if match is None:
-            return None
-        day = match[1]
-        if "yyyy" not in written:
-            start, sign, year = day.rpartition(written[2])
-            if len(year) != 2 or not year.isdigit():
-                return None
-            day = f"{start}{sign}{next(y for y in range(years_from, years_from + 100) if y % 100 == int(year))}"
-        try:
-            moment = datetime.datetime.strptime(day, form)
-            clock = datetime.time.fromisoformat(match[2] or "00:00")
-        except ValueError:
-            return None
-        value = datetime.datetime.combine(moment.date(), clock)
+        value = moment_of(value, written, years_from)
     if isinstance(value, str):
         if not re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value, re.ASCII) or value != value.strip():
             return None

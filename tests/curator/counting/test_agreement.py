@@ -126,6 +126,6 @@ def test_every_form_reads_every_text_as_plain_python_does() -> None:
     ]
     for i, (sql, value, expected) in enumerate(asked):
         assert [row[0] for row in con.execute(f"SELECT {sql} FROM t").fetchall()] == expected
-        if i % 3 == 0:  # Ibis takes its time
+        if i % 3 == 0 or i >= len(forms):  # Ibis takes its time with numbers
             assert lazy.select(v=value).to_pyarrow()["v"].to_pylist() == expected
     assert sum(value is not None for _, _, expected in asked for value in expected) > 500

@@ -5,12 +5,24 @@ No expression here can fail on a value: casts are tried, and texts are matched b
 has the same rules in Ibis, which takes twice the time on DuckDB; its first lines have the figures.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from quietfield.errors import Error
-from quietfield.schema import SECONDS, YEARS_FROM, Attribute, Cuts, DateForm, Dates, Labels, NumberForm, is_short
+from quietfield.schema import (
+    SECONDS,
+    YEARS_FROM,
+    Attribute,
+    Cuts,
+    DateForm,
+    Dates,
+    Labels,
+    NumberForm,
+    is_short,
+    strptime_form,
+)
 
 #: A number as text, of a size that a double can hold for certain: some databases fail on a text that it cannot.
 _SMALL = r"([0-9]{1,200}(\.[0-9]{0,200})?|\.[0-9]{1,200})([eE][+-]?[0-9]{1,2})?"
@@ -28,13 +40,27 @@ NOT_IN_NUMBERS = "[^0-9.,+-]"
 INTEGER = r"[ \t]*[+-]?[0-9]{1,18}(\.0{0,200})?[ \t]*"
 #: What is not a number, as text: a null to the rules that read numbers, as NaN itself is.
 NAN = r"[ \t]*[+-]?[nN][aA][nN][ \t]*"
-_YEAR = r"(000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})"
+_YEAR = r"(?:000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})"
 _LEAP = r"([0-9]{2}(0[48]|[2468][048]|[13579][26])|(0[48]|[2468][048]|[13579][26])00)"
 _DAY = (
     rf"({_YEAR}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)|02-(0[1-9]|1[0-9]|2[0-8]))"
     rf"|{_LEAP}-02-29)"
 )
+MONTHS = (
+    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+    "december",
+)  # fmt: skip
 _CLOCK = r"([01][0-9]|2[0-3])"
+#: The parts of dates in other forms. No flag for capitals is one that every database knows.
+_NAMES = "|".join(
+    "".join(f"[{letter}{letter.upper()}]" for letter in name) for name in (*MONTHS, *(m[:3] for m in MONTHS))
+)
+_DATE_PARTS = {
+    "yyyy": _YEAR, "yy": "[0-9]{2}", "month": _NAMES, "mon": _NAMES, "mm": "0?[1-9]|1[0-2]",
+    "dd": "0?[1-9]|[12][0-9]|3[01]",
+}  # fmt: skip
+_MINUTES = "(:[0-5][0-9](?::[0-5][0-9])?)"
+_TIME_OF_DAY = rf"(?:[ T](?:([01]?[0-9]|2[0-3]){_MINUTES}|(0?[1-9]|1[0-2]){_MINUTES} ?([AaPp])[Mm]))?"
 #: A valid date, with or without a time, which may say how far it is from UTC.
 TIME = rf"{_DAY}([ T]{_CLOCK}:[0-5][0-9](:[0-5][0-9](\.[0-9]{{1,9}})?)?(Z|[+-]{_CLOCK}(:?[0-5][0-9])?)?)?"
 #: Hours and minutes of the distance from UTC, in what follows a time's own minutes.
@@ -66,15 +92,18 @@ def number_pattern(form: NumberForm, body: str | None = None) -> str:
 
 
 def date_pattern(form: DateForm) -> tuple[str, str]:
-    """What a text of a form other than ISO's matches, with groups for the parts of its date and a time; their order.
+    """What a text of a form other than ISO's matches, and the order of the parts of its date, which have a group each.
+
+    Five more groups have hours and the rest of a time with 24 hours; and those of one with 12, and "A" or "P".
 
     >>> date_pattern("dd.mm.yyyy")[1]
     'dmy'
     """
-    sign = next(letter for letter in form if not letter.isalpha())
-    order = "".join(part[0] for part in form.split(sign))
-    parts = {"y": "([0-9]{2})" if is_short(form) else _YEAR, "m": "(0?[1-9]|1[0-2])", "d": "(0?[1-9]|[12][0-9]|3[01])"}
-    return f"[{sign}]".join(parts[part] for part in order) + rf"([ T]{_CLOCK}:[0-5][0-9](:[0-5][0-9])?)?", order
+    parts = re.findall("yyyy|yy|month|mon|mm|dd|[^a-z]", form)
+    day = "".join(f"({_DATE_PARTS[part]})" if part in _DATE_PARTS else f"[{part}]" for part in parts)
+    if form.isalpha():  # nothing stands between its parts
+        day = day.replace("0?", "0")
+    return f"{day}{_TIME_OF_DAY}", "".join(part[0] for part in parts if part in _DATE_PARTS)
 
 
 @dataclass
@@ -205,15 +234,18 @@ class Column:
         if self.kind == "text" and form != "yyyy-mm-dd":
             pattern, _ = date_pattern(form)
             text = f"{self.sql}::VARCHAR"
-            if is_short(form):  # the century is put before the last two digits of the date
+            if is_short(form):  # the century is put before the two digits of the year
                 century, begins = divmod(years_from, 100)
-                short = "^([0-9]+[./-][0-9]+[./-])([0-9]{2})"
+                short = "^()([0-9]{2})" if form.startswith("yy") else "^([0-9]+[./-][0-9A-Za-z]+[./-])([0-9]{2})"
                 later = f"regexp_extract({text}, '{short}', 2) < '{begins:02}'"
                 hundreds = f"CASE WHEN {later} THEN '{century + 1:02}' ELSE '{century:02}' END"
                 text = rf"regexp_replace({text}, '{short}', '\1' || {hundreds} || '\2')"
-            day = form.replace("dd", "%d").replace("mm", "%m").replace("yyyy", "%Y").replace("yy", "%Y")
-            clocks = ", ".join(f"'{day}{clock}'" for clock in ("", " %H:%M", " %H:%M:%S"))
-            read = f"try_strptime(replace({text}, 'T', ' '), [{clocks}])"
+            day = strptime_form(form).replace("%y", "%Y")
+            days = {day, day.replace("%b", "%B"), day.replace("%B", "%b")}
+            clocks = ("", " %H:%M", " %H:%M:%S", " %I:%M%p", " %I:%M:%S%p")
+            forms = ", ".join(f"'{day}{clock}'" for day in sorted(days) for clock in clocks)
+            text = rf"regexp_replace(regexp_replace({text}, '([0-9])T', '\1 '), ' ([AaPp][Mm])$', '\1')"
+            read = f"try_strptime({text}, [{forms}])"
             return f"CASE WHEN regexp_full_match({self.sql}::VARCHAR, '{pattern}') THEN epoch({read})::BIGINT END"
         if self.kind == "text":
             text, tail = f"{self.sql}::VARCHAR", f"substr({self.sql}::VARCHAR, 17)"

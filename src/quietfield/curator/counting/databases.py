@@ -20,6 +20,7 @@ from quietfield.curator.counting.coding import (
     FIRST,
     INTEGER,
     LAST,
+    MONTHS,
     NAN,
     NOT_IN_NUMBERS,
     NUMBER,
@@ -339,8 +340,10 @@ def _number(column: Any, form: NumberForm) -> Any:
 
 def _seconds(column: Any, form: DateForm = "yyyy-mm-dd", years_from: int = YEARS_FROM) -> Any:
     kind = ibis_kind(column.type())
+    if kind == "text" and form != "yyyy-mm-dd":
+        return _match(_write_iso(column, form, years_from), TIME).cast("timestamp").epoch_seconds().cast("int64")
     if kind == "text":
-        text = _match(_write_iso(column, form, years_from), TIME)
+        text = _match(column, TIME)
         local = ibis.ifelse(text.substr(16, 1) == ":", text.substr(0, 19), text.substr(0, 16))
         time = local.re_replace("T", " ").cast("timestamp")
     elif kind == "date":  # some databases know dates that are no times to them, and fail where those are to become such
@@ -368,34 +371,49 @@ def _finite(column: Any) -> Any:
     return ibis.ifelse(inside, time, ibis.null(time.type()))
 
 
-def without_strange_values(table: Any, persons: Sequence[str]) -> Any:
-    """A table whose rows can be streamed: decimals as floats, and what Arrow has no value for as NULL.
+def without_strange_values(table: Any, wanted: Sequence[str], persons: Sequence[str]) -> Any:
+    """Some columns of a table, such that their rows can be streamed, and those that name persons, as texts.
 
-    Otherwise one record, with an infinite date or a decimal that is no number, would end the stream. Columns that name
-    persons stay as they are: as floats, two persons could become one.
+    Decimals become floats, and what Arrow has no value for NULL. Otherwise one record, with an infinite date or a
+    decimal that is no number, would end the stream. Names of persons keep all their digits: as floats, two persons
+    could become one.
     """
-    safe = {}
-    for name in (name for name in table.columns if name not in persons):
-        column = table[name]
+    read = {name: table[name] for name in wanted}
+    for name, column in read.items():
         if column.type().is_decimal():
-            safe[name] = _number(column, NumberForm())
+            read[name] = _number(column, NumberForm())
         elif column.type().is_date() or column.type().is_timestamp():
-            safe[name] = _finite(column)
-    return table.mutate(**safe) if safe else table
+            read[name] = _finite(column)
+    return table.select(**read, **{name: _name(table[name]) for name in persons})
+
+
+def _name(column: Any) -> Any:
+    """What tells persons apart, as a text unless it can be streamed as it is; the same text where values are equal."""
+    kind, text = ibis_kind(column.type()), column.cast("string")
+    if column.type().is_decimal():  # some databases keep how many places each was written with
+        bare = text.re_replace("0+$", "").re_replace("[.]$", "")
+        text = ibis.ifelse(text.re_search("[.][0-9]*$"), bare, text)
+        return ibis.ifelse(_is_null(column), ibis.null("string"), text)
+    if kind in ("date", "time"):  # of local times, one text may mean two moments
+        return text + _seconds(column).cast("string").fill_null("")
+    return text if kind == "other" else column
 
 
 def _write_iso(column: Any, form: DateForm, years_from: int) -> Any:
     """A text of another form than ISO's in that; NULL where it is none."""
-    if form == "yyyy-mm-dd":
-        return column
-    pattern, order = date_pattern(form)
-    text = _match(column, pattern)
-    year, month, day = (text.re_extract(f"^{pattern}$", order.index(part) + 1) for part in "ymd")
+    (pattern, order), text = date_pattern(form), column.cast("string")
+    parts = [text.re_extract(f"^{pattern}$", place).fill_null("") for place in range(1, 9)]
+    year, month, day = (parts[order.index(part)] for part in "ymd")
     if is_short(form):
         century, begins = divmod(years_from, 100)
         year = ibis.ifelse(year < f"{begins:02}", f"{century + 1:02}", f"{century:02}") + year
-    clock = text.re_extract(f"^{pattern}$", 4).fill_null("")
-    return year + "-" + month.lpad(2, "0") + "-" + day.lpad(2, "0") + clock
+    if "mon" in form:
+        numbers = ((name[:3], f"{number:02}") for number, name in enumerate(MONTHS, 1))
+        month = month.lower().substr(0, 3).cases(*numbers, else_="")
+    half = parts[5].nullif("").cast("int64") % 12 + ibis.ifelse(parts[7].lower() == "p", 12, 0)
+    clock = ibis.coalesce(half.cast("string"), parts[3].nullif("")).lpad(2, "0") + parts[4] + parts[6]
+    date = year + "-" + month.lpad(2, "0") + "-" + day.lpad(2, "0")
+    return ibis.ifelse(_match(column, pattern).isnull(), ibis.null("string"), date + (" " + clock).fill_null(""))
 
 
 def _offset(tail: Any) -> Any:

@@ -18,7 +18,7 @@ Which of the last three is asked follows from the first answer; each costs the s
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
@@ -215,7 +215,7 @@ def run_discovery(
     ask = Questions(plan)
 
     def work() -> dict[str, Finding]:
-        engine = DuckEngine(_stream(source, plan.unit))
+        engine = DuckEngine(_stream(source, wanted, plan.unit))
         with show_status("Reading records ...", progress), connect(gathers=True) as con:
             if isinstance(plan.unit, Person):
                 columns = count_values_by_person(con, engine, wanted, plan.unit)
@@ -274,11 +274,11 @@ def _provenance(
     }
 
 
-def _stream(source: Any, unit: Unit) -> Any:
+def _stream(source: Any, wanted: Sequence[str], unit: Unit) -> Any:
     """A source that DuckDB reads; the rows of a table in a database come here in batches."""
     if not is_a(source, "ibis.Table"):
         return source
     from quietfield.curator.counting.databases import without_strange_values  # ibis is there where its tables are
 
     persons = unit.columns if isinstance(unit, Person) else ()
-    return hide_details(lambda: without_strange_values(source, persons).to_pyarrow_batches())
+    return hide_details(lambda: without_strange_values(source, wanted, persons).to_pyarrow_batches())

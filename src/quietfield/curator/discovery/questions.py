@@ -129,7 +129,7 @@ class Questions:
             is_numbers, is_dates = (
                 valued > 0 and many >= MOST * valued for many in (found.many_numbers, found.many_dates)
             )
-            holds = "numbers" if is_numbers else "dates" if is_dates else "categories"
+            holds = "dates" if is_dates else "numbers" if is_numbers else "categories"
             if holds == "categories" and (said := found.doubt(counts, MOST * valued)):
                 return Finding(None, said)
         marks = MARKS if holds != "categories" and counts["mark"] >= evident else ()
@@ -137,13 +137,13 @@ class Questions:
         facts = {"values": round(present + counts["missing"] - missing), "missing": round(missing)}
         null = bool(marks) or counts["missing"] >= evident
         if holds == "categories":
-            finding = self._find_labels(values, null, present, facts)
+            finding = self._find_labels(values, null, present, facts, _advise(found, counts, present))
         elif holds == "dates":
             finding = self._find_dates(values, column, null, facts, found)
         else:
             few = max(found.many_numbers / 100, evident)
             whole = holds == "integers" or found.fractions <= few
-            plain = found.many_numbers - counts["plain"] <= few
+            plain = found.many_numbers - counts["plain"] - counts["yyyymmdd"] <= few
             finding = self._find_numbers(values, column, null, facts, found.numbers, whole=whole, plain=plain)
         if finding.rule is None:
             return finding
@@ -153,7 +153,9 @@ class Questions:
             rule = replace(rule, null=rule.own[0], unknown=rule.own[0])  # neither occurs, and so neither has a cell
         return replace(finding, rule=rule)
 
-    def _find_labels(self, values: Values, missing: bool, present: float, facts: dict[str, Any]) -> Finding:
+    def _find_labels(
+        self, values: Values, missing: bool, present: float, facts: dict[str, Any], advice: str
+    ) -> Finding:
         cutoff, published = self._plan.cutoff(self._labels), {}
         for labels, counts in values.labels():
             noisy = self._measure(self._labels, counts)
@@ -162,11 +164,10 @@ class Questions:
         covered = sum(published[label] for label in ranked)
         if covered < COVERED * present:
             said = "no value is common enough to be published" if not ranked else "nearly all of its values are rare"
-            return Finding(
-                None,
-                f"{said}, as in free text and identifiers; name labels, or group its values, if it is wanted",
-            )
+            return Finding(None, f"{said}; {advice}")
         facts |= {"threshold": cutoff, "covered": round(min(covered / present, 1.0), 3)}
+        if covered < MOST * present:
+            facts |= {"note": f"{1 - covered / present:.0%} of its values are rare and become 'other'; {advice}"}
         return Finding(_with_others(Labels(tuple(sorted(ranked))), missing), facts=self._told(self._labels, facts))
 
     def _find_numbers(
@@ -217,8 +218,10 @@ class Questions:
         rule = partitions.date_rule(leaves, std, evident)
         if rule is None:
             return Finding(None, "it has too few dates for this epsilon; write a period if it is wanted")
+        if written.is_guess:
+            facts |= {"note": f"its dates are read as {form}; if they begin with years, say --dates yy-mm-dd"}
         timed = column.kind == "time" or written.timed > written.many_dates / 2
-        rule = replace(rule, type="time" if timed else "date", written=form, years_from=since)
+        rule = replace(rule, type="time" if timed else "date", written=form, years_from=since, clock=written.clock)
         return Finding(_with_others(rule, missing), facts=self._told(self._dates, facts))
 
     def _ask_levels(self, values: "Sorted", scale: float, levels: int) -> partitions.Measure:
@@ -245,6 +248,16 @@ class Questions:
 
     def _told(self, scale: float, facts: dict[str, Any]) -> dict[str, Any]:
         return {**facts, "noise_std": float(f"{self._std(scale):.4g}")}
+
+
+def _advise(found: Written, counts: Mapping[str, float], present: float) -> str:
+    """What to do about a column whose values are mostly rare, by what they look like."""
+    if counts["unit"] >= present / 2:
+        return 'most look like numbers with a unit, which a rule in --known reads ("after": " kg", for instance)'
+    for what, many in (("numbers", found.many_numbers), ("dates", found.many_dates)):
+        if many >= present / 2:
+            return f"most are {what}: say what stands for missing ones (--missing), or write a rule (--known)"
+    return "so are free text and identifiers; name labels, or group its values, if it is wanted"
 
 
 def is_label(text: str) -> bool:

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
-from quietfield.curator.counting.coding import BLANKS, NAN, Column, Parameters, number_pattern
+from quietfield.curator.counting.coding import BLANKS, MONTHS, NAN, Column, Parameters, number_pattern
 from quietfield.curator.discovery.plan import Forms
-from quietfield.schema import DateForm, Decimal, NumberForm, Thousands
+from quietfield.schema import Clock, DateForm, Decimal, NumberForm, Thousands
 
 #: What stands for a missing value in columns of numbers and dates. In others it is a label like any other.
 MARKS = ("-", "--", ".", "..", "?", "NA", "N/A", "n/a", "n.a.", "na", "NULL", "null", "None", "#N/A", "(null)", "\\N")
@@ -30,6 +30,8 @@ GROUPED = {
     "spaced comma": _MORE.format(_BLANK, "{1,60}") + ",[0-9]{0,200}",
     "quoted": _MORE.format(_QUOTE, "{1,60}"),
     "quoted fraction": _MORE.format(_QUOTE, "{1,60}") + "[.][0-9]{0,200}",
+    "pointed": _MORE.format("[.]", "{2,60}"),
+    "pointed comma": _MORE.format("[.]", "{1,60}") + ",[0-9]{0,200}",
 }
 #: The classes of numbers that stand alone.
 NUMBERS = ("plain", "spelled", "fraction", "either point", "comma", "either comma", *GROUPED)
@@ -43,18 +45,27 @@ _DIGITS = {
     **GROUPED,
     "comma": "([0-9]{1,3}([.][0-9]{3}){1,60}|[0-9]{1,200})(,[0-9]{0,200})?|,[0-9]{1,200}",
 }
-#: The orders of dates that can be taken for each other, by what a date of both is called.
-SLASHED: dict[str, tuple[DateForm, DateForm]] = {
-    "either date": ("dd/mm/yyyy", "mm/dd/yyyy"),
-    "either short date": ("dd/mm/yy", "mm/dd/yy"),
+#: Whether the first and the last part of 24-01-15 is beyond 15, by what a date that may begin with either is called.
+_HALVES = {f"either year {first}{last}": (first, last) for first in "<>" for last in "<>"}
+#: A number with what may be a unit or a currency beside it, which only the curator can tell.
+UNIT = "[+-]?[0-9][0-9.,''’ ]{0,20}[A-Za-zµ°/²³]{1,8}|[A-Z]{3} [0-9][0-9.,''’ ]{0,20}"
+#: The orders of dates that can be taken for each other, with what dates of both are called.
+EITHER: dict[tuple[DateForm, DateForm], tuple[str, ...]] = {
+    ("dd/mm/yyyy", "mm/dd/yyyy"): ("either date",),
+    ("dd/mm/yy", "mm/dd/yy"): ("either short date",),
+    ("dd-mm-yy", "yy-mm-dd"): tuple(_HALVES),
 }
-DATES = (*get_args(DateForm), *SLASHED)
-#: How a text begins that may be a date.
-DATE_LIKE = "^[0-9]{1,4}[./-][0-9]{1,2}[./-][0-9]{1,4}"
-#: The first question's answers, in order: of dates, also by whether a time follows.
+DATES = (*get_args(DateForm), *(name for names in EITHER.values() for name in names))
+#: What follows dates: nothing, a time with 24 hours, one with 12.
+CLOCKS = ("", " time", " am time")
+#: How a text begins that may be a date; and one that may also be a number.
+_MONTH = f"(?i:{'|'.join(name[:3] for name in MONTHS)})"
+DATE_LIKE = f"^([0-9]{{1,4}}[./-][0-9]{{1,2}}[./-][0-9]{{1,4}}|[0-9]{{1,2}}[ -]?{_MONTH}|{_MONTH})"
+DATE_OF_DIGITS = "^(19|20)[0-9]{6}([ T]|$)"
+#: The first question's answers, in order: of dates, also by what follows.
 CLASSES = (
     "missing", "mark", *NUMBERS, *(f"{name} {sign}" for sign in BESIDE for name in _DIGITS),
-    *DATES, *(f"{name} time" for name in DATES), "text",
+    *(f"{name}{clock}" for clock in CLOCKS for name in DATES), "unit", "text",
 )  # fmt: skip
 
 
@@ -75,17 +86,23 @@ def classify(column: Column, null: str, parameters: Parameters) -> str:
             "mark": column.is_one_of(MARKS, parameters),
             # Before others, and looked at more closely only where need be.
             "date": f"regexp_matches({value}, '{DATE_LIKE}')",
+            "digits": f"regexp_matches({value}, '{DATE_OF_DIGITS}') AND {column.read_seconds('yyyymmdd')} IS NOT NULL",
             "text": _matches(value, PADDED),
             "plain": _matches(value, PLAIN),
             "either point": _matches(value, rf"[ \t]*[+-]?({_THREE.format('[.]')})[ \t]*"),
             "spelled": f"{column.integer} IS NOT NULL",
             "fraction": f"{column.number} IS NOT NULL",
             "either comma": _matches(value, rf"[ \t]*[+-]?({_THREE.format(',')})[ \t]*"),
-            "comma": f"{column.read_number(NumberForm(','))} IS NOT NULL",
             **matches,
+            "comma": f"{column.read_number(NumberForm(','))} IS NOT NULL",
             "beside": f"regexp_matches({value}, '[%$€£]')",
+            "unit": f"regexp_full_match({value}, '{UNIT}')",
         }
-        place |= {"date": _classify_date(column, place), "beside": _classify_beside(value, place)}
+        place |= {
+            "date": _classify_date(column, place),
+            "digits": _classify_clock(value, "yyyymmdd", place),
+            "beside": _classify_beside(value, place),
+        }
     else:
         tests["plain"] = f"{column.integer} IS NOT NULL"
         if column.kind == "number":
@@ -96,15 +113,26 @@ def classify(column: Column, null: str, parameters: Parameters) -> str:
 
 
 def _classify_date(column: Column, place: Mapping[str, str]) -> str:
-    """Which class a text is of as a date; with slashes, of one order or of both."""
+    """Which class a text is of as a date, of one order or of both; names of months that are whole come first."""
+    value = f"{column.sql}::VARCHAR"
     tests = {form: f"{column.read_seconds(form)} IS NOT NULL" for form in get_args(DateForm)}
-    every = [(f"{tests[one]} AND {tests[other]}", either) for either, (one, other) in SLASHED.items()]
+    tests |= {form: f"{test} AND {value} ~ '.*[A-Za-z]{{4}}.*'" for form, test in tests.items() if "month" in form}
+    every = []
+    for (one, other), names in EITHER.items():
+        for name in names:
+            sides = zip(
+                (f"left({value}, 2)", f"left(split_part({value}, '-', 3), 2)"), _HALVES.get(name, ()), strict=False
+            )
+            halves = [f"{part} {'<' if side == '<' else '>='} '16'" for part, side in sides]
+            every.append((" AND ".join((tests[one], tests[other], *halves)), name))
     every += [(test, form) for form, test in tests.items()]
-    timed = f"contains({column.sql}::VARCHAR, ':')"
-    return _cases(
-        [(test, f"CASE WHEN {timed} THEN {place[f'{name} time']} ELSE {place[name]} END") for test, name in every],
-        place["text"],
-    )
+    return _cases([(test, _classify_clock(value, name, place)) for test, name in every], place["text"])
+
+
+def _classify_clock(value: str, date: str, place: Mapping[str, str]) -> str:
+    """Which class a text with a date of some name is of, by what follows that."""
+    none, day, half = (place[f"{date}{clock}"] for clock in CLOCKS)
+    return _cases([(f"{value} ~ '.*[AaPp][Mm]'", half), (f"contains({value}, ':')", day)], none)
 
 
 def _classify_beside(value: str, place: Mapping[str, str]) -> str:
@@ -130,7 +158,8 @@ def _cases(tests: Sequence[tuple[str, str]], otherwise: str) -> str:
 class Written:
     """How a column writes numbers and dates, and how many of its values are numbers, or dates, if read so.
 
-    ``fractions`` is how many of the numbers have decimal places, ``timed`` how many of the dates a time.
+    ``fractions`` is how many of the numbers have decimal places, ``timed`` how many of the dates a time, and ``clock``
+    how many hours these times have. ``is_guess`` says that nothing told whether dates begin with days or with years.
     """
 
     numbers: NumberForm
@@ -139,6 +168,8 @@ class Written:
     dates: DateForm
     many_dates: float
     timed: float
+    clock: Clock = 24
+    is_guess: bool = False
 
     @classmethod
     def find(cls, counts: Mapping[str, float], known: Forms, others: Forms, significant: float) -> "Written":
@@ -149,19 +180,22 @@ class Written:
         whole, fractions = _readable(decimal, thousands)
         parts = sum(many[name] for name in fractions)
         form = NumberForm(decimal, thousands, before, after)
-        date, dates, timed = _find_dates(counts, known, others, significant)
-        return cls(form, parts + sum(many[name] for name in whole), parts, date, dates, timed)
+        date, (days, times, halves), is_guess = _find_dates(counts, known, others, significant)
+        clock: Clock = 12 if halves > times else 24
+        numbers = parts + sum(many[name] for name in whole) + counts["yyyymmdd"]
+        return cls(form, numbers, parts, date, days + times + halves, times + halves, clock, is_guess)
 
     def doubt(self, counts: Mapping[str, float], most: float) -> str | None:
         """What there is to say of a column whose values can be read in two ways, of which nothing tells the right one.
 
         >>> found = Written(NumberForm(), 0.0, 0.0, "yyyy-mm-dd", 0.0, 0.0)
         >>> found.doubt({name: 9.0 * (name == "either date") for name in CLASSES}, 8.0)
-        'its dates could be day/month or month/day; say which (--dates dd/mm/yyyy or mm/dd/yyyy)'
+        'its dates could be dd/mm/yyyy or mm/dd/yyyy; say which with --dates'
         """
-        for either, (one, other) in SLASHED.items():
-            if self.many_dates + counts[either] + counts[f"{either} time"] >= most > self.many_dates:
-                return f"its dates could be day/month or month/day; say which (--dates {one} or {other})"
+        for (one, other), names in EITHER.items():
+            either = _sum(counts, *(f"{name}{clock}" for name in names for clock in CLOCKS))
+            if self.many_dates + either >= most > self.many_dates:
+                return f"its dates could be {one} or {other}; say which with --dates"
         commas = sum(counts[f"either comma{sign}"] for sign in ("", *(f" {sign}" for sign in BESIDE)))
         if self.numbers.decimal == "." and self.many_numbers + commas >= most > self.many_numbers:
             return "its commas could stand before decimal places or between thousands; say --decimal , or --thousands ,"
@@ -178,11 +212,15 @@ def _beside(counts: Mapping[str, float], significant: float) -> tuple[str, str, 
 
 
 def _find_decimal(many: Mapping[str, float], others: Forms, significant: float) -> Decimal:
-    commas = many["comma"] + many["spaced comma"]
-    points = many["fraction"] + many["grouped"] + many["grouped fraction"]
-    either = many["either point"] + many["either comma"]
+    commas = _sum(many, "comma", "spaced comma", "pointed", "pointed comma")
+    points = _sum(many, "fraction", "grouped", "grouped fraction")
+    either = _sum(many, "either point", "either comma")
     as_others = others.decimal == "," and either >= significant > points
     return "," if as_others or (commas >= significant and commas > points) else "."
+
+
+def _sum(many: Mapping[str, float], *names: str) -> float:
+    return sum(many[name] for name in names)
 
 
 def _find_thousands(
@@ -195,15 +233,15 @@ def _find_thousands(
     blanks = many["spaced"] + many["spaced fraction" if decimal == "." else "spaced comma"]
     if blanks >= significant or many["plain"] >= significant:
         blanks += many["either space"]
-    quotes, commas = many["quoted"] + many["quoted fraction"], many["grouped"] + many["grouped fraction"]
+    quotes, commas = _sum(many, "quoted", "quoted fraction"), _sum(many, "grouped", "grouped fraction")
     told = known.thousands == "," or "." in (known.decimal, others.decimal)
     told = told or max(commas, many["plain"], many["fraction"]) >= significant
     if told and many["comma"] < significant:
         commas += many["either comma"]
-    points = many["either point"] if known.thousands == "." and decimal == "," else 0.0
-    found: dict[Thousands, float] = {" ": blanks, "'": quotes, ",": commas if decimal == "." else 0.0, ".": points}
+    points = _sum(many, "either point", "pointed", "pointed comma")
+    found: dict[Thousands, float] = {" ": blanks, "'": quotes, **({",": commas} if decimal == "." else {".": points})}
     if known.thousands is not None:
-        found = {known.thousands: found[known.thousands]}
+        found = {known.thousands: found.get(known.thousands, 0.0)}
     best = max(found, key=lambda sign: found[sign])
     return best if found[best] >= significant else None
 
@@ -212,7 +250,7 @@ def _readable(decimal: Decimal, thousands: Thousands | None) -> tuple[list[str],
     """The classes of numbers that a form reads: whole ones, and those with decimal places."""
     whole, fractions = ["plain", "spelled"], ["fraction", "either point"]
     if decimal == ",":
-        whole, fractions = [*whole, *fractions], ["comma", "either comma"]
+        whole, fractions = [*whole, *fractions, "pointed"], ["comma", "either comma", "pointed comma"]
     if thousands == "," and decimal == ".":
         whole, fractions = [*whole, "either comma", "grouped"], [*fractions, "grouped fraction"]
     if thousands == " ":
@@ -225,18 +263,45 @@ def _readable(decimal: Decimal, thousands: Thousands | None) -> tuple[list[str],
 
 def _find_dates(
     counts: Mapping[str, float], known: Forms, others: Forms, significant: float
-) -> tuple[DateForm, float, float]:
-    """The form of the dates of a column, how many there are, and how many of them with a time."""
+) -> tuple[DateForm, Sequence[float], bool]:
+    """The form of the dates of a column, how many there are, by what follows them, and if days first is a guess."""
     forms: tuple[DateForm, ...] = get_args(DateForm)
-    many = {name: (counts[name] + counts[f"{name} time"], counts[f"{name} time"]) for name in DATES}
-    for either, orders in SLASHED.items():
-        certain = max(orders, key=lambda form: many[form][0])
-        order = certain if many[certain][0] >= significant else None
+    many: dict[str, Sequence[float]] = {name: [counts[f"{name}{clock}"] for clock in CLOCKS] for name in DATES}
+
+    def find_most(listed: Sequence[DateForm]) -> DateForm:
+        return max(listed, key=lambda form: sum(many[form]))
+
+    def add(*listed: str) -> None:
+        many[listed[0]] = [sum(counted) for counted in zip(*(many[name] for name in listed), strict=True)]
+
+    guess: DateForm | None = None
+    for orders, names in EITHER.items():
+        certain = find_most(orders)
+        order = certain if sum(many[certain]) >= significant else _tell_day(counts, orders, names)
         order = known.dates or order or (others.dates and _same_order(others.dates, orders))
+        if order is None and len(names) > 1:
+            order = guess = orders[0]
         if order in orders:
-            many[order] = (many[order][0] + many[either][0], many[order][1] + many[either][1])
-    best = max(forms, key=lambda form: many[form][0]) if known.dates is None else known.dates
-    return best, *many[best]
+            add(order, *names)
+    for long in forms:
+        if "month" in long:  # which May is as well
+            short = long.replace("month", "mon")
+            add(*sorted((long, short), key=lambda form: -sum(many[form])))
+    best = known.dates or find_most(forms)
+    return best, many[best], best == guess
+
+
+def _tell_day(counts: Mapping[str, float], orders: Sequence[DateForm], names: Sequence[str]) -> DateForm | None:
+    """Which part of dates such as 24-01-15 is the day: about half of all days are beyond 15, and few years on one side.
+
+    None where this does not tell: where years are on both sides.
+    """
+    many = {name: _sum(counts, *(f"{name}{clock}" for clock in CLOCKS)) for name in names}
+    total = sum(many.values())
+    if len(many) == 1 or not total:
+        return None
+    first, last = (abs(sum(many[name] for name in names if _HALVES[name][i] == ">") / total - 0.5) for i in (0, 1))
+    return orders[0] if first < 0.2 and last > 0.3 else orders[1] if last < 0.2 and first > 0.3 else None
 
 
 def _same_order(form: DateForm, orders: Sequence[DateForm]) -> DateForm | None:
@@ -246,14 +311,13 @@ def _same_order(form: DateForm, orders: Sequence[DateForm]) -> DateForm | None:
 
 def agree_forms(columns: Sequence[Mapping[str, float]], significant: float) -> Forms:
     """What columns that can be read in one way only say, with one voice, of those that can be read in two."""
-    commas, points = (
-        any(counts[one] >= significant and counts[one] > counts[other] for counts in columns)
-        for one, other in (("comma", "fraction"), ("fraction", "comma"))
-    )
+    signs = [(_sum(counts, "comma", "pointed", "pointed comma"), counts["fraction"]) for counts in columns]
+    commas = any(comma >= significant and comma > point for comma, point in signs)
+    points = any(point >= significant and point > comma for comma, point in signs)
     decimal: Decimal | None = None if commas == points else "," if commas else "."
 
     def is_said(form: DateForm) -> bool:
-        return any(counts[form] + counts[f"{form} time"] >= significant for counts in columns)
+        return any(_sum(counts, *(f"{form}{clock}" for clock in CLOCKS)) >= significant for counts in columns)
 
-    orders = {order[:5]: order for pair in SLASHED.values() for order in pair if is_said(order)}
+    orders = {order[:5]: order for pair in EITHER for order in pair if "/" in order and is_said(order)}
     return Forms(decimal, next(iter(orders.values())) if len(orders) == 1 else None)
