@@ -59,7 +59,7 @@ def limits(results: Mapping[str, list[Row]], runs: Sequence[Mapping[str, Any]]) 
         places=_places(results.get("fig3b", [])),
         marginals=_marginals(results.get("fig1a", [])),
         builds=_builds(runs),
-        exact="; ".join(f"{name}: {', '.join(of)}" for name, of in made_by(runs, ("cgm",)).items()) or "not run",
+        exact=_listed(made_by(runs, "cgm")),
     )
 
 
@@ -149,23 +149,28 @@ def _marginals(rows: Iterable[Row]) -> str:
 
 def _builds(runs: Sequence[Mapping[str, Any]]) -> str:
     """Which builds of the default made its trials."""
-    found = made_by(runs, ("map", "map-gaussian"))
+    found, apart = made_by(runs, "map"), made_by(runs, "map-gaussian")
+    gaussian = f"; those with Gaussian noise: {_listed(apart)}" if apart else ""
     builds = sorted({build for of in found.values() for build in of})
     if len(builds) == 1:
-        return f"All trials of our default are of one build ({builds[0]})."
-    told = "; ".join(f"{name}: {', '.join(of)}" for name, of in found.items())
-    return f"Trials of our default are of {len(builds)} builds: {told or 'not run'}."
+        return f"All trials of our default are of one build ({builds[0]}){gaussian}."
+    return f"Trials of our default are of {len(builds)} builds: {_listed(found)}{gaussian}."
 
 
-def made_by(runs: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> dict[str, list[str]]:
-    """By figure the builds of the learners that made the trials of some methods which are still there.
+def _listed(found: Mapping[str, Sequence[str]]) -> str:
+    """Builds by figure in words."""
+    return "; ".join(f"{name}: {', '.join(builds)}" for name, builds in found.items()) or "not run"
+
+
+def made_by(runs: Sequence[Mapping[str, Any]], method: str) -> dict[str, list[str]]:
+    """By figure the builds of the learners that made those trials of a method which are still there.
 
     A run names its methods, in its command or under ``methods``, or has all of its figure. Those under ``replaced``
     were run again later.
 
     >>> made_by([{"figure": "fig1c", "command": "python -m experiments fig1c", "learners": "ab"},
     ...          {"figure": "fig2", "command": "... fig2 --methods map,cgm", "learners": "cd", "replaced": ["map"]}],
-    ...         ["map"])
+    ...         "map")
     {'fig1c': ['ab']}
     """
     found: dict[str, list[str]] = {}
@@ -175,7 +180,7 @@ def made_by(runs: Sequence[Mapping[str, Any]], methods: Sequence[str]) -> dict[s
         had = after.split()[0].split(",") if given else [t.method for t in figure.trials(figure.plans["full"])]
         had = run.get("methods", had)
         build = run.get("learners", "")
-        if build and any(m in had and m not in run.get("replaced", ()) for m in methods):
+        if build and method in had and method not in run.get("replaced", ()):
             of = found.setdefault(figure.name, [])
             of += [build] * (build not in of)
     return found

@@ -321,7 +321,7 @@ def test_limits_name_the_builds_whose_trials_are_left() -> None:
     said = limits.limits({}, [former | {"replaced": ["map"]}, whole])
     assert "All trials of our default are of one build (now)." in said
     assert "uses the default:\n  fig2: former." in said
-    assert limits.made_by([whole | {"methods": ["naive"]}], ["map"]) == {}
+    assert limits.made_by([whole | {"methods": ["naive"]}], "map") == {}
 
 
 def test_times_are_held_to_the_papers_ratios() -> None:
