@@ -35,7 +35,8 @@ def page(rows: Path) -> None:
         "default_allocation": summarize("default"),
         "interactions": interactions.summarize(),
         "failed": "\n".join(
-            f"- {row['method']}, {row['data']}, epsilon {float(row['epsilon']):g}, seed {row['seed']}: {row['status']}"
+            f"- {row['method']}, {row['data']}, epsilon {float(row['epsilon']):g}, seed {row['seed']}: {row['status']} "
+            f"({row['machine']})"
             for row in failed
         ),
     }

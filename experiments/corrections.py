@@ -305,7 +305,7 @@ _ENTRIES: tuple[tuple[str, str, Callable[[Results], str]], ...] = (
         _models,
     ),
     (
-        "Trials of quietfield were of the default of 15 November (Limits says which still are)",
+        "Trials of quietfield were of the default of 15 November (Limits names the builds of now)",
         "KL 0.3775 (figure 2, random, s = 10), 0.06529 (asia, sachs and child, N = 10,000)",
         _default,
     ),

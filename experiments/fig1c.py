@@ -67,6 +67,18 @@ def _epsilon(rows: list[Row]) -> float:
     return min(row.trial.epsilon for row in rows)
 
 
+def _unconverged(rows: list[Row]) -> str:
+    """At which lambdas fits ended before they had converged."""
+    mine = [row.trial for row in pick(rows, "kl", method="naive")]
+    ended = {row.trial for row in pick(rows, "unconverged", method="naive")}
+    told = []
+    for setting in sorted({trial.setting for trial in ended}, key=lambda setting: float(setting.partition("=")[2])):
+        there = sum(trial.setting == setting for trial in mine)
+        count = sum(trial.setting == setting for trial in ended)
+        told.append(f"{count} of {there} at {setting.replace('lambda=', 'λ = ')}")
+    return f"fits that ended before they had converged: {', '.join(told)}" if told else ""
+
+
 def claims(rows: list[Row]) -> list[Claim]:
     """Overfitting at small lambda with noise, none without; a cell is a size."""
     rows = counted(rows)
@@ -100,7 +112,7 @@ def claims(rows: list[Row]) -> list[Claim]:
             "Figure 1c: naive MLE overfits badly (to zeros) for small λ and must be tuned “just right”",
             "; ".join(text for text, _ in told.values()) + f". More than twice the best in {share(bad, len(over))}",
             verdict(bad, len(over)),
-            "at the smallest λ the fits ended after 200 Newton steps, before they had converged",
+            _unconverged(rows),
             lead=True,
         ),
         Claim(

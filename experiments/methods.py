@@ -16,7 +16,7 @@ narrow; ``psgd-wide`` is tuned by a wider search, and ``psgd-fixed`` has one set
 """
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import inf
 from typing import Any
 
@@ -46,21 +46,15 @@ def _fitted(method: str, **options: Any) -> Callable[[Sequence[Release]], list[M
     return learn
 
 
-def _naive(requests: Sequence[Request]) -> list[Model]:
+def _naive(requests: Sequence[Request], project: bool = True) -> list[Model]:
     """Side by side those of one lambda; with the setting ``lambda=1/N``, those of one N."""
     found: dict[Trial, Model] = {}
+    options: dict[str, Any] = {"project": project, "rounds": ROUNDS}
     for weight in dict.fromkeys(_lambda(request, NAIVE_LAMBDA) for request in requests):
         some = [request for request in requests if _lambda(request, NAIVE_LAMBDA) == weight]
-        models = fit([request.release for request in some], "naive", regularisation=weight, rounds=ROUNDS)
+        models = fit([request.release for request in some], "naive", regularisation=weight, **options)
         found.update(zip((request.trial for request in some), models, strict=True))
     return [found[request.trial] for request in requests]
-
-
-def _naive_unprojected(requests: Sequence[Request]) -> list[Model]:
-    return [
-        fit(request.release, "naive", regularisation=weight, project=False, rounds=ROUNDS)
-        for request, weight in ((request, _lambda(request, NAIVE_LAMBDA)) for request in requests)
-    ]
 
 
 def _letter(requests: Sequence[Request]) -> list[Model]:
@@ -171,7 +165,7 @@ BUILT_IN = (
     Estimator("nonprivate", "non-private MLE", "tables", _reference),
     Estimator("naive", "naive MLE", "release", _naive),
     Estimator("naive-tuned", "naive MLE, λ tuned with the truth", "release", _naive_tuned, by_cell=True, apart=True),
-    Estimator("naive-unprojected", "naive MLE, not projected", "release", _naive_unprojected),
+    Estimator("naive-unprojected", "naive MLE, not projected", "release", partial(_naive, project=False)),
     Estimator(
         "cgm-letter",
         "CGM",

@@ -10,6 +10,7 @@ from experiments.claims import RULE, Claim
 from experiments.comparing import standings
 from experiments.corrections import corrections, stands
 from experiments.estimators import shown
+from experiments.limits import limits
 from experiments.trials import Row, Trial
 from quietfield.errors import Error
 from quietfield.files import write_atomically
@@ -18,8 +19,8 @@ INTRODUCTION = """# The paper's figures and claims, again
 
 {command} wrote this page from the files of trials in `{folder}/` (and, for five true models a structure and for real
 tables, from [learning.csv](learning.csv) and [real-tables.csv](real-tables.csv)); what is typed in are reasons, the
-column "before" under Corrections and the Limits. `python -m experiments FIGURE` makes the trials
-([how](../how-to/reproduce.md)).
+column "before" under Corrections, and under Limits all but numbers of trials and cells and names of builds.
+`python -m experiments FIGURE` makes the trials ([how](../how-to/reproduce.md)).
 
 ## In short
 
@@ -34,53 +35,11 @@ JUDGED = """## How a statement is judged
 The *full plan* has the paper's 25 nested trials (5 populations, 5 noisy releases of each) in every cell; where fewer
 were run, the section says how many.
 """
-LIMITS = """## Limits
-
-- Figures 1 and 3a, and most of figure 2, have one true model a structure and number of values, as in the paper:
-  intervals there are between populations of that model. Rows with several models say in how many cells (s = 10); the
-  picture shows the first. PSGD and tuned naive MLE have one. Five models a structure with other methods' best settings
-  are in the table of that name, which is of the default of 15 November.
-- The paper does not say which N its figure 2 has. Ours ends at 10^6; figures 1a and 1b end at 10^7.
-- Tuned with the truth is s = 10 only. There PSGD's wide search (along lines, one setting after the other, not over all
-  combinations) ran in every cell, with the moments accountant up to N = 10^5; it was tuned on one population of its
-  own, as naive MLE was. Where the narrow grid did better all the same, statements are judged by that. At s = 20 a cell
-  has one release of each of five populations.
-- CGM has two settings that the paper leaves open, the damping α and when EM has converged; neither was tuned with the
-  truth. Other settings of it ran in some cells of s = 10. It does not come to rest, so that one trial on two machines
-  may differ by a factor 2 (see the check under figure 2); the geometric mean over cells hardly does.
-- PSGD with one setting for all cells has 100 steps, chosen before any cell was run. That is too few where N is large,
-  and leaves a floor; another setting would do better there. The wide search shows by how much.
-- In figure 3b PSGD's wide search ran on the building and MSNBC, one release of each of five splits; what it chose on
-  the first split does badly on one or two others where N is largest. GeoLife and three cells at the largest N
-  (the building at ε = 0.01 and 1, MSNBC at ε = 0.1) have the narrow grid alone.
-- Figure 1a with λ = 1e-3 has one release of each of five populations; with λ = 1/N, its cell at ε = 0.01 and
-  N = 10^5, run again until it had converged, has two. Other λ in figure 1b have two populations at N = 10^5, where
-  λ = 1e-5 is 1/N.
-- Three builds of our default, of two days, of which the last table names each. In figure 2 trials of quietfield at
-  s = 20 and those of true models 1 to 4, and all of the networks, are of the last one (c90adedf); of the first true
-  model at s = 10, random graphs and three cells of the chain are of the one before (214fef5b); all else is of
-  15 November (former). No cell of one true model mixes two. At s = 20, where 160 trials ran with the first and the
-  last, half of them differ by less than 0.2%, the farthest by 11%; Corrections has the means of others that were run
-  again. The default as it stands gave the same as the last one on nine trials of figure 2 and of the networks.
-- Exact EM stops by a rule that uses the default: it is of 16 November in the networks, of 15 November elsewhere. It has
-  not run on insurance and alarm.
-- Rows of figure 3b with the setting `unnormalised` spend 1.2 times their ε (1.067 times on MSNBC). No verdict rests on
-  them; Corrections quotes them.
-- A few constants of our default were fitted on simulated problems of other seeds, most of them of this family
-  (chains and random graphs with Dirichlet potentials); those for tables of single attributes on adult, titanic, nltcs
-  and msnbc. Of figure 3b's tables the first slot's is one of these. Evidence from outside: the published networks, the
-  building and GeoLife.
-- Naive MLE with a small λ may end before it has converged: after 200 Newton steps in the trials of 15 November, after
-  2,000 since.
-- Times are of processor time, on one core beside other work; of three runs the least counts.
-- Figure 3b's building is simulated: the paper's log is not public.
-"""
-
 MADE_BY = """The last column names the build of the learners by a digest of their source; "former" is the one of
 15 November. It matters for quietfield, and for exact EM, which stops by a rule that uses it; other methods learn the
 same with any. Trials of 16 November after 16:00 were handed out group by group to up to sixteen processes; a line names
-the command that gives the same trials, and its seconds are those of the groups, summed. Runs of which no trial is left,
-since all were run again, are left out; of others, some were.
+a command that gives these trials, if others too, and its seconds are those of the groups, summed. Runs of which no trial is left,
+since all were run again, are left out; where those of single methods were, the line says so.
 """
 
 
@@ -110,8 +69,9 @@ def contents(folder: Path, command: str, results: Mapping[str, list[Row]]) -> st
         command=f"`{command}`", folder=folder.name, count=len(lead), stands=stands([claim.verdict for claim in lead]),
         own_count=len(own), own=stands(own),
     )  # fmt: skip
-    parts = [text + table(lead, first=True), JUDGED.format(rule=RULE), *_corrections(results), *sections, LIMITS]
-    return "\n".join([*parts, *_machines(storage.runs(folder))])
+    runs = storage.runs(folder)
+    parts = [text + table(lead, first=True), JUDGED.format(rule=RULE), *_corrections(results), *sections]
+    return "\n".join([*parts, limits(results, runs), *_machines(runs)])
 
 
 def _corrections(results: Mapping[str, list[Row]]) -> list[str]:
@@ -220,8 +180,9 @@ def _machines(runs: list[dict[str, Any]]) -> list[str]:
         "|---|---|---|---|---|---|---|---|",
     ]
     for run in runs:
+        again = f" ({', '.join(run['replaced'])} run again)" if "replaced" in run else ""
         lines.append(
-            f"| {run['figure']} | `{_cell(run['command'])}` | {run['trials']:,} | {run['seconds']:.0f} | "
+            f"| {run['figure']} | `{_cell(run['command'])}`{again} | {run['trials']:,} | {run['seconds']:.0f} | "
             f"{run['when']} | {run['device']}, {run['cores']} cores, {run['jobs']} processes | "
             f"quietfield {run['quietfield']}, jax {run['jax']}, Python {run['python']} | {run.get('learners', '')} |"
         )

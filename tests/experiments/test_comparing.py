@@ -23,8 +23,8 @@ def cell(trial: Trial) -> str:
     return trial.structure
 
 
-@pytest.mark.parametrize("name", ["claims", "comparing", "corrections", "fig2", "fig3b", "gradient", "methods",
-                                  "mobility", "networks", "trials"])  # fmt: skip
+@pytest.mark.parametrize("name", ["claims", "comparing", "corrections", "fig2", "fig3b", "gradient", "limits",
+                                  "methods", "mobility", "networks", "trials"])  # fmt: skip
 def test_examples_of_the_modules(name: str) -> None:
     module = import_module(f"experiments.{name}")
     assert Path(module.__file__ or "").exists()

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments import drive, page, registry, storage
+from experiments import drive, limits, page, registry, storage
 from experiments.__main__ import main
 from experiments.claims import Claim
 from experiments.propositions import CHECKS
@@ -293,6 +293,35 @@ def test_the_published_page_follows_from_the_published_files() -> None:
     published = folder.with_suffix(".md").read_text(encoding="utf-8")
     command = published.split("`")[1]
     assert page.contents(folder, command, results) == published
+
+
+def test_limits_count_models_trials_and_cells() -> None:
+    figure = registry.figure("fig2")
+    plan = figure.plans["full"].chosen(structures=("chain",), sizes=(1000,), epsilons=(0.1, 1.0))
+    planned = plan.chosen(states=(10,), methods=("map",), models=(0, 1, 2, 3, 4)).trials("fig2")
+    planned += plan.chosen(states=(10,), methods=("naive-tuned",), models=(0, 1)).trials("fig2")
+    planned += plan.chosen(states=(20,), methods=("map",), replications=1).trials("fig2")
+    planned += plan.chosen(states=(20,), methods=("cgm",)).trials("fig2")
+    said = limits.limits({"fig2": [Row(trial, "kl", 1.0, 0.0) for trial in planned]}, [])
+    assert "five true models in every cell of quietfield. Elsewhere" in said
+    assert "25 trials: exact EM (ours). 5 trials: quietfield." in said
+    assert "at s = 10, naive MLE, λ tuned with the truth: 2; PSGD, wide search, δ = 1/N: none" in said
+    cell = figure.cell(planned[0])
+    less = [trial for trial in planned if trial.model < 4 or figure.cell(trial) != cell]
+    said = limits.limits({"fig2": [Row(trial, "kl", 1.0, 0.0) for trial in less]}, [])
+    assert "in every cell of no method; and in some cells of quietfield (1 of 2)" in said
+
+
+def test_limits_name_the_builds_whose_trials_are_left() -> None:
+    former = {"figure": "fig2", "command": "python -m experiments fig2 --methods map,cgm", "learners": "former"}
+    whole = {"figure": "fig1c", "command": "python -m experiments fig1c", "learners": "now"}
+    said = limits.limits({}, [former, whole])
+    assert "of 2 builds: fig2: former; fig1c: now." in said
+    assert "uses the default:\n  fig2: former." in said
+    said = limits.limits({}, [former | {"replaced": ["map"]}, whole])
+    assert "All trials of our default are of one build (now)." in said
+    assert "uses the default:\n  fig2: former." in said
+    assert limits.made_by([whole | {"methods": ["naive"]}], "map") == {}
 
 
 def test_times_are_held_to_the_papers_ratios() -> None:
