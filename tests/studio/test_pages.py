@@ -172,7 +172,8 @@ def test_tables_that_gaussian_noise_adds_are_counted(studio: Studio) -> None:
 
 def test_tables_that_are_chosen_privately(studio: Studio) -> None:
     walk(studio)
-    # So large that noise does not outweigh 600 records: at 0.5, of which a tenth is for one-way tables, it may.
+    # So large that noise does not outweigh 600 records: at 0.5, of which a tenth is for one-way tables, it may. The one
+    # table of all three attributes can then be measured well, and there is nothing to choose.
     enough = {"epsilon": "1.5", "noise": "laplace", "delta": "1e-6", "records": "600"}
     do(studio, curator.save_epsilon, name="visits", revision=revision(), **enough)
     drawn = do(studio, curator.save_structure, name="visits", revision=revision(), preset="auto")
@@ -184,7 +185,7 @@ def test_tables_that_are_chosen_privately(studio: Studio) -> None:
     assert "Rehearse" not in show(studio, "epsilon")
     publish(studio)
     wait(studio, draft.target)
-    assert len(qf.Release.load(draft.target).selections) > 0
+    assert max(map(len, qf.Release.load(draft.target).tables)) > 1
     again = do(studio, curator.copy, name="visits", to="drawn")
     assert again == {"go": "#/draft/drawn/publish"}
     do(studio, curator.save_structure, name="drawn", revision=0, chosen=["age", "visits"])

@@ -335,8 +335,8 @@ def _choice_within(choice: Any, schema: Schema) -> tuple[Any, tuple[str, ...]]:
 
 
 def learn(release: Release, *, progress: bool = False) -> Synthesis:
-    """Learn a model from a release alone."""
+    """Learn a model of the records from a release alone: made-up records are to be like them."""
     assert release.schema is not None
     with show_status("learning", progress):
-        model = fit(release)
+        model = fit(release, of="records")
     return Synthesis(release, model, release.schema)

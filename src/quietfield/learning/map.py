@@ -32,7 +32,7 @@ from quietfield.learning.likelihood import Density, information, noisy_normal
 from quietfield.learning.observation import independent_variance
 from quietfield.learning.problem import Data, FitState, Point, Shape
 from quietfield.learning.smoothness import Smoothness
-from quietfield.models.uncertainty import Uncertainty, remember_fit
+from quietfield.models.uncertainty import OF, Uncertainty, remember_fit
 from quietfield.releases.release import Release
 
 _BLUR = 0.3  # 0, 0.1 and 1 were worse; 1 would be the whole leverage of a cell on its own fit
@@ -51,6 +51,7 @@ _JOINED = 3  # joint steps where tables overlap much: the fourth moves nothing
 _ROUNDING = 1e-9  # of a variance, which remains where another as large is taken from it
 _LAST = 8  # times as many steps as other climbs may take, the last one may: what it leaves, no other makes up for
 _COST = 0.2  # nats a parameter that the last step may cost: ordinary ones cost a fifth of that at most
+_LEAST_VARIANCE = 3.0  # of the noise of a count, where the records are learned: none of their empty cells is certain
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,6 +180,7 @@ class Map(Learner):
     probes: int = 4  # at most
     conjugate: int = 25
     tolerance: float = 0.1
+    of: str = "source"  # what is learned: the distribution that the records came from, or the "records"
 
     name = "map"
     compiled = False
@@ -186,6 +188,8 @@ class Map(Learner):
     def __post_init__(self) -> None:
         if self.rounds < 2:
             raise Error(f"the method 'map' needs at least 2 rounds, one of them to start, not {self.rounds}.")
+        if self.of not in OF:
+            raise Error(f"a model is learned of the 'source' of the records or of the 'records', not of {self.of!r}.")
 
     def init(self, shape: Shape, data: Data, reference: FitState | None = None) -> FitState:
         return FitState(np.zeros(shape.size), -np.inf, 0, False, Extra(Prior.start(shape), 0, False))
@@ -201,12 +205,14 @@ class Map(Learner):
         # A table of one attribute determines all that it holds.
         single = shape.per_cell(len(group[0]) == 1 for group in shape.groups)
         blur = _BLUR * np.where(single, 1.0, prior.determined[0].mean())
-        if last:
-            data = _correct_skew(shape, data, state.theta, used, prior.wide)
-        found = self._climb(shape, data, state.theta, used, blur, self.steps * (_LAST if last else 1))
+        leaned = _correct_skew(shape, data, state.theta, used, prior.wide) if last else data
+        found = self._climb(shape, leaned, state.theta, used, blur, self.steps * (_LAST if last else 1))
         steps = state.steps + found.steps
         if last:
-            theta = _guard(shape, data, found, _join(shape, data, found.theta, found.point, used, blur), used, blur)
+            joined = _join(shape, leaned, found.theta, found.point, used, blur)
+            theta = _guard(shape, leaned, found, joined, used, blur)
+            if self.of == "records":
+                theta = self._approach_records(shape, data, theta, blur)
             return FitState(theta, found.value, steps, settled, Extra(used, round + 1, True, prior))
         fresh = prior.learn(found.theta, found.point, weights(shape, data, found.point.shares), self.probes)
         moved = np.abs(np.log(fresh.variances.mean(1) / prior.variances.mean(1))) / 2
@@ -219,21 +225,40 @@ class Map(Learner):
         return remember_fit(release, float(data.total), used.variances, shown.variances, used.smoothness.amounts)
 
     def _start(self, shape: Shape, data: Data, theta: np.ndarray) -> "Climb":
-        """Naive maximum likelihood, y.theta - N A(theta), kept from following noise by a penalty of b theta^2 a cell.
+        """Naive maximum likelihood, kept from following noise by a penalty of b theta^2 a cell.
 
-        It is concave and its curvature, N J, has the square root of the other's condition: Newton's method gets there
-        from anywhere. It should rather be too near to 0 than too far: what the tables determine is found in a few
-        steps, but only many would bring back what they do not.
+        It should rather be too near to 0 than too far: what the tables determine is found in a few steps, but only many
+        would bring back what they do not.
         """
         penalty = 2.0 * data.b * shape.counted + 1e-6 * data.b
+        return self._follow(shape, data, theta, penalty, max(1.0, _START * shape.size))
+
+    def _approach_records(self, shape: Shape, data: Data, theta: np.ndarray, blur: np.ndarray) -> np.ndarray:
+        """From the distribution that the records came from to that of the records.
+
+        Given theta, the most probable counts of the records under normal noise of variances D are N m(theta + u) where
+        u maximises  y.u - N A(theta + u) - 1/2 u.D u: the E-step of collective graphical models by its dual.
+        """
+        point = shape.at(theta)
+        response, _, variance = _responses(shape, data, point, blur)
+        counts = data._replace(y=data.total * point.shares + response)
+        return self._follow(shape, counts, theta, np.maximum(variance, _LEAST_VARIANCE), self.gain).theta
+
+    def _follow(self, shape: Shape, data: Data, near: np.ndarray, penalty: np.ndarray, gain: float) -> "Climb":
+        """Up y.theta - N A(theta) - 1/2 (theta - near) . penalty (theta - near), from ``near``.
+
+        It is concave and its curvature, N J, has the square root of the other's condition: Newton's method gets there
+        from anywhere.
+        """
         counted = shape.counted * data.y
 
         def value(theta: np.ndarray, point: Point) -> float:
-            return float(dot(counted, theta) - data.total * point.log_partition - 0.5 * dot(theta, penalty * theta))
+            moved = theta - near
+            return float(dot(counted, theta) - data.total * point.log_partition - 0.5 * dot(moved, penalty * moved))
 
         def direction(theta: np.ndarray, point: Point) -> tuple[np.ndarray, np.ndarray]:
             # A cell that was not counted stays where it is, as its gradient says.
-            slope = shape.counted * (data.y - data.total * point.shares) - penalty * theta
+            slope = shape.counted * (data.y - data.total * point.shares) - penalty * (theta - near)
             if point.dense is not None:
                 bent = data.total * shape.counted[:, None] * point.dense + np.diag(penalty)
                 return slope, np.linalg.solve(bent, slope)
@@ -244,7 +269,7 @@ class Map(Learner):
             diagonal = data.total * point.shares + penalty
             return slope, conjugate_gradients(bend, slope, lambda r: r / diagonal, self.tolerance, self.conjugate)
 
-        return ascend(shape, value, direction, theta, steps=self.first, gain=max(1.0, _START * shape.size))
+        return ascend(shape, value, direction, near, steps=self.first, gain=gain)
 
     def _climb(
         self, shape: Shape, data: Data, theta: np.ndarray, prior: Prior, blur: np.ndarray, steps: int

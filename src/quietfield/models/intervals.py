@@ -26,6 +26,7 @@ from quietfield.domain import Clique, Domain, Label
 from quietfield.errors import Error
 from quietfield.inference.layout import IMPOSSIBLE
 from quietfield.learning.problem import shape_of
+from quietfield.models.uncertainty import OF
 from quietfield.text import join_names
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from quietfield.learning.problem import Point
     from quietfield.models.model import Model
 
-OF = ("source", "records")
 MOST_CELLS = 20_000  # of one question
 MOST_ROWS = 500  # of the directions that are followed together
 #: The most log-potentials of a model, and cells of an answer, whose error bars are worked out without being asked for.

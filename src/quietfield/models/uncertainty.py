@@ -17,6 +17,9 @@ from quietfield.learning.observation import estimate_records
 from quietfield.privacy.noise import Noise, noise_from_json
 from quietfield.releases.release import Release
 
+#: What an answer may be about: the distribution that the records came from, or the records.
+OF = ("source", "records")
+
 
 @dataclass(frozen=True)
 class Uncertainty:
