@@ -1,7 +1,8 @@
-"""The README's comparison: every number follows from a file in docs/results."""
+"""Pages of results and the README's comparison: every number follows from a file in docs/results."""
 
 import csv
 import re
+from importlib import import_module
 from math import exp, log
 from pathlib import Path
 
@@ -56,11 +57,10 @@ def test_divergence_beside_mbi(table, cells) -> None:
     assert table[2][1] == f"{min(ratios):.2f} to {max(ratios):.2f} times"
 
 
-def test_the_page_of_learners_follows_from_its_rows() -> None:
-    from benchmarks._learning_page import contents
-
-    text, _ = contents(RESULTS / "learning.csv")
-    assert text == (RESULTS / "learning.md").read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", ["learning", "synthesis"])
+def test_a_page_with_a_picture_follows_from_its_rows(name) -> None:
+    text, _ = import_module(f"benchmarks._{name}_page").contents(RESULTS / f"{name}.csv")
+    assert text == (RESULTS / f"{name}.md").read_text(encoding="utf-8")
 
 
 def test_real_tables_beside_mbi(table) -> None:
