@@ -6,18 +6,16 @@ release and asked for the 90% interval of every cell of its tables.
 """
 
 from collections import Counter
-from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 
 import quietfield as qf
-from benchmarks._pages import RESULTS, replace_rows
+from benchmarks._pages import replace_rows
 from benchmarks.real_tables import EPSILONS, problem, release, structures
 from quietfield.models.intervals import MOST_CELLS, intervals
 
-COVERAGE = RESULTS / "real-tables-coverage.csv"
 KEY = ["data", "noise", "epsilon", "of", "share"]
 FIELDS = [*KEY, "records", "releases", "cells", "held"]
 OF = {1: "single attributes", 2: "pairs"}
@@ -25,14 +23,14 @@ ENDS = (1e-4, 1e-2)
 SHARES = ("below 1e-4", "1e-4 to 1e-2", "above 1e-2")
 
 
-def measure_coverage(name: str, epsilons: Iterable[float] = EPSILONS, releases: int = 2, path: Path = COVERAGE) -> None:
+def measure_coverage(name: str, path: Path, releases: int = 2) -> None:
     """Count the cells of all tables, and those inside of their intervals, by the size of their true share."""
     found = problem(name)
     cliques = [clique for clique in structures(found)["mst"] if found.domain.cells(clique) <= MOST_CELLS]
     # Noise of its own: the truth must know nothing of the draws below.
     truth = qf.fit(release(found, cliques, "gaussian", 10.0, seed=1000))
     shares = {clique: truth.marginal(clique) for clique in cliques}
-    for noise, epsilon in product(("gaussian", "laplace"), epsilons):
+    for noise, epsilon in product(("gaussian", "laplace"), EPSILONS):
         cells: Counter[tuple[str, str]] = Counter()
         held: Counter[tuple[str, str]] = Counter()
         for seed in range(releases):

@@ -13,19 +13,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import quietfield as qf
-from benchmarks._pages import RESULTS, WHERE, replace_rows, where
+from benchmarks._pages import WHERE, replace_rows, where
 from benchmarks.counting import peak_mb
 from benchmarks.real_tables import ROOT, count, learn_mbi, problem, release, structures
 from quietfield.models.intervals import MOST_CELLS, intervals
 
-TIMES = RESULTS / "real-tables-times.csv"
 KEY = ["data", "structure", "method"]
 SECONDS = ["first_s", "first_cpu_s", "again_s", "again_cpu_s", "first_bar_s", "all_bars_s"]
 FIELDS = [*KEY, "tables", "cells", *SECONDS, "peak_gb", "rounds", "settled", "status", "load", *WHERE]
@@ -95,7 +93,7 @@ def describe(given: qf.Release, data: str, structure: str, method: str) -> dict[
     return {**named, "tables": len(given.tables), "cells": cells, "load": f"{os.getloadavg()[0]:.1f}", **where()}
 
 
-def time_tables(names: Iterable[str], methods: Iterable[str], limit: float, path: Path = TIMES) -> None:
+def time_tables(names: Iterable[str], methods: Iterable[str], limit: float, path: Path) -> None:
     """Measure data sets, Gaussian noise at epsilon 1, and replace their rows."""
     for name in names:
         found = problem(name)
@@ -106,9 +104,9 @@ def time_tables(names: Iterable[str], methods: Iterable[str], limit: float, path
         _time_all(release(found, cliques, "gaussian", 1.0), name, structure, methods, limit, path)
 
 
-def time_structures(methods: Iterable[str], limit: float, path: Path = TIMES, most: int | None = None) -> None:
+def time_structures(methods: Iterable[str], limit: float, path: Path) -> None:
     """Measure structures of many kinds, 20,000 records with Laplace noise of scale 20, and replace their rows."""
-    for structure, domain, cliques in islice(shapes(), most):
+    for structure, domain, cliques in shapes():
         _time_all(draw_release(domain, cliques), MADE_UP, structure, methods, limit, path)
 
 
@@ -119,7 +117,7 @@ def _time_all(given: qf.Release, data: str, structure: str, methods: Iterable[st
         replace_rows(path, FIELDS, [row], KEY)
 
 
-def time_trees(name: str, methods: Iterable[str], number: int = 30, path: Path = TIMES) -> None:
+def time_trees(name: str, methods: Iterable[str], path: Path, number: int = 30) -> None:
     """Measure random trees of a data set, each new to the process, and replace their rows."""
     found = problem(name)
     for method in methods:

@@ -23,6 +23,7 @@ import json
 import os
 import warnings
 from collections.abc import Iterator
+from contextlib import nullcontext
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations
@@ -217,46 +218,49 @@ def tasks(names: list[str], methods: tuple[str, ...]) -> Iterator[tuple[str, str
                 yield name, tables, noise, methods
 
 
-def run(workers: int, names: list[str], methods: tuple[str, ...]) -> None:
+def run(workers: int, names: list[str], methods: tuple[str, ...], path: Path) -> None:
     """Measure quality, and replace the rows; the same releases are drawn every time."""
     from multiprocessing import get_context
 
-    with get_context("spawn").Pool(workers) as pool:
-        for rows in pool.imap_unordered(compare, list(tasks(names, methods))):
-            replace_rows(RESULTS / "real-tables.csv", FIELDS, rows, FIELDS[:6])
+    planned = list(tasks(names, methods))
+    with get_context("spawn").Pool(workers) if workers > 1 else nullcontext() as pool:
+        for rows in pool.imap_unordered(compare, planned) if pool else map(compare, planned):
+            replace_rows(path, FIELDS, rows, FIELDS[:6])
             print(*rows[0].values(), flush=True)
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--data", nargs="*", default=None, help="some of the data sets")
     parser.add_argument("--methods", nargs="+", choices=["map", "mbi"], default=["map", "mbi"])
+    parser.add_argument("--out", type=Path, default=RESULTS, help="the folder of the rows and of the page")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds after which a process that is timed ends")
     for command in ("speed", "structures", "coverage", "page"):
         parser.add_argument(f"--{command}", action="store_true")
-    asked = parser.parse_args()
+    asked = parser.parse_args(arguments)
     names, methods = asked.data or available(), tuple(asked.methods)
     if asked.page:
         from benchmarks._real_tables_page import contents
 
-        (RESULTS / "real-tables.md").write_text(contents(RESULTS), encoding="utf-8")
+        (asked.out / "real-tables.md").write_text(contents(asked.out), encoding="utf-8")
     elif asked.speed or asked.structures:
         from benchmarks import _real_tables_times as times
 
+        path = asked.out / "real-tables-times.csv"
         if asked.speed:
-            times.time_tables(names, methods, asked.limit)
+            times.time_tables(names, methods, asked.limit, path)
             if "adult" in names:
-                times.time_trees("adult", methods)
+                times.time_trees("adult", methods, path)
         else:
-            times.time_structures(methods, asked.limit)
+            times.time_structures(methods, asked.limit, path)
     elif asked.coverage:
         from benchmarks._real_tables_coverage import measure_coverage
 
         for name in asked.data or ["adult"]:
-            measure_coverage(name)
+            measure_coverage(name, asked.out / "real-tables-coverage.csv")
     else:
-        run(asked.workers, names, methods)
+        run(asked.workers, names, methods, asked.out / "real-tables.csv")
 
 
 if __name__ == "__main__":

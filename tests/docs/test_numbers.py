@@ -63,14 +63,16 @@ def test_a_page_with_a_picture_follows_from_its_rows(name) -> None:
     assert text == (RESULTS / f"{name}.md").read_text(encoding="utf-8")
 
 
+def test_the_page_of_real_tables_follows_from_its_rows() -> None:
+    from benchmarks._real_tables_page import contents
+
+    assert contents(RESULTS) == (RESULTS / "real-tables.md").read_text(encoding="utf-8")
+
+
 def test_real_tables_beside_mbi(table) -> None:
-    errors: dict[str, dict[tuple[str, ...], float]] = {"map": {}, "mbi": {}}
-    with open(RESULTS / "real-tables.csv", encoding="utf-8", newline="") as file:
-        for line in csv.DictReader(file):
-            if line["setting"] in ("", "1000"):
-                key = line["data"], line["tables"], line["noise"], line["epsilon"]
-                errors[line["method"]][key] = float(line["tv"])
-    ratios = [errors["map"][key] / errors["mbi"][key] for key in errors["mbi"]]
+    from benchmarks._real_tables_page import read_cells
+
+    ratios = [cell.ratio for cell in read_cells(RESULTS / "real-tables.csv")]
     mean = exp(sum(map(log, ratios)) / len(ratios))
     assert table[3][1] == f"{mean:.2f} times; {min(ratios):.2f} to {max(ratios):.2f} in single cells"
 
