@@ -6,11 +6,21 @@ import platform
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from importlib import import_module
 from math import exp, log
 from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).resolve().parents[1] / "docs" / "results"
+#: Pages without a picture of their own, and the modules whose ``contents(folder)`` is their text.
+PAGES = {
+    "coverage": "benchmarks.coverage",
+    "curator": "benchmarks._curator_page",
+    "inference": "benchmarks._inference_page",
+    "inference-gpu": "benchmarks._inference_gpu_page",
+    "real-tables": "benchmarks._real_tables_page",
+    "setup": "benchmarks._setup_page",
+}
 #: Where and when a row was measured: the last fields of rows whose figures depend on it.
 WHERE = ["machine", "date"]
 
@@ -74,3 +84,8 @@ def tell_where(rows: Iterable[Mapping[str, str]]) -> str:
         dates.setdefault(row["machine"], set()).add(row["date"])
     spans = {name: " to ".join(sorted({min(days), max(days)})) for name, days in sorted(dates.items())}
     return "; ".join(f"{name} ({days})" for name, days in spans.items()) or "nothing was measured"
+
+
+def write_page(name: str, folder: Path = RESULTS) -> None:
+    """Write a page from the rows that lie in its folder."""
+    (folder / f"{name}.md").write_text(import_module(PAGES[name]).contents(folder), encoding="utf-8")

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import quietfield as qf
-from benchmarks._pages import RESULTS, replace_rows
+from benchmarks._pages import RESULTS, replace_rows, write_page
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("QUIETFIELD_DATA", ROOT.parent / "shared" / "data"))
@@ -241,9 +241,7 @@ def main(arguments: list[str] | None = None) -> None:
     asked = parser.parse_args(arguments)
     names, methods = asked.data or available(), tuple(asked.methods)
     if asked.page:
-        from benchmarks._real_tables_page import contents
-
-        (asked.out / "real-tables.md").write_text(contents(asked.out), encoding="utf-8")
+        write_page("real-tables", asked.out)
     elif asked.speed or asked.structures:
         from benchmarks import _real_tables_times as times
 

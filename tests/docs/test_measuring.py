@@ -4,8 +4,8 @@ import pytest
 
 import quietfield as qf
 from benchmarks import _real_tables_times as times
-from benchmarks import real_tables
-from benchmarks._pages import fill, read_rows, replace_rows
+from benchmarks import counting, coverage, noise, real_tables
+from benchmarks._pages import RESULTS, fill, read_rows, replace_rows
 from benchmarks._real_tables_page import read_cells
 
 
@@ -76,6 +76,50 @@ def test_mbi_learns_from_the_same_tables(tiny) -> None:
     given = real_tables.release(found, real_tables.structures(found)["mst"], "gaussian", 10.0)
     tv, _ = real_tables.score(real_tables.learn_mbi(given, 100), found)
     assert tv < 0.5
+
+
+def test_counting_and_noise(tmp_path) -> None:
+    pytest.importorskip("duckdb")
+    counting.main(["--rows", "2000", "--repeat", "1", "--out", str(tmp_path)])
+    noise.main(["--cells", "100", "--repeats", "1", "--out", str(tmp_path)])
+    for name in ("audit", "crashes"):  # what `make test-heavy` printed
+        (tmp_path / f"{name}.csv").write_bytes((RESULTS / f"{name}.csv").read_bytes())
+    counting.main(["--page", "--out", str(tmp_path)])
+    text = (tmp_path / "curator.md").read_text(encoding="utf-8")
+    assert "| 2,000 |" in text
+    assert "| gaussian | grid of 2**-20 | 90 |" in text
+
+
+def test_coverage(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(coverage, "ENOUGH", 1)
+    few = ["--graphs", "random", "--states", "2", "--records", "2000", "--epsilons", "1", "--models", "1"]
+    coverage.main([*few, "--out", str(tmp_path)])
+    rows = read_rows(tmp_path / "coverage.csv")
+    assert {row["stratum"] for row in rows} == set(coverage.STRATA)
+    assert all(float(row["held"]) > 0.5 for row in rows if row["stratum"] == "all cells")
+    coverage.main(["--page", "--out", str(tmp_path)])
+    assert "| random | 2 | 2,000 | 1 | 1 | source |" in (tmp_path / "coverage.md").read_text(encoding="utf-8")
+
+
+def test_inference(tmp_path, monkeypatch) -> None:
+    pytest.importorskip("mbi")
+    pytest.importorskip("pgmpy")
+    from benchmarks import inference
+
+    domain = qf.Domain({"a": 2, "b": 3, "c": 2})
+    monkeypatch.setattr(inference, "problems", lambda: iter([("tiny", domain, qf.structures.chain, True)]))
+    for name, value in {
+        "PEERS": inference.PEERS[:1],
+        "ROUNDS": 2,
+        "CALLS": 1,
+        "LENGTHS": (3, 4),
+        "RECORDS": 10_000,
+    }.items():
+        monkeypatch.setattr(inference, name, value)
+    inference.main(["--out", str(tmp_path)])
+    text = (tmp_path / "inference.md").read_text(encoding="utf-8")
+    assert text.count("| tiny |") == 3
+    assert (tmp_path / "inference-growth.svg").exists()
 
 
 def test_rows_of_what_is_measured_again_are_replaced(tmp_path) -> None:
