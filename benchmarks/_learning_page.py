@@ -3,7 +3,7 @@
 from collections import defaultdict
 from pathlib import Path
 
-from benchmarks._pages import draw_table, fill, geometric_mean, read_rows
+from benchmarks._pages import draw_table, fill, geometric_mean, read_rows, tell_where
 
 PEERS = ("naive*", "em*", "mbi*")
 COLUMNS = ("map", "cgm", "naive*", "em*", "mbi*", "mbi")
@@ -86,6 +86,8 @@ def contents(rows: Path) -> tuple[str, dict[tuple[str, int, float], dict[str, li
         "without": draw_table(WITHOUT, lines),
         "patient": _mean(list((to_mbi | {cell: one["ratio"] for cell, one in long.items()}).values())),
     }
+    parts |= {"holdout": _holdout(rows.with_name("holdout.csv")), "batch": _batch(rows.with_name("batch.csv"))}
+    parts |= _fitting(rows.with_name("fitting.csv")) | _limit(rows.with_name("limit.csv"))
     text = fill(Path(__file__).with_suffix(".md"), parts)
     return text, cells
 
@@ -101,6 +103,61 @@ def without_limit(rows: Path) -> dict[tuple[str, int, float], dict[str, float]]:
     for cell in found.values():
         cell["ratio"] = cell["map"] / cell["mbi*"]
     return dict(found)
+
+
+def _holdout(path: Path) -> str:
+    """Log-likelihoods of held-out records, the best of each line marked."""
+    found: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    for row in read_rows(path):
+        found[row["data"], row["epsilon"]][row["method"]] = float(row["log_likelihood"])
+    lines = []
+    for cell, scores in found.items():
+        marks = {method: "**" if score == max(scores.values()) else "" for method, score in scores.items()}
+        lines.append([*cell, *(f"{marks[m]}{scores[m]:.3f}{marks[m]}" if m in scores else "" for m in COLUMNS)])
+    return draw_table("|".join(["data", "epsilon", *COLUMNS]), lines)
+
+
+def _batch(path: Path) -> str:
+    """Seconds of one call for many releases."""
+    lines = []
+    for row in read_rows(path):
+        each = f"{1000 * float(row['again_s']) / int(row['releases']):.0f}"
+        named = [row["method"], f"{int(row['releases']):,}", row["states"]]
+        lines.append([*named, row["first_s"], row["again_s"], each, row["settled"], row["kl_mean"], tell_where([row])])
+    return draw_table("method|releases|values|first call, s|again, s|ms a model|settled|mean KL|where and when", lines)
+
+
+def _fitting(path: Path) -> dict[str, str]:
+    """Seconds of a fit, beside those of mbi and of naive maximum likelihood."""
+    rows = read_rows(path)
+    lines = [
+        [
+            row["method"],
+            f"{float(row['epsilon']):g}",
+            *(row[f] for f in ("seconds", "to_mbi", "to_naive", "compilation_s")),
+        ]
+        for row in sorted(rows, key=lambda row: (float(row["epsilon"]), float(row["seconds"])))
+    ]
+    return {
+        "fitting": draw_table("method|epsilon|seconds|to mbi|to naive|compilation, s", lines),
+        "fitting_where": tell_where(rows),
+    }
+
+
+def _limit(path: Path) -> dict[str, str]:
+    """The default beside the posterior mean, release by release and in all."""
+    rows = sorted(read_rows(path), key=lambda row: (int(row["records"]), float(row["epsilon"]), int(row["seed"])))
+    settings: dict[tuple[str, str], list[dict[str, str]]] = defaultdict(list)
+    lines = []
+    for row in rows:
+        settings[row["records"], row["epsilon"]].append(row)
+        figures = [row[field] for field in ("seed", "map", "posterior_mean", "worst_rhat")]
+        size = f"{int(row['median_ess']):,}"
+        lines.append([f"{int(row['records']):,}", f"{float(row['epsilon']):g}", *figures, size])
+    sums = [[sum(float(row[field]) for row in of) for field in ("map", "posterior_mean")] for of in settings.values()]
+    ratios = " and ".join(f"{ours / mean:.3f}" for ours, mean in sums)
+    header = "N|epsilon|release|default|posterior mean|worst split R-hat|median effective size"
+    return {"limit": draw_table(header, lines), "limits": f"In all {ratios} times the posterior mean."}
 
 
 def _order(cell: tuple[str, int, float]) -> tuple[int, str, int, float]:

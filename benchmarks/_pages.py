@@ -21,8 +21,8 @@ PAGES = {
     "real-tables": "benchmarks._real_tables_page",
     "setup": "benchmarks._setup_page",
 }
-#: Where and when a row was measured: the last fields of rows whose figures depend on it.
-WHERE = ["machine", "date"]
+#: Where and when a row was measured, and how many processes wanted a processor then: the last fields of such rows.
+WHERE = ["machine", "date", "load"]
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
@@ -73,17 +73,27 @@ def name_machine() -> str:
 
 
 def where() -> dict[str, str]:
-    """This machine and today, as fields of a row."""
-    return {"machine": name_machine(), "date": f"{datetime.now(UTC):%Y-%m-%d}"}
+    """This machine, today and the load of the last minute, as fields of a row."""
+    return {"machine": name_machine(), "date": f"{datetime.now(UTC):%Y-%m-%d}", "load": f"{os.getloadavg()[0]:.1f}"}
 
 
 def tell_where(rows: Iterable[Mapping[str, str]]) -> str:
-    """Where and when rows were measured, each machine with its dates."""
-    dates: dict[str, set[str]] = {}
+    """Where and when rows were measured, each machine with its dates and its load."""
+    found: dict[str, list[Mapping[str, str]]] = {}
     for row in rows:
-        dates.setdefault(row["machine"], set()).add(row["date"])
-    spans = {name: " to ".join(sorted({min(days), max(days)})) for name, days in sorted(dates.items())}
-    return "; ".join(f"{name} ({days})" for name, days in spans.items()) or "nothing was measured"
+        found.setdefault(row["machine"], []).append(row)
+    told = []
+    for name, mine in sorted(found.items()):
+        loads = tell_range([float(row["load"]) for row in mine if row.get("load")], 1)
+        days = [row["date"] for row in mine]
+        told.append(f"{name} ({' to '.join(sorted({min(days), max(days)}))}{f'; load {loads}' if loads else ''})")
+    return "; ".join(told) or "nothing was measured"
+
+
+def tell_range(values: Sequence[float], digits: int) -> str:
+    """The least and the largest number, or one where they read the same; nothing where there is none."""
+    ends = dict.fromkeys(f"{end:.{digits}f}" for end in (min(values), max(values))) if values else {}
+    return " to ".join(ends)
 
 
 def write_page(name: str, folder: Path = RESULTS) -> None:

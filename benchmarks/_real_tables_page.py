@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks._pages import draw_table, fill, geometric_mean, read_rows, tell_where
+from benchmarks._pages import draw_table, fill, geometric_mean, read_rows, tell_range, tell_where
 from benchmarks._real_tables_coverage import OF, SHARES
 from benchmarks._real_tables_times import MADE_UP
 
@@ -63,7 +63,6 @@ def contents(folder: Path) -> str:
         "behind": _behind(cells),
         "unfinished": _unfinished(cells),
         "where": tell_where(times),
-        "load": _range([float(row["load"]) for row in times], 1),
         "times": _times(tables, "data|tables|cells"),
         "ratios": _ratios([*tables, *structures]),
         "trees": _trees(trees),
@@ -121,11 +120,6 @@ def _unfinished(cells: Sequence[Cell]) -> str:
     return ", ".join(f"{name} ({sum(found)} of {len(found)})" for name, found in sorted(late.items()) if any(found))
 
 
-def _range(values: Sequence[float], digits: int) -> str:
-    low, high = (f"{end:.{digits}f}" for end in (min(values, default=0), max(values, default=0)))
-    return low if low == high else f"{low} to {high}"
-
-
 def _times(rows: Sequence[Mapping[str, str]], names: str) -> str:
     first = names.split("|")[0]
     lines = []
@@ -141,7 +135,7 @@ def _times(rows: Sequence[Mapping[str, str]], names: str) -> str:
         size = [row["tables"], f"{int(row['cells']):,}", row["method"]]
         lines.append([name, *size, *fits, *bars, seconds("peak_gb"), rounds, row["status"]])
     return draw_table(
-        f"{names}|method|first fit, s|CPU, s|again, s|CPU, s|first error bar, s|all error bars, s|memory, GB|rounds|",
+        f"{names}|method|first fit, s|CPU, s|again, s|CPU, s|first error bar, s|all error bars, s|memory, GB|rounds|note",
         lines,
     )
 
@@ -161,7 +155,7 @@ def _ratios(rows: Sequence[Mapping[str, str]]) -> str:
     for field, words in (("first_cpu_s", "a first fit"), ("again_cpu_s", "a fit of the same tables again")):
         if ratios := _pairs(rows, field):
             mean = geometric_mean(ratios)
-            told.append(f"for {words} {mean:.2f} times those of mbi ({_range(ratios, 2)} in {len(ratios)} rows)")
+            told.append(f"for {words} {mean:.2f} times those of mbi ({tell_range(ratios, 2)} in {len(ratios)} rows)")
     return f"CPU seconds of map are, in the geometric mean, {' and '.join(told)}." if told else ""
 
 

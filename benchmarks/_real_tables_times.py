@@ -7,7 +7,6 @@ Each row is a process of its own. ``first_s`` is from its start to the first mod
 after the other in one process, each tree once, as ``again_s``. What is not there was not reached; ``status`` says why.
 """
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -26,7 +25,7 @@ from quietfield.models.intervals import MOST_CELLS, intervals
 
 KEY = ["data", "structure", "method"]
 SECONDS = ["first_s", "first_cpu_s", "again_s", "again_cpu_s", "first_bar_s", "all_bars_s"]
-FIELDS = [*KEY, "tables", "cells", *SECONDS, "peak_gb", "rounds", "settled", "status", "load", *WHERE]
+FIELDS = [*KEY, "tables", "cells", *SECONDS, "peak_gb", "rounds", "settled", "status", *WHERE]
 MADE_UP = "made up"
 FRESH = (
     "import sys, time; start = time.perf_counter(); "
@@ -90,7 +89,7 @@ def describe(given: qf.Release, data: str, structure: str, method: str) -> dict[
     """The fields of a row that need no clock."""
     named = dict(zip(KEY, (data, structure, method), strict=True))
     cells = sum(table.size for table in given.tables.values())
-    return {**named, "tables": len(given.tables), "cells": cells, "load": f"{os.getloadavg()[0]:.1f}", **where()}
+    return {**named, "tables": len(given.tables), "cells": cells, **where()}
 
 
 def time_tables(names: Iterable[str], methods: Iterable[str], limit: float, path: Path) -> None:
