@@ -135,7 +135,7 @@ def _times(rows: Sequence[Mapping[str, str]], names: str) -> str:
         size = [row["tables"], f"{int(row['cells']):,}", row["method"]]
         lines.append([name, *size, *fits, *bars, seconds("peak_gb"), rounds, row["status"]])
     return draw_table(
-        f"{names}|method|first fit, s|CPU, s|again, s|CPU, s|first error bar, s|all error bars, s|memory, GB|rounds|note",
+        f"{names}|method|first fit, s|CPU, s|again, s|CPU, s|first error bar, s|all bars, s|memory, GB|rounds|note",
         lines,
     )
 

@@ -4,7 +4,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from benchmarks import interactions
-from benchmarks._pages import draw_table, fill, geometric_mean, read_rows
+from benchmarks._pages import draw_table, fill, geometric_mean, read_rows, tell_range
 from benchmarks._synthesis_methods import METHODS
 from benchmarks.allocation import summarize
 
@@ -37,6 +37,10 @@ def contents(rows: Path) -> tuple[str, dict[tuple[str, float], dict[str, list[di
         "allocation": summarize("by_size"),
         "default_allocation": summarize("default"),
         "interactions": interactions.summarize(),
+        "swift": tell_range([float(row["model3"]) for row in whole["titanic", 1.0]["swift"]], 3),
+        "aim_cpu": _cpu(whole["nltcs", 10.0]["aim"]),
+        "our_cpu": _cpu(whole["nltcs", 10.0]["quietfield"]),
+        **_elsewhere(read_rows(rows.with_name("synthesis-elsewhere.csv")), whole),
         "failed": "\n".join(
             f"- {row['method']}, {row['data']}, epsilon {float(row['epsilon']):g}, seed {row['seed']}: {row['status']} "
             f"({row['machine']})"
@@ -112,6 +116,26 @@ def _lead(cells: dict) -> str:
     )
 
 
+def _cpu(rows: list[dict[str, str]]) -> str:
+    return tell_range([float(row["cpu_s"]) for row in rows], 0)
+
+
+def _elsewhere(rows: list[dict[str, str]], cells: dict) -> dict[str, str]:
+    """Figures that have no row in the comparison: by other code, by another draw, of variants that were left out."""
+    found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        name = f"{row['variant']} on {row['data']} at {float(row['epsilon']):g}"
+        here = _mean(cells[row["data"], float(row["epsilon"])][row["method"]], "model3")
+        beside = f" ({_short(here, 3)})" if row["kind"] == "other code" and here is not None else ""
+        found[row["kind"]][name].append(f"{row['model3']}{beside}")
+    told = {kind: "; ".join(f"{name}: {', '.join(of)}" for name, of in named.items()) for kind, named in found.items()}
+    return {
+        "other_code": told["other code"],
+        "left_out": told["left out"],
+        "other_draw": ", ".join(row["model3"] for row in rows if row["kind"] == "other draw"),
+    }
+
+
 def _costs(rows: list[dict[str, str]]) -> str:
     """Seconds and memory by machine, data set and method, over all epsilons and repetitions."""
     groups: dict[tuple[str, str, str], list[dict[str, str]]] = defaultdict(list)
@@ -123,13 +147,8 @@ def _costs(rows: list[dict[str, str]]) -> str:
     for key in sorted(groups, key=lambda key: (key[0], ORDER.index(key[1]), methods.index(key[2]))):
         wall, cpu = ([float(row[field]) for row in groups[key]] for field in ("wall_s", "cpu_s"))
         memory = max(float(row["peak_mb"]) for row in groups[key]) / 1024
-        lines.append([*key, len(wall), _range(wall), _range(cpu), f"{memory:.1f}"])
+        lines.append([*key, len(wall), tell_range(wall, 0), tell_range(cpu, 0), f"{memory:.1f}"])
     return draw_table("machine|data|method|runs|wall, s|CPU, s|memory, GB", lines)
-
-
-def _range(values: list[float]) -> str:
-    low, high = (f"{value:.0f}" for value in (min(values), max(values)))
-    return low if low == high else f"{low} to {high}"
 
 
 def _picture(cells: dict, path: Path) -> None:

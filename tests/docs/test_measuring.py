@@ -4,7 +4,7 @@ import pytest
 
 import quietfield as qf
 from benchmarks import _real_tables_times as times
-from benchmarks import counting, coverage, noise, real_tables
+from benchmarks import batch, counting, coverage, fitting, limit, noise, real_tables
 from benchmarks._pages import RESULTS, fill, read_rows, replace_rows
 from benchmarks._real_tables_page import read_cells
 
@@ -99,6 +99,27 @@ def test_coverage(tmp_path, monkeypatch) -> None:
     assert all(float(row["held"]) > 0.5 for row in rows if row["stratum"] == "all cells")
     coverage.main(["--page", "--out", str(tmp_path)])
     assert "| random | 2 | 2,000 | 1 | 1 | source |" in (tmp_path / "coverage.md").read_text(encoding="utf-8")
+
+
+def test_times_of_fits(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(fitting, "mbi_fit", lambda release: qf.fit(release, "naive"))
+    small = qf.simulate("chain", attributes=4, states=2, records=1000, epsilon=1.0, seed=0)
+    for module in (fitting, batch):
+        monkeypatch.setattr(module.qf, "simulate", lambda *structure, **settings: small)
+    fitting.main(["--rounds", "1", "--out", str(tmp_path)])
+    batch.main(["--releases", "2", "--out", str(tmp_path)])
+    assert {(row["method"], row["epsilon"]) for row in read_rows(tmp_path / "fitting.csv")} == {
+        (method, epsilon) for method in ("map", "cgm", "naive", "mbi") for epsilon in ("0.3", "1.0")
+    }
+    (row,) = read_rows(tmp_path / "batch.csv")
+    assert row["settled"] == "2"
+
+
+def test_the_limit(tmp_path) -> None:
+    limit.main(["--draws", "8", "--leaps", "1", "--releases", "1", "--out", str(tmp_path)])
+    rows = read_rows(tmp_path / "limit.csv")
+    assert {row["records"] for row in rows} == {"2500", "20000"}
+    assert all(float(row["map"]) > 0 for row in rows)
 
 
 def test_inference(tmp_path, monkeypatch) -> None:
