@@ -92,6 +92,7 @@ def summarize(cells: Sequence[Cell]) -> str:
 
 
 def _by_data(cells: Sequence[Cell]) -> list[list[object]]:
+    """One line a data set."""
     lines: list[list[object]] = []
     for name in dict.fromkeys(cell.data for cell in cells):
         mine = [cell for cell in cells if cell.data == name]
@@ -121,6 +122,7 @@ def _unfinished(cells: Sequence[Cell]) -> str:
 
 
 def _times(rows: Sequence[Mapping[str, str]], names: str) -> str:
+    """Times and memory, the smallest tables first."""
     first = names.split("|")[0]
     lines = []
     for row in sorted(rows, key=lambda row: (float(row["cells"]), row[first], row["method"])):
@@ -151,6 +153,7 @@ def _pairs(rows: Sequence[Mapping[str, str]], field: str) -> list[float]:
 
 
 def _ratios(rows: Sequence[Mapping[str, str]]) -> str:
+    """How the CPU seconds of both methods compare."""
     told = []
     for field, words in (("first_cpu_s", "a first fit"), ("again_cpu_s", "a fit of the same tables again")):
         if ratios := _pairs(rows, field):
@@ -160,6 +163,7 @@ def _ratios(rows: Sequence[Mapping[str, str]]) -> str:
 
 
 def _trees(rows: Sequence[Mapping[str, str]]) -> str:
+    """Seconds of trees that are fitted one after the other."""
     told = []
     for name, method in dict.fromkeys((row["data"], row["method"]) for row in rows):
         taken = [float(row["again_s"]) for row in rows if (row["data"], row["method"]) == (name, method)]

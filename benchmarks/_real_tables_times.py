@@ -110,6 +110,7 @@ def time_structures(methods: Iterable[str], limit: float, path: Path) -> None:
 
 
 def _time_all(given: qf.Release, data: str, structure: str, methods: Iterable[str], limit: float, path: Path) -> None:
+    """Measure one release by all methods, and replace its rows."""
     for method in methods:
         row = describe(given, data, structure, method) | time_release(given, method, limit)
         print(*row.values(), flush=True)

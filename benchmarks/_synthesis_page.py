@@ -117,6 +117,7 @@ def _lead(cells: dict) -> str:
 
 
 def _cpu(rows: list[dict[str, str]]) -> str:
+    """The least and most CPU seconds."""
     return tell_range([float(row["cpu_s"]) for row in rows], 0)
 
 

@@ -119,6 +119,7 @@ def contents(folder: Path) -> str:
 
 
 def _widths(rows: Sequence[Mapping[str, str]], of: str) -> str:
+    """The mean of the relative widths, and how many are clearly below 1."""
     widths = [float(row["width"]) for row in rows if row["of"] == of]
     narrow = sum(width < 0.8 for width in widths)
     return f"{np.mean(widths):.2f} of a single cell's for the {of} (below 0.8 in {narrow} of {len(widths)})"

@@ -115,6 +115,7 @@ def test_times_of_fits(tmp_path, monkeypatch) -> None:
     assert row["settled"] == "2"
 
 
+@pytest.mark.slow
 def test_the_limit(tmp_path) -> None:
     limit.main(["--draws", "8", "--leaps", "1", "--releases", "1", "--out", str(tmp_path)])
     rows = read_rows(tmp_path / "limit.csv")
@@ -122,6 +123,7 @@ def test_the_limit(tmp_path) -> None:
     assert all(float(row["map"]) > 0 for row in rows)
 
 
+@pytest.mark.slow
 def test_inference(tmp_path, monkeypatch) -> None:
     pytest.importorskip("mbi")
     pytest.importorskip("pgmpy")
