@@ -19,6 +19,8 @@ from quietfield.models.intervals import MOST_CELLS, intervals
 KEY = ["data", "noise", "epsilon", "of", "share"]
 FIELDS = [*KEY, "records", "releases", "cells", "held"]
 OF = {1: "single attributes", 2: "pairs"}
+#: The epsilon of the release that the truth is learned from.
+LITTLE = 10.0
 ENDS = (1e-4, 1e-2)
 SHARES = ("below 1e-4", "1e-4 to 1e-2", "above 1e-2")
 
@@ -28,7 +30,7 @@ def measure_coverage(name: str, path: Path, releases: int = 2) -> None:
     found = problem(name)
     cliques = [clique for clique in structures(found)["mst"] if found.domain.cells(clique) <= MOST_CELLS]
     # Noise of its own: the truth must know nothing of the draws below.
-    truth = qf.fit(release(found, cliques, "gaussian", 10.0, seed=1000))
+    truth = qf.fit(release(found, cliques, "gaussian", LITTLE, seed=1000))
     shares = {clique: truth.marginal(clique) for clique in cliques}
     for noise, epsilon in product(("gaussian", "laplace"), EPSILONS):
         cells: Counter[tuple[str, str]] = Counter()

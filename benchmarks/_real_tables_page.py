@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks._pages import draw_table, fill, geometric_mean, read_rows, tell_range, tell_where
-from benchmarks._real_tables_coverage import OF, SHARES
+from benchmarks._real_tables_coverage import LITTLE, OF, SHARES
 from benchmarks._real_tables_times import MADE_UP
 
 #: Strata of intervals that hold the truth less often than this are named.
@@ -197,6 +197,7 @@ def _coverage(rows: Sequence[Mapping[str, str]]) -> dict[str, str]:
     return {
         "coverage": draw_table(header, lines),
         "low": f"{len(low)} of {strata} strata lie below {LEAST}{': ' if low else ''}{'; '.join(low)}.",
+        "little": f"{LITTLE:g}",
         "releases": " or ".join(sorted(releases)),
         "records": ", ".join(
             f"{int(n):,} of {name}" for name, n in dict.fromkeys((r["data"], r["records"]) for r in rows)

@@ -78,7 +78,8 @@ def time_release(given: qf.Release, method: str, limit: float) -> dict[str, str]
         try:
             done = subprocess.run(command, capture_output=True, timeout=limit, cwd=ROOT, check=False)
             out = done.stdout
-            status = f"failed: {done.stderr.decode().strip().splitlines()[-1][:200]}" if done.returncode else ""
+            last = (done.stderr.decode().strip().splitlines() or ["no message"])[-1]
+            status = f"failed: {last[:200]}" if done.returncode else ""
         except subprocess.TimeoutExpired as stopped:
             out, status = stopped.stdout or b"", f"stopped after {limit:g} s"
     lines = [line.split() for line in out.decode().splitlines()]
