@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks._pages import draw_table, fill, geometric_mean, read_rows, tell_range, tell_where
-from benchmarks._real_tables_coverage import LITTLE, OF, SHARES
+from benchmarks._real_tables_coverage import OF, SHARES
 from benchmarks._real_tables_times import MADE_UP
 
 #: Strata of intervals that hold the truth less often than this are named.
@@ -176,30 +176,28 @@ def _trees(rows: Sequence[Mapping[str, str]]) -> str:
 
 def _coverage(rows: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """The table of coverage, and what lies low."""
-    found = {(row["data"], row["noise"], row["epsilon"], row["of"], row["share"]): row for row in rows}
+    found: dict[tuple[str, float, str, float], dict[tuple[str, str], Mapping[str, str]]] = {}
+    for row in rows:
+        setting = (row["data"], float(row["truth"]), row["noise"], float(row["epsilon"]))
+        found.setdefault(setting, {})[row["of"], row["share"]] = row
     columns = [(of, share) for of in reversed(OF.values()) for share in SHARES]
-    lines, low = [], []
-    for cell in sorted({key[:3] for key in found}, key=lambda cell: (*cell[:2], float(cell[2]))):
-        figures = []
+    lines, low, strata = [], [], 0
+    for (data, truth, noise, epsilon), figures in sorted(found.items()):
+        line = [data, f"{truth:g}", noise, f"{epsilon:g}"]
+        name = f"{data}, truth {truth:g}, {noise}, {epsilon:g}"
         for column in columns:
-            row = found.get((*cell, *column))
-            if row is None or row["cells"] == "0":
-                figures.append("")
-                continue
-            share = int(row["held"]) / int(row["cells"])
-            figures.append(f"**{share:.2f}**" if share < LEAST else f"{share:.2f}")
+            cells = int(figures[column]["cells"])
+            share = int(figures[column]["held"]) / cells if cells else 1.0
+            strata += cells > 0
+            line.append((f"**{share:.2f}**" if share < LEAST else f"{share:.2f}") if cells else "")
             if share < LEAST:
-                low.append(f"{', '.join(cell)}, {column[0]} {column[1]} ({share:.3f} of {row['cells']} cells)")
-        lines.append([cell[0], cell[1], f"{float(cell[2]):g}", *figures])
-    header = "|".join(["data", "noise", "epsilon", *(f"{of}, {share}" for of, share in columns)])
-    strata = sum(row["cells"] != "0" for row in rows)
-    releases = {row["releases"] for row in rows}
+                low.append(f"{name}, {' '.join(column)} ({share:.3f} of {cells:,} cells)")
+        lines.append(line)
+    header = "|".join(["data", "truth", "noise", "epsilon", *(f"{of}, {share}" for of, share in columns)])
+    records = dict.fromkeys(f"{int(row['records']):,} of {row['data']}" for row in rows)
     return {
         "coverage": draw_table(header, lines),
         "low": f"{len(low)} of {strata} strata lie below {LEAST}{': ' if low else ''}{'; '.join(low)}.",
-        "little": f"{LITTLE:g}",
-        "releases": " or ".join(sorted(releases)),
-        "records": ", ".join(
-            f"{int(n):,} of {name}" for name, n in dict.fromkeys((r["data"], r["records"]) for r in rows)
-        ),
+        "releases": " or ".join(sorted({row["releases"] for row in rows})),
+        "records": ", ".join(records),
     }
