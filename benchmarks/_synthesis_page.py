@@ -1,13 +1,11 @@
 """docs/results/synthesis.md and .svg from the rows that ``python -m benchmarks.synthesis`` wrote."""
 
-import csv
-import math
 from collections import defaultdict
 from pathlib import Path
 
-from _synthesis_methods import METHODS
-
 from benchmarks import interactions
+from benchmarks._pages import draw_table, fill, geometric_mean, read_rows, tell_range
+from benchmarks._synthesis_methods import METHODS
 from benchmarks.allocation import summarize
 
 ORDER = ("titanic", "nltcs", "adult", "msnbc")
@@ -16,13 +14,18 @@ COLOURS = ("#2b6cb0", "#c05621", "#0b6e4f", "#6b7280", "#d69e2e", "#90cdf4", "#b
 
 def page(rows: Path) -> None:
     """Write the page and the picture beside the rows."""
-    with rows.open() as file:
-        every = list(csv.DictReader(file))
+    text, whole = contents(rows)
+    (rows.parent / "synthesis.md").write_text(text)
+    _picture(whole, rows.parent / "synthesis.svg")
+
+
+def contents(rows: Path) -> tuple[str, dict[tuple[str, float], dict[str, list[dict[str, str]]]]]:
+    """The page as text, and the rows of whole data sets by data set and epsilon, then by method."""
+    every = read_rows(rows)
     found = [row for row in every if row["status"] == "ok"]
     failed = [row for row in every if row["status"] != "ok"]
     whole = _cells([row for row in found if float(row["held_out"]) == 0])
     kept = _cells([row for row in found if float(row["held_out"]) > 0])
-    text = Path(__file__).with_suffix(".md").read_text()
     parts = {
         "errors": _table(whole, ("tv3", "model3"), 3),
         "pairs": _table(whole, ("tv2", "model2"), 3),
@@ -34,16 +37,17 @@ def page(rows: Path) -> None:
         "allocation": summarize("by_size"),
         "default_allocation": summarize("default"),
         "interactions": interactions.summarize(),
+        "swift": tell_range([float(row["model3"]) for row in whole["titanic", 1.0]["swift"]], 3),
+        "aim_cpu": _cpu(whole["nltcs", 10.0]["aim"]),
+        "our_cpu": _cpu(whole["nltcs", 10.0]["quietfield"]),
+        **_elsewhere(read_rows(rows.with_name("synthesis-elsewhere.csv")), whole),
         "failed": "\n".join(
             f"- {row['method']}, {row['data']}, epsilon {float(row['epsilon']):g}, seed {row['seed']}: {row['status']} "
             f"({row['machine']})"
             for row in failed
         ),
     }
-    for name, part in parts.items():
-        text = text.replace(f"{{{name}}}", part or "None.")
-    (rows.parent / "synthesis.md").write_text(text)
-    _picture(whole, rows.parent / "synthesis.svg")
+    return fill(Path(__file__).with_suffix(".md"), {name: part or "None." for name, part in parts.items()}), whole
 
 
 def _cells(rows: list[dict[str, str]]) -> dict[tuple[str, float], dict[str, list[dict[str, str]]]]:
@@ -69,7 +73,7 @@ def _table(cells: dict, fields: tuple[str, ...], digits: int) -> str:
         if any(_mean(methods[name], fields[0]) is not None for methods in cells.values() if name in methods)
         and not (name == "real" and fields[0].startswith("tv"))
     ]
-    lines = [f"| data | epsilon | {' | '.join(methods)} |", "|---" * (len(methods) + 2) + "|"]
+    lines = []
     for (data, epsilon), by_method in cells.items():
         figures = []
         for name in methods:
@@ -82,8 +86,8 @@ def _table(cells: dict, fields: tuple[str, ...], digits: int) -> str:
             brackets = f" ({_short(second, digits)})" if second is not None else ""
             figures.append(f"{_short(first, digits)}{brackets} ×{len(rows)}")
         if any(figures):
-            lines.append(f"| {data} | {epsilon:g} | {' | '.join(figures)} |")
-    return "\n".join(lines)
+            lines.append([data, f"{epsilon:g}", *figures])
+    return draw_table("|".join(["data", "epsilon", *methods]), lines)
 
 
 def _short(value: float, digits: int) -> str:
@@ -102,14 +106,35 @@ def _lead(cells: dict) -> str:
         assert ours is not None
         ratios[cell] = (ours / known[best], best)
     behind = [f"{data} at {e:g} ({ratio:.2f} of {best})" for (data, e), (ratio, best) in ratios.items() if ratio > 1]
-    mean = math.exp(sum(math.log(ratio) for ratio, _ in ratios.values()) / len(ratios))
+    mean = geometric_mean(ratio for ratio, _ in ratios.values())
     ahead = {cell: pair for cell, pair in ratios.items() if pair[1] != "mst"}
-    like = math.exp(sum(math.log(ratio) for ratio, _ in ahead.values()) / len(ahead))
+    like = geometric_mean(ratio for ratio, _ in ahead.values())
     return (
         f"Its model's error of triples is below that of the best peer's model in {len(ratios) - len(behind)} of "
         f"{len(ratios)} cells, and above it on {', '.join(behind) or 'none'}. The geometric mean of the ratios is "
         f"{mean:.2f}; of the {len(ahead)} cells where the best peer is not mst it is {like:.2f}"
     )
+
+
+def _cpu(rows: list[dict[str, str]]) -> str:
+    """The least and most CPU seconds."""
+    return tell_range([float(row["cpu_s"]) for row in rows], 0)
+
+
+def _elsewhere(rows: list[dict[str, str]], cells: dict) -> dict[str, str]:
+    """Figures that have no row in the comparison: by other code, by another draw, of variants that were left out."""
+    found: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        name = f"{row['variant']} on {row['data']} at {float(row['epsilon']):g}"
+        here = _mean(cells[row["data"], float(row["epsilon"])][row["method"]], "model3")
+        beside = f" ({_short(here, 3)})" if row["kind"] == "other code" and here is not None else ""
+        found[row["kind"]][name].append(f"{row['model3']}{beside}")
+    told = {kind: "; ".join(f"{name}: {', '.join(of)}" for name, of in named.items()) for kind, named in found.items()}
+    return {
+        "other_code": told["other code"],
+        "left_out": told["left out"],
+        "other_draw": ", ".join(row["model3"] for row in rows if row["kind"] == "other draw"),
+    }
 
 
 def _costs(rows: list[dict[str, str]]) -> str:
@@ -118,18 +143,13 @@ def _costs(rows: list[dict[str, str]]) -> str:
     for row in rows:
         if row["method"] != "real":
             groups[row["machine"], row["data"], row["method"]].append(row)
-    lines = ["| machine | data | method | runs | wall, s | CPU, s | memory, GB |", "|---|---|---|---|---|---|---|"]
+    lines = []
     methods = list(METHODS)
     for key in sorted(groups, key=lambda key: (key[0], ORDER.index(key[1]), methods.index(key[2]))):
         wall, cpu = ([float(row[field]) for row in groups[key]] for field in ("wall_s", "cpu_s"))
         memory = max(float(row["peak_mb"]) for row in groups[key]) / 1024
-        lines.append(f"| {' | '.join(key)} | {len(wall)} | {_range(wall)} | {_range(cpu)} | {memory:.1f} |")
-    return "\n".join(lines)
-
-
-def _range(values: list[float]) -> str:
-    low, high = (f"{value:.0f}" for value in (min(values), max(values)))
-    return low if low == high else f"{low} to {high}"
+        lines.append([*key, len(wall), tell_range(wall, 0), tell_range(cpu, 0), f"{memory:.1f}"])
+    return draw_table("machine|data|method|runs|wall, s|CPU, s|memory, GB", lines)
 
 
 def _picture(cells: dict, path: Path) -> None:

@@ -3,8 +3,9 @@
 Each way runs in a process of its own, so that CPU seconds (all threads) and peak memory are its own, start-up
 included::
 
-    python -m benchmarks.counting                  # 10 million rows
-    python -m benchmarks.counting --rows 100e6 --only quietfield
+    python -m benchmarks.counting                  # 10 million rows: rows of docs/results/counting.csv
+    python -m benchmarks.counting --rows 1e6
+    python -m benchmarks.counting --page           # docs/results/curator.md from these rows and those of noise
 """
 
 import argparse
@@ -17,6 +18,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+from benchmarks._pages import RESULTS, WHERE, replace_rows, where, write_page
+
+KEY = ["rows", "way"]
+FIELDS = [*KEY, "runs", "cpu_s", "peak_mb", *WHERE]
 ATTRIBUTES, VALUES, ORDER = 10, 10, 3
 WAYS = ("quietfield", "duckdb", "bincount")
 
@@ -80,8 +85,8 @@ def with_bincount(path: str) -> int:
 
 def run(way: str, path: Path) -> dict[str, float]:
     """One way, measured from outside."""
-    command = [sys.executable, str(Path(__file__).resolve()), "--child", way, "--file", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    command = [sys.executable, "-m", "benchmarks.counting", "--child", way, "--file", str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=RESULTS.parents[1])
     return json.loads(done.stdout)
 
 
@@ -101,29 +106,39 @@ def peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024**2 if sys.platform == "darwin" else 1024)
 
 
-def main() -> None:
-    """Measure and print a table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, print and replace the rows."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=float, default=1e7, help="rows of the made-up file")
     parser.add_argument("--repeat", type=int, default=3, help="runs of each way; the median is shown")
     parser.add_argument("--only", choices=WAYS, help="one way alone")
     parser.add_argument("--child", choices=WAYS, help=argparse.SUPPRESS)
     parser.add_argument("--file", help="an existing Parquet file, instead of a new one")
-    arguments = parser.parse_args()
-    if arguments.child:
-        child(arguments.child, arguments.file)
+    parser.add_argument("--out", type=Path, default=RESULTS, help="the folder of the rows and of the page")
+    parser.add_argument("--page", action="store_true", help="write the page from the rows")
+    asked = parser.parse_args(arguments)
+    if asked.child:
+        child(asked.child, asked.file)
+        return
+    if asked.page:
+        write_page("curator", asked.out)
         return
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(arguments.file or os.path.join(folder, "rows.parquet"))
-        if not arguments.file:
-            make(path, int(arguments.rows))
-        results = {w: [run(w, path) for _ in range(arguments.repeat)] for w in WAYS if arguments.only in (None, w)}
-    print(f"{len(pairs())} pair tables of {int(arguments.rows):,} rows x {ATTRIBUTES} columns")
+        path = Path(asked.file or os.path.join(folder, "rows.parquet"))
+        if not asked.file:
+            make(path, int(asked.rows))
+        results = {w: [run(w, path) for _ in range(asked.repeat)] for w in WAYS if asked.only in (None, w)}
+    if len({r["checksum"] for runs in results.values() for r in runs}) != 1:
+        raise SystemExit("the ways disagree")
+    print(f"{len(pairs())} pair tables of {int(asked.rows):,} rows x {ATTRIBUTES} columns")
+    rows = []
     for way, runs in results.items():
         cpu, peak = (stats.median(r[key] for r in runs) for key in ("cpu_s", "peak_mb"))
         print(f"  {way:<11} {cpu:7.2f} CPU s   {peak:6.0f} MB at most")
-    if len({r["checksum"] for runs in results.values() for r in runs}) != 1:
-        raise SystemExit("the ways disagree")
+        row = {"rows": int(asked.rows), "way": way, "runs": len(runs), "cpu_s": f"{cpu:.2f}", "peak_mb": f"{peak:.0f}"}
+        rows.append(row | where())
+    if not asked.file:
+        replace_rows(asked.out / "counting.csv", FIELDS, rows, KEY)
 
 
 if __name__ == "__main__":

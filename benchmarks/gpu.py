@@ -1,18 +1,22 @@
 """All marginals and log Z on an accelerator: T=20, s=64, order 3, in float32 and float64, beside mbi on the same card.
 
-``python -m benchmarks.gpu`` on a machine with a GPU; on others it says so and stops. Prints one JSON object; figures
-that were measured are in docs/results/inference-gpu.md.
+``python -m benchmarks.gpu`` on a machine with a GPU writes docs/results/inference-gpu.json (``--out`` says where else);
+on others it says so and stops. ``--page`` writes docs/results/inference-gpu.md from the file, on any machine.
 """
 
+import argparse
 import json
 import statistics
 import sys
 import time
+from importlib.metadata import version
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks._pages import RESULTS, where, write_page
 from quietfield import inference, structures
 from quietfield.domain import Domain
 
@@ -106,17 +110,25 @@ def measure(dtype):
 
 
 def show(figures):
-    """What is known so far, for whoever watches; the result itself goes to standard output at the end."""
+    """What is known so far, for whoever watches; the file is written at the end."""
     print(json.dumps(figures), file=sys.stderr, flush=True)
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=RESULTS / "inference-gpu.json")
+    parser.add_argument("--page", action="store_true", help="write the page from the file")
+    asked = parser.parse_args()
+    if asked.page:
+        write_page("inference-gpu")
+        return 0
     if jax.default_backend() == "cpu":
         print("No accelerator is visible to JAX: nothing measured.")
         return 0
     jax.config.update("jax_enable_x64", True)
-    found = [measure(np.float32), measure(np.float64)]
-    print(json.dumps({"device": str(jax.devices()[0].device_kind), "jax": jax.__version__, "results": found}, indent=1))
+    found = {"jax": jax.__version__, "mbi": version("mbi"), "T": T, "S": S, "calls": 3 * CALLS, **where()}
+    found |= {"machine": str(jax.devices()[0].device_kind), "results": [measure(np.float32), measure(np.float64)]}
+    asked.out.write_text(json.dumps(found, indent=1) + "\n")
     return 0
 
 

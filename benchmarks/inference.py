@@ -1,11 +1,13 @@
 """All marginals and log Z in one call, and a million samples: quietfield beside mbi and pgmpy, in one run.
 
 Every call gets potentials that it has not seen. The contenders take turns, so that whatever else the machine does
-falls on all of them; figures are medians over rounds. Writes docs/results/inference.md, .csv and .svg.
+falls on all of them; figures are medians over rounds. Writes inference.csv and .json in docs/results, and the page and
+picture from them; ``--page`` writes these two alone.
 """
 
+import argparse
 import csv
-import os
+import json
 import platform
 import statistics
 import sys
@@ -19,10 +21,13 @@ import numpy as np
 from scipy import stats
 
 import quietfield as qf
+from benchmarks._inference_page import draw_growth
+from benchmarks._pages import RESULTS, where, write_page
 from quietfield import structures
 
-RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results"
 ROUNDS, CALLS = 60, 8
+LENGTHS = (10, 30, 100, 300, 1000)
+RECORDS = 1_000_000
 PEERS = ("einsum_marginals", "message_passing_fast", "message_passing_hugin", "message_passing_implicit",
          "message_passing_shafer_shenoy")  # fmt: skip
 
@@ -121,25 +126,20 @@ def marginals():
 def growth():
     """Cost of one call against the length of a chain of order 3, s=10."""
     rows = []
-    for count in (10, 30, 100, 300, 1000):
+    for count in LENGTHS:
         domain = qf.Domain({f"x{i}": 10 for i in range(count)})
         random = np.random.default_rng(0)
         fresh = [{c: random.normal(size=(10, 10)) for c in structures.chain(domain, 3)} for _ in range(4)]
         call = ours(domain, None)
         first = timed(call, fresh[0])
         value = statistics.median(timed(call, p) for _ in range(5) for p in fresh)
-        rows.append([count, 1e3 * value, first])
+        rows.append({"T": count, "ms": round(1e3 * value, 3), "first_s": round(first, 3)})
         print(f"T={count}: {1e3 * value:.2f} ms a call, {first:.2f} s the first time", flush=True)
-    for title, count, size, order in (("order 1, T=1000, s=16", 1000, 16, 1), ("order 3, T=200, s=8", 200, 8, 3)):
-        domain = qf.Domain({f"x{i}": size for i in range(count)})
-        random = np.random.default_rng(0)
-        potentials = {c: random.normal(size=(size, size)) for c in structures.chain(domain, order)}
-        print(f"chain of {title}: {timed(ours(domain, None), potentials):.2f} s the first time", flush=True)
     return rows
 
 
 def sampling():
-    """A million records of the T=10, s=10 chain; a chi-square test of every pair table (Bonferroni, 1e-3 in all)."""
+    """Records of the T=10, s=10 chain; a chi-square test of every pair table (Bonferroni, 1e-3 in all)."""
     import mbi
 
     domain = qf.Domain({f"x{i}": 10 for i in range(10)})
@@ -148,69 +148,63 @@ def sampling():
     potentials = {c: random.normal(size=(10, 10)) for c in structure}
     model = qf.Model(domain, potentials)
     model.sample(1000, seed=0)
-    mine = statistics.median(timed(lambda seed: model.sample(1_000_000, seed=seed), i) for i in range(5))
-    frame = model.sample(1_000_000, seed=7)
+    mine = statistics.median(timed(lambda seed: model.sample(RECORDS, seed=seed), i) for i in range(5))
+    frame = model.sample(RECORDS, seed=7)
     worst = 1.0
     pairs = [(i, j) for i in range(10) for j in range(i)]
     for i, j in pairs:
-        expected = 1e6 * model.marginal((f"x{i}", f"x{j}")).ravel()
+        expected = RECORDS * model.marginal((f"x{i}", f"x{j}")).ravel()
         seen = np.bincount(frame.codes[:, i].astype(int) * 10 + frame.codes[:, j], minlength=100)
         worst = min(worst, stats.chisquare(seen, expected * seen.sum() / expected.sum()).pvalue)
     passed = worst > 1e-3 / len(pairs)
     space = mbi.Domain(domain.attributes, domain.shape)
     factors = {c: mbi.Factor(space.project(c), potentials[c]) for c in structure}
     vector = mbi.CliqueVector(space, list(structure), factors)
-    found = mbi.marginal_oracles.message_passing_fast(vector, 1e6)
-    peer = mbi.MarkovRandomField(potentials=vector, marginals=found, total=1e6)
-    theirs = [timed(lambda _: peer.synthetic_data(rows=1_000_000, method="sample"), None) for _ in range(2)]
-    print(f"1e6 samples: quietfield {mine:.3f} s, mbi {min(theirs):.2f} s: {min(theirs) / mine:.1f} x; "
+    found = mbi.marginal_oracles.message_passing_fast(vector, RECORDS)
+    peer = mbi.MarkovRandomField(potentials=vector, marginals=found, total=RECORDS)
+    theirs = [timed(lambda _: peer.synthetic_data(rows=RECORDS, method="sample"), None) for _ in range(2)]
+    print(f"{RECORDS:,} samples: quietfield {mine:.3f} s, mbi {min(theirs):.2f} s: {min(theirs) / mine:.1f} x; "
           f"smallest of {len(pairs)} p-values {worst:.2g}: {'passed' if passed else 'FAILED'}", flush=True)  # fmt: skip
     assert passed
-    return mine, min(theirs), worst, len(pairs)
+    return {
+        "quietfield_s": round(mine, 4),
+        "mbi_s": round(min(theirs), 3),
+        "times": round(min(theirs) / mine, 1),
+        "pairs": len(pairs),
+        "least_p": float(f"{worst:.2g}"),
+    }
 
 
-def plot(rows):
-    import matplotlib as mpl
+def measure(folder: Path) -> None:
+    """Write the files that the page is made of."""
+    with open(folder / "inference.csv", "w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(
+            [["problem", "library", "ms", "times quietfield", "first call, s"], *marginals()]
+        )
+    versions = {name: version(name) for name in ("jax", "mbi", "pgmpy", "numpy")}
+    found = {
+        "versions": {"Python": platform.python_version(), **versions},
+        **where(),
+        "rounds": ROUNDS,
+        "calls": CALLS,
+        "growth": growth(),
+        "samples": sampling(),
+    }
+    (folder / "inference.json").write_text(json.dumps(found, indent=1) + "\n")
 
-    mpl.use("svg")
-    import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(5, 3.5))
-    lengths, times = [row[0] for row in rows], [row[1] for row in rows]
-    axes.loglog(lengths, times, "o-", label="one call, all marginals and log Z")
-    axes.loglog(lengths, [times[-1] * n / lengths[-1] for n in lengths], "--", color="grey", label="proportional to T")
-    axes.set(xlabel="attributes T (chain of order 3, s=10)", ylabel="ms")
-    axes.legend(frameon=False)
-    figure.tight_layout()
-    figure.savefig(RESULTS / "inference-growth.svg", metadata={"Date": None})
-
-
-def main():
-    warnings.filterwarnings("ignore")
-    jax.config.update("jax_enable_x64", True)  # mbi computes in float32 without it
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    rows, lengths, samples = marginals(), growth(), sampling()
-    plot(lengths)
-    with open(RESULTS / "inference.csv", "w", newline="") as file:
-        csv.writer(file).writerows([["problem", "library", "ms", "times quietfield", "first call, s"], *rows])
-    lines = [
-        "# Inference and sampling, side by side", "",
-        "`make bench` or `python -m benchmarks inference`. One call gives all clique marginals in float64 (ours also "
-        "gives log Z; mbi's oracles do not); each call has new potentials, arrays in and out; contenders take turns; "
-        f"medians over {ROUNDS} rounds of {CALLS} calls, of the times and of the ratios. Marginals agree to 1e-10.", "",
-        f"Python {platform.python_version()}, jax {version('jax')}, mbi {version('mbi')}, pgmpy {version('pgmpy')}, "
-        f"numpy {version('numpy')}; {os.cpu_count()} CPU cores, {platform.machine()}.", "",
-        "| problem | library | ms | times quietfield | first call, s |", "|---|---|---|---|---|",
-        *(f"| {' | '.join(row)} |" for row in rows), "",
-        "## Cost against length", "", "![cost against T](inference-growth.svg)", "",
-        "| T | ms a call | first call with planning and compilation, s |", "|---|---|---|",
-        *(f"| {n} | {ms:.2f} | {first:.2f} |" for n, ms, first in lengths), "",
-        "## A million records of the T=10, s=10 chain", "",
-        f"quietfield {samples[0]:.3f} s, mbi `synthetic_data(method=\"sample\")` {samples[1]:.2f} s: "
-        f"{samples[1] / samples[0]:.1f} times faster. All {samples[3]} pair tables pass a chi-square test against the "
-        f"model (smallest p-value {samples[2]:.2g}; a correct sampler would fail once in 1,000 runs, Bonferroni).", "",
-    ]  # fmt: skip
-    (RESULTS / "inference.md").write_text("\n".join(lines))
+def main(arguments: list[str] | None = None) -> int:
+    """Measure, and write files and page."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=RESULTS, help="the folder of the files and of the page")
+    parser.add_argument("--page", action="store_true", help="write the page and the picture from the files")
+    asked = parser.parse_args(arguments)
+    if not asked.page:
+        with jax.enable_x64(True), warnings.catch_warnings():  # mbi computes in float32 without it
+            warnings.simplefilter("ignore")
+            measure(asked.out)
+    write_page("inference", asked.out)
+    draw_growth(asked.out)
     return 0
 
 

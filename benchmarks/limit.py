@@ -1,15 +1,16 @@
 """How far is the default from the posterior mean? Long Hamiltonian Monte Carlo on two small problems::
 
-python -m benchmarks.limit
+    python -m benchmarks.limit --draws 3000 --releases 3     # rows of docs/results/limit.csv
 
 The model that minimises the posterior expected divergence matches the posterior mean of the clique marginals. The
 posterior is the one that the default approximates: cell by cell normal-Laplace, with the prior scales that the release
 shows. Four chains from scattered starts, in coordinates in which the posterior's curvature at the fit is a sphere;
-split R-hat and effective sample sizes of the clique marginals are shown.
+split R-hat and effective sample sizes of the clique marginals are shown. The page of learners
+(``python -m benchmarks.learning --page``) has them.
 """
 
 import argparse
-import json
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -17,10 +18,13 @@ import jax.numpy as jnp
 import numpy as np
 
 import quietfield as qf
+from benchmarks._pages import RESULTS, replace_rows
 from quietfield.learning.map import Prior, weights
 from quietfield.learning.problem import problem_of
 from quietfield.learning.smoothness import Smoothness
 
+KEY = ["structure", "records", "epsilon", "seed"]
+FIELDS = [*KEY, "draws", "leaps", "map", "posterior_mean", "accepted", "worst_rhat", "median_ess"]
 CHAINS = 4
 LEAST = 1e-6  # of b^2, as the default has it: the least sampling variance of a cell
 
@@ -99,25 +103,23 @@ def diagnostics(draws: np.ndarray) -> tuple[float, float]:
     return float(rhat.max()), float(np.median(sizes))
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, print and replace the rows."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draws", type=int, default=4000)
     parser.add_argument("--leaps", type=int, default=16)
     parser.add_argument("--releases", type=int, default=4, help="of each problem")
-    asked = parser.parse_args()
+    parser.add_argument("--out", type=Path, default=RESULTS, help="the folder of the rows")
+    asked = parser.parse_args(arguments)
     for structure, records, epsilon in (("chain", 2_500, 1.0), ("chain", 20_000, 0.3)):
-        totals = np.zeros(2)
         for seed in range(asked.releases):
             study = qf.simulate(
                 structure, attributes=6, states=5, records=records, epsilon=epsilon, seed=seed, model_seed=seed
             )
-            found = compare(study, asked.draws, asked.leaps)
-            totals += found["map"], found["posterior_mean"]
-            print(
-                json.dumps({"structure": structure, "N": records, "epsilon": epsilon, "seed": seed, **found}),
-                flush=True,
-            )
-        print(f"{structure}, N = {records:,}, epsilon {epsilon}: map / posterior mean = {totals[0] / totals[1]:.3f}")
+            row = dict(zip(KEY, (structure, records, epsilon, seed), strict=True))
+            row |= {"draws": asked.draws, "leaps": asked.leaps, **compare(study, asked.draws, asked.leaps)}
+            print(*row.values(), flush=True)
+            replace_rows(asked.out / "limit.csv", FIELDS, [row], KEY)
 
 
 def compare(study: Any, draws: int, leaps: int) -> dict[str, float]:

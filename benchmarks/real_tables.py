@@ -1,9 +1,12 @@
 """Real tables: the default learner against mbi, in quality and in the time that a person waits::
 
     python -m benchmarks.real_tables --workers 2       # quality: rows of docs/results/real-tables.csv
-    python -m benchmarks.real_tables --speed           # first fit, again, error bars, each in a fresh process
-    python -m benchmarks.real_tables --structures      # a fit and its first error bar, for structures of many kinds
-    python -m benchmarks.real_tables --page            # docs/results/real-tables.md from the rows
+    python -m benchmarks.real_tables --speed           # fits and error bars: rows of real-tables-times.csv
+    python -m benchmarks.real_tables --structures      # the same for structures of many kinds
+    python -m benchmarks.real_tables --coverage        # how often intervals hold: rows of real-tables-coverage.csv
+    python -m benchmarks.real_tables --page            # docs/results/real-tables.md from all these rows
+
+Rows of what is measured again are replaced; ``--data`` and ``--methods`` choose.
 
 Adult, nltcs, titanic and msnbc are rows, and errors are against them; asia, sachs, child, insurance and alarm are
 populations with a known truth, from which 20,000 records are drawn; the surveys are made up from a seed, with columns
@@ -16,14 +19,11 @@ stops, chosen with the truth in hand. Data that is not on this machine is left o
 """
 
 import argparse
-import csv
 import json
 import os
-import subprocess
-import sys
-import time
 import warnings
 from collections.abc import Iterator
+from contextlib import nullcontext
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations
@@ -33,10 +33,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import quietfield as qf
+from benchmarks._pages import RESULTS, replace_rows, write_page
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("QUIETFIELD_DATA", ROOT.parent / "shared" / "data"))
-RESULTS = ROOT / "docs" / "results" / "real-tables.csv"
 FIELDS = ["data", "tables", "noise", "epsilon", "method", "setting", "tv", "loglik"]
 ROWS = ("nltcs", "titanic", "adult", "msnbc")
 NETWORKS = ("asia", "sachs", "child", "insurance", "alarm")
@@ -218,191 +218,47 @@ def tasks(names: list[str], methods: tuple[str, ...]) -> Iterator[tuple[str, str
                 yield name, tables, noise, methods
 
 
-def run(workers: int, names: list[str], methods: tuple[str, ...]) -> None:
-    """Measure quality, and replace the rows of these data sets and methods; the same releases are drawn every time."""
+def run(workers: int, names: list[str], methods: tuple[str, ...], path: Path) -> None:
+    """Measure quality, and replace the rows; the same releases are drawn every time."""
     from multiprocessing import get_context
 
-    kept: list[dict[str, Any]] = []
-    if RESULTS.exists():
-        with RESULTS.open() as file:
-            kept = [row for row in csv.DictReader(file) if row["data"] not in names or row["method"] not in methods]
-    with get_context("spawn").Pool(workers) as pool:
-        for rows in pool.imap_unordered(compare, list(tasks(names, methods))):
-            kept += rows
+    planned = list(tasks(names, methods))
+    with get_context("spawn").Pool(workers) if workers > 1 else nullcontext() as pool:
+        for rows in pool.imap_unordered(compare, planned) if pool else map(compare, planned):
+            replace_rows(path, FIELDS, rows, FIELDS[:6])
             print(*rows[0].values(), flush=True)
-            with RESULTS.open("w", newline="") as file:
-                writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(sorted(kept, key=lambda r: tuple(str(r[f]) for f in FIELDS[:6])))
 
 
-FRESH = """
-import sys, time
-start = time.perf_counter()
-import quietfield as qf
-from benchmarks import real_tables as bench
-given = qf.Release.load(sys.argv[1])
-method = sys.argv[2]
-learn = qf.fit if method == "map" else bench.learn_mbi
-model = learn(given)
-first = time.perf_counter() - start
-start = time.perf_counter()
-learn(given)
-again = time.perf_counter() - start
-bar = every = float("nan")
-if method == "map":
-    from quietfield.models.intervals import intervals
-    start = time.perf_counter()
-    model.interval(next(iter(given.domain)))
-    bar = time.perf_counter() - start
-    intervals(model, model.cliques)
-    every = time.perf_counter() - start
-import resource
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-print(f"{first:.2f} {again:.2f} {bar:.2f} {every:.2f} {peak:.2f}")
-"""
-
-
-def speed(names: list[str], folder: Path) -> None:
-    """Seconds of a first fit in a fresh process, imports included, of a second one, and of error bars."""
-    print("data, cells | method: first, again, first error bar, all cells (s), peak (GB)")
-    for name in names:
-        found = problem(name)
-        cliques = structures(found)["mst"]
-        if name == "survey-30":  # a star: the column of most values joined with every other
-            hub = max(found.domain, key=found.domain.size)
-            cliques = [*((a,) for a in found.domain), *((hub, a) for a in found.domain if a != hub)]
-        path = folder / f"{name}.qfr"
-        release(found, cliques, "gaussian", 1.0).save(path)
-        cells = sum(found.domain.cells(c) for c in cliques)
-        for method in ("map", "mbi"):
-            command = [sys.executable, "-W", "ignore", "-c", FRESH, str(path), method]
-            out = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout
-            print(f"{name}, {cells:,} | {method}: {out.strip().splitlines()[-1]}", flush=True)
-    if "adult" in names:
-        found = problem("adult")
-        random = np.random.default_rng(0)
-        times = []
-        for seed in range(30):
-            order = [list(found.domain)[i] for i in random.permutation(len(found.domain))]
-            tree = [(order[int(random.integers(i))], order[i]) for i in range(1, len(order))]
-            given = release(found, [*((a,) for a in found.domain), *tree], "gaussian", 1.0, seed)
-            start = time.perf_counter()
-            qf.fit(given)
-            times.append(time.perf_counter() - start)
-        print(f"30 different trees of adult in turn: {np.mean(times):.2f} s each, at most {max(times):.2f} s")
-
-
-def shapes() -> Iterator[tuple[str, qf.Domain, list[tuple[str, ...]]]]:
-    """Structures of many kinds, drawn from a seed."""
-    random = np.random.default_rng(0)
-
-    def named(sizes: Any) -> qf.Domain:
-        return qf.Domain({f"x{i}": int(size) for i, size in enumerate(sizes)})
-
-    def clusters(count: int, width: int) -> list[tuple[str, ...]]:
-        """Cliques of a random tree of that treewidth."""
-        found = [tuple(range(width + 1))]
-        for i in range(width + 1, count):
-            old = found[int(random.integers(len(found)))]
-            found.append((*sorted(random.choice(old, width, replace=False).tolist()), i))
-        return [tuple(f"x{v}" for v in clique) for clique in found]
-
-    for size in (2, 5):
-        yield f"tree of 1,000 attributes of {size} values", named([size] * 1000), clusters(1000, 1)
-    grid = named([3] * 150)
-    yield "grid of 3 x 50 attributes of 3 values", grid, list(qf.structures.grid(grid, 3).cliques)
-    wide = named([1000, 30, 1000, 30, 1000])
-    yield "chain of attributes of 1,000 and 30 values in turn", wide, list(qf.structures.chain(wide).cliques)
-    for width in (1, 2, 3, 4):
-        sizes = (2, 3, 8, 20) if width < 3 else (2, 3, 4, 8)
-        text = ", ".join(map(str, sizes[:-1]))
-        name = f"treewidth {width}, 40 attributes of {text} or {sizes[-1]} values"
-        yield name, named(random.choice(sizes, 40)), clusters(40, width)
-    nested = named([8] * 30)
-    yield (
-        "tree of 30 attributes of 8 values, and all of them alone",
-        nested,
-        [*((a,) for a in nested), *clusters(30, 1)],
-    )
-
-
-def time_structures() -> None:
-    """CPU seconds of a fit and of its first error bar, as rows of a table."""
-    print("| structure | tables | cells | fit | first error bar | rounds |\n|---|---|---|---|---|---|")
-    for name, domain, cliques in shapes():
-        random = np.random.default_rng(1)
-        codes = np.zeros((20_000, len(domain)), int)
-        for i, size in enumerate(domain.shape):  # skewed, and half of the time what the attribute before it is
-            codes[:, i] = random.choice(size, len(codes), p=random.dirichlet(np.full(size, 0.5)))
-            if i:
-                codes[:, i] = np.where(random.random(len(codes)) < 0.5, codes[:, i - 1] % size, codes[:, i])
-        tables = {c: count(domain, codes, c) for c in cliques}
-        noisy = {c: table + random.laplace(0, 20, table.shape) for c, table in tables.items()}
-        given = qf.Release.from_tables(domain, noisy, noise=qf.Laplace(20.0), total=len(codes))
-        start = time.process_time()
-        model = qf.fit(given)
-        learned = time.process_time()
-        model.interval(next(iter(domain)))
-        bar = time.process_time() - learned
-        cells = sum(domain.cells(c) for c in cliques)
-        report = model.report
-        assert report is not None
-        rounds = f"{report.rounds}{'' if report.converged else ', not settled'}"
-        print(f"| {name} | {len(cliques)} | {cells:,} | {learned - start:.1f} s | {bar:.1f} s | {rounds} |", flush=True)
-
-
-def page() -> None:
-    """The table of docs/results/real-tables.md, for the rows that are there."""
-    with RESULTS.open() as file:
-        rows = list(csv.DictReader(file))
-    cells: dict[tuple[str, ...], dict[str, list[tuple[float, float, str]]]] = {}
-    for row in rows:
-        key = (row["data"], row["tables"], row["noise"], row["epsilon"])
-        found = (float(row["tv"]), float(row["loglik"]), row["setting"])
-        cells.setdefault(key, {}).setdefault(row["method"], []).append(found)
-    print("| data | tables | noise | epsilon | tv: map | mbi | mbi* | map / mbi | loglik: map | mbi |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
-    ratios, starred, better = [], [], []
-    for key, found in sorted(cells.items(), key=lambda item: (item[0][:3], float(item[0][3]))):
-        (ours,) = found["map"]
-        default = next(one for one in found["mbi"] if one[2] == "1000")
-        best = min(found["mbi"])
-        ratios.append(ours[0] / default[0])
-        starred.append(ours[0] / best[0])
-        better.append(ours[1] > default[1])
-        figures = (
-            f"{ours[0]:.4f} | {default[0]:.4f} | {best[0]:.4f} | {ratios[-1]:.3f} | {ours[1]:.3f} | {default[1]:.3f}"
-        )
-        print(f"| {' | '.join(key)} | {figures} |")
-    print(
-        f"\nGeometric mean of map / mbi: {np.exp(np.mean(np.log(ratios))):.3f}; above 1 in "
-        f"{sum(r > 1 for r in ratios)} of {len(ratios)} (worst {max(ratios):.3f}); at most 1.02 of mbi* in "
-        f"{sum(r <= 1.02 for r in starred)}; log-likelihood above mbi's in {sum(better)}."
-    )
-
-
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--data", nargs="*", default=None, help="some of the data sets")
     parser.add_argument("--methods", nargs="+", choices=["map", "mbi"], default=["map", "mbi"])
-    parser.add_argument("--speed", action="store_true")
-    parser.add_argument("--structures", action="store_true")
-    parser.add_argument("--page", action="store_true")
-    asked = parser.parse_args()
-    names = asked.data or available()
+    parser.add_argument("--out", type=Path, default=RESULTS, help="the folder of the rows and of the page")
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds after which a process that is timed ends")
+    for command in ("speed", "structures", "coverage", "page"):
+        parser.add_argument(f"--{command}", action="store_true")
+    asked = parser.parse_args(arguments)
+    names, methods = asked.data or available(), tuple(asked.methods)
     if asked.page:
-        page()
-    elif asked.structures:
-        time_structures()
-    elif asked.speed:
-        import tempfile
+        write_page("real-tables", asked.out)
+    elif asked.speed or asked.structures:
+        from benchmarks import _real_tables_times as times
 
-        with tempfile.TemporaryDirectory() as folder:
-            speed(names, Path(folder))
+        path = asked.out / "real-tables-times.csv"
+        if asked.speed:
+            times.time_tables(names, methods, asked.limit, path)
+            if "adult" in names:
+                times.time_trees("adult", methods, path)
+        else:
+            times.time_structures(methods, asked.limit, path)
+    elif asked.coverage:
+        from benchmarks._real_tables_coverage import measure_coverage
+
+        for name in asked.data or ["adult"]:
+            measure_coverage(name, asked.out / "real-tables-coverage.csv")
     else:
-        run(asked.workers, names, tuple(asked.methods))
+        run(asked.workers, names, methods, asked.out / "real-tables.csv")
 
 
 if __name__ == "__main__":

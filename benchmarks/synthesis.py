@@ -23,7 +23,6 @@ import csv
 import json
 import math
 import os
-import platform
 import resource
 import subprocess
 import sys
@@ -39,6 +38,7 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # runs are started as a script, where quietfield may be absent
+from _pages import name_machine
 from _synthesis_methods import METHODS, Synthesis, count
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -220,16 +220,6 @@ def measure(asked: argparse.Namespace) -> None:
             list(pool.map(lambda run: carry_out(folder, run), wanted))
 
 
-def machine() -> str:
-    """What this machine's processor calls itself, with the number of cores."""
-    kind = platform.processor() or platform.machine()
-    described = Path("/proc/cpuinfo")
-    if described.exists():
-        named = [line for line in described.read_text().splitlines() if line.startswith("model name")]
-        kind = named[0].split(":", 1)[1].strip() if named else kind
-    return f"{kind}, {os.cpu_count()} cores"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--full", action="store_true", help="all data sets, epsilons and seeds, into the results")
@@ -243,7 +233,7 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=3600.0, help="seconds after which a run is stopped")
     parser.add_argument("--stop-after", type=float, default=math.inf, help="seconds after which nothing goes on")
     parser.add_argument("--tables", type=Path, help="a folder with the data sets as NAME.npz")
-    parser.add_argument("--machine", default=machine(), help="the machine's name in the rows")
+    parser.add_argument("--machine", default=name_machine(), help="the machine's name in the rows")
     parser.add_argument("--out", type=Path, help="the file of rows")
     parser.add_argument("--page", action="store_true", help="write the page from the rows")
     parser.add_argument("--one", nargs=5, help=argparse.SUPPRESS)
@@ -255,7 +245,7 @@ def main() -> None:
     elif asked.missing:
         print(json.dumps({name: method.missing() for name, method in METHODS.items()}))
     elif asked.page:
-        from _synthesis_page import page
+        from benchmarks._synthesis_page import page
 
         page(asked.out or RESULTS)
     else:

@@ -1,14 +1,16 @@
-"""The README's comparison: every number follows from a file in docs/results."""
+"""Pages of results and the README's comparison: every number follows from a file in docs/results."""
 
-import csv
+import json
 import re
-from math import exp, log
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
+from benchmarks._pages import PAGES, RESULTS, geometric_mean, read_rows
+from benchmarks._real_tables_page import read_cells
+
 ROOT = Path(__file__).parents[2]
-RESULTS = ROOT / "docs" / "results"
 
 
 @pytest.fixture(scope="module")
@@ -23,22 +25,21 @@ def table() -> list[list[str]]:
 def cells() -> list[dict[str, dict[tuple[str, str], tuple[float, float]]]]:
     """By cell of chains and random graphs: by method, KL and setting of each release."""
     found: dict[tuple[str, str, str], dict[str, dict[tuple[str, str], tuple[float, float]]]] = {}
-    with open(RESULTS / "learning.csv", encoding="utf-8", newline="") as file:
-        for line in csv.DictReader(file):
-            if line["suite"] in ("chain", "random"):
-                cell = found.setdefault((line["suite"], line["records"], line["epsilon"]), {})
-                release = line["population"], line["replication"]
-                cell.setdefault(line["method"], {})[release] = float(line["kl"]), float(line["setting"] or 0)
+    for row in read_rows(RESULTS / "learning.csv"):
+        if row["suite"] in ("chain", "random"):
+            cell = found.setdefault((row["suite"], row["records"], row["epsilon"]), {})
+            release = row["population"], row["replication"]
+            cell.setdefault(row["method"], {})[release] = float(row["kl"]), float(row["setting"] or 0)
     return list(found.values())
 
 
 def ratio(cells, peer) -> float:
-    logs = []
+    ratios = []
     for cell in cells:
         mine = sum(kl for kl, _ in cell["map"].values()) / len(cell["map"])
         theirs = sum(peer(cell, release) for release in cell["map"]) / len(cell["map"])
-        logs.append(log(mine / theirs))
-    return exp(sum(logs) / len(logs))
+        ratios.append(mine / theirs)
+    return geometric_mean(ratios)
 
 
 def test_divergence_beside_mbi(table, cells) -> None:
@@ -49,41 +50,40 @@ def test_divergence_beside_mbi(table, cells) -> None:
         return best if iteration <= 1000 else cell["mbi"][release][0]
 
     assert table[1][1] == f"{ratio(cells, within_a_thousand):.2f} times"
-    with open(RESULTS / "learning-long.csv", encoding="utf-8", newline="") as file:
-        kl = {(line["suite"], line["epsilon"], line["method"]): float(line["kl"]) for line in csv.DictReader(file)}
+    rows = read_rows(RESULTS / "learning-long.csv")
+    kl = {(row["suite"], row["epsilon"], row["method"]): float(row["kl"]) for row in rows}
     ratios = [kl[suite, epsilon, "map"] / kl[suite, epsilon, "mbi*"] for suite, epsilon, _ in kl]
     assert len(set(ratios)) == 4  # chains and random graphs, two epsilons
     assert table[2][1] == f"{min(ratios):.2f} to {max(ratios):.2f} times"
 
 
-def test_the_page_of_learners_follows_from_its_rows() -> None:
-    from benchmarks._learning_page import contents
+@pytest.mark.parametrize("name", ["learning", "synthesis"])
+def test_a_page_with_a_picture_follows_from_its_rows(name) -> None:
+    text, _ = import_module(f"benchmarks._{name}_page").contents(RESULTS / f"{name}.csv")
+    assert text == (RESULTS / f"{name}.md").read_text(encoding="utf-8")
 
-    text, _ = contents(RESULTS / "learning.csv")
-    assert text == (RESULTS / "learning.md").read_text(encoding="utf-8")
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_follows_from_its_rows(name) -> None:
+    text = import_module(PAGES[name]).contents(RESULTS)
+    assert text == (RESULTS / f"{name}.md").read_text(encoding="utf-8")
 
 
 def test_real_tables_beside_mbi(table) -> None:
-    errors: dict[str, dict[tuple[str, ...], float]] = {"map": {}, "mbi": {}}
-    with open(RESULTS / "real-tables.csv", encoding="utf-8", newline="") as file:
-        for line in csv.DictReader(file):
-            if line["setting"] in ("", "1000"):
-                key = line["data"], line["tables"], line["noise"], line["epsilon"]
-                errors[line["method"]][key] = float(line["tv"])
-    ratios = [errors["map"][key] / errors["mbi"][key] for key in errors["mbi"]]
-    mean = exp(sum(map(log, ratios)) / len(ratios))
+    ratios = [cell.ratio for cell in read_cells(RESULTS / "real-tables.csv")]
+    mean = geometric_mean(ratios)
     assert table[3][1] == f"{mean:.2f} times; {min(ratios):.2f} to {max(ratios):.2f} in single cells"
 
 
 def test_speed_beside_mbi(table) -> None:
-    text = (RESULTS / "inference.md").read_text(encoding="utf-8")
-    least = {}
-    for states in (10, 20):
-        lines = [line for line in text.splitlines() if f"T=10, s={states} | mbi " in line and "chain" in line]
-        least[states] = min(float(line.split("|")[4]) for line in lines)
-    assert table[4][1] == f"{least[10]:.1f} and {least[20]:.0f} times as fast"
-    (samples,) = re.findall(r"([\d.]+) times faster", text)
-    assert table[5][1] == f"{float(samples) // 10 * 10:.0f} times as fast"
+    rows = read_rows(RESULTS / "inference.csv")
+    least = [
+        min(float(row["times quietfield"]) for row in rows if row["problem"] == problem and "mbi" in row["library"])
+        for problem in ("chain of order 3, T=10, s=10", "chain of order 3, T=10, s=20")
+    ]
+    assert table[4][1] == f"{least[0]:.1f} and {least[1]:.0f} times as fast"
+    samples = json.loads((RESULTS / "inference.json").read_text())["samples"]["times"]
+    assert table[5][1] == f"{samples // 10 * 10:.0f} times as fast"
 
 
 def test_numbers_stand_nowhere_else_in_the_table(table) -> None:
