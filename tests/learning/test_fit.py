@@ -513,3 +513,48 @@ def test_a_cell_that_holds_nearly_all_keeps_it(tables, scale):
         noisy = {c: np.asarray(t) + random.laplace(0, scale, np.shape(t)) for c, t in tables.items()}
         model = qf.fit(qf.Release.from_tables(domain, noisy, noise=qf.Laplace(scale), total=total))
         assert model.marginal("a")[0] == pytest.approx(1, abs=2e-3)
+
+
+def test_a_fit_of_the_records_against_scipy():
+    """theta + u of the E-step's dual, by a general optimiser over all records."""
+    from tests import brute_force
+
+    domain = qf.Domain({"a": 3, "b": 2, "c": 4})
+    _, release = make(domain, [("a",), ("a", "b"), ("b", "c")], 300, qf.Gaussian(2.5), strength=1.5)
+    source, records = qf.fit(release), qf.fit(release, of="records")
+    cliques = list(release.tables)
+    cuts = np.cumsum([np.size(release.tables[c]) for c in cliques])[:-1]
+    theta, y = (np.concatenate([np.ravel(x[c]) for c in cliques]) for x in (source.potentials, release.tables))
+
+    def moved(u):
+        parts = np.split(theta + u, cuts)
+        return {c: part.reshape(domain.table_shape(c)) for c, part in zip(cliques, parts, strict=True)}
+
+    def loss(u):
+        p, log_z = brute_force.joint(domain, moved(u))
+        shares = np.concatenate([brute_force.marginal(domain, p, c).ravel() for c in cliques])
+        return 300 * log_z - u @ y + 0.5 * 2.5**2 * u @ u, 300 * shares - y + 2.5**2 * u
+
+    best = optimize.minimize(loss, np.zeros_like(theta), jac=True, method="L-BFGS-B", options={"maxiter": 5000})
+    expected, _ = brute_force.joint(domain, moved(best.x))
+    found, before = (m.marginal(tuple(domain)) for m in (records, source))
+    assert np.abs(found - expected).max() < 1e-4 < 1e-3 < np.abs(before - expected).max()
+
+
+def test_records_are_learned_where_noise_is_small_beside_chance():
+    """With much noise they are hardly known better than their source; with little they are, and no cell is empty."""
+    domain = qf.Domain({"a": 6, "b": 6})
+    for noise, least, most in ((qf.Laplace(0.5), 0.0, 0.6), (qf.Gaussian(0.1), 0.0, 0.6), (qf.Laplace(200.0), 0.98, 1)):
+        truth, release = make(domain, [("a", "b")], 200, noise)
+        counted = np.asarray(release.tables["a", "b"]) / 200 if noise.scale < 1 else truth.marginal(("a", "b"))
+        source, records = (
+            np.abs(qf.fit(release, of=of).marginal(("a", "b")) - counted).sum() for of in ("source", "records")
+        )
+        assert least * source <= records <= most * source + 1e-3
+        assert qf.fit(release, of="records").marginal(("a", "b")).min() > 1e-5
+
+
+def test_what_can_be_learned_is_named():
+    _, release = make(qf.Domain({"a": 2}), [("a",)], 100, qf.Laplace(1.0))
+    with pytest.raises(Error, match=r"of the 'source' of the records or of the 'records', not of 'people'"):
+        qf.fit(release, of="people")

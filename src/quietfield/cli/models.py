@@ -3,7 +3,7 @@
 import warnings
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -32,6 +32,10 @@ def fit(
     method: Annotated[
         Literal["map", "cgm", "cgm-nlbp", "naive"], typer.Option(help="How to learn; map has nothing to tune.")
     ] = "map",
+    of: Annotated[
+        Literal["source", "records"],
+        typer.Option(help="What to learn: the distribution that the records came from, or the records themselves."),
+    ] = "source",
     inference: arguments.InferenceOption = "exact",
     trust: arguments.Trust = None,
     require_signatures: arguments.RequireSignatures = 1,
@@ -48,7 +52,8 @@ def fit(
     outputs.check(out, "model", force, reads)  # before the work, not after it
     signer = passphrases.load_key(key, passphrase_file, passphrase_env)
     loaded = arguments.load_release(release, trust, max_epsilon, allow_no_promise, require_signatures)
-    model = learning.fit(loaded, method, inference=inference, progress=is_terminal())
+    options: dict[str, Any] = {} if of == "source" else {"of": of}  # which only the default method has
+    model = learning.fit(loaded, method, inference=inference, progress=is_terminal(), **options)
     model.save(out, signer)
     set_time(out, loaded.created)  # else a script that counts and then learns would tell how long the count took
     report = model.report
