@@ -27,6 +27,7 @@ CHECKS: dict[str, Callable[[Trial], dict[str, float]]] = {
     "unbiased": checks.unbiased,
     "consistency": checks.consistency,
     "stirling": checks.stirling,
+    "nlbp": checks.nlbp_on_trees,
     "zeros": checks.zeros,
     "output-perturbation": checks.output_perturbation,
 }
