@@ -16,6 +16,7 @@ from experiments.trials import Row, Trial, pick
 
 FILE = Path(__file__).parent.parent / "docs" / "results" / "paper" / "again.csv"
 COLUMNS = (*Trial._fields, "before", "now", "had_converged", "build")
+NAMES = {"fig2": "figure 2", "fig3b": "figure 3b", "networks": "networks"}
 FIGURES = {"fig2": "kl", "fig3b": "holdout", "networks": "kl"}
 
 
@@ -42,6 +43,36 @@ def read(path: Path = FILE) -> list[Again]:
             )
             for line in csv.DictReader(file)
         ]  # fmt: skip
+
+
+def told(path: Path = FILE) -> str:
+    """What today's code changes, by method and measure; trials that had not converged apart."""
+    found = read(path)
+    if not found:
+        return "no trial was learned again"
+    parts = []
+    for method, label in (("map", "the default"), ("cgm", "exact EM")):
+        for figures, words in ((("fig2", "networks"), "KL"), (("fig3b",), "holdout")):
+            for converged in (True, False):
+                some = [
+                    one
+                    for one in found
+                    if one.trial.method == method and one.trial.figure in figures and one.had_converged == converged
+                ]
+                if some:
+                    where = " and ".join(dict.fromkeys(NAMES[one.trial.figure] for one in some))
+                    ended = "" if converged else ", of fits that had not converged"
+                    parts.append(f"{label}, {where}{ended}: {_change(some, words)}")
+    return f"build {found[0].build}: {'; '.join(parts)}"
+
+
+def _change(some: list[Again], words: str) -> str:
+    """How many stayed the same, to a thousandth, and how far the others went."""
+    changes = [one.now / one.before - 1 if words == "KL" else one.now - one.before for one in some]
+    same = sum(abs(change) < 1e-3 for change in changes)
+    low, high = min(changes), max(changes)
+    span = f"{low:+.1%} to {high:+.1%} of KL" if words == "KL" else f"{low:+.2f} to {high:+.2f} nats a segment"
+    return f"{same} of {len(some)} the same, changes {span}, {sum(changes) / len(changes):+.2g} on average"
 
 
 def chosen(results: Mapping[str, Iterable[Row]]) -> list[Trial]:
@@ -91,7 +122,6 @@ def main(folder: Path = FILE.parent) -> None:
             made = with_failures(made, measure, lambda one: fig3b.mobility.know_nothing(one.structure))
         (now,) = (row.value for row in made if row.measure == measure)
         lines.append((*trial, f"{before:.8g}", f"{now:.8g}", not ended, storage.learners()))
-        print(*lines[-1], flush=True)
     with open(folder / FILE.name, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)

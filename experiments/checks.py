@@ -266,6 +266,6 @@ def output_perturbation(trial: Trial) -> dict[str, float]:
 
 
 __all__ = [
-    "consistency", "marginals_and_likelihood", "nlbp_on_trees", "output_perturbation", "post_processing", "sensitivity", "stirling",
-    "unbiased", "zeros",
+    "consistency", "marginals_and_likelihood", "nlbp_on_trees", "output_perturbation", "post_processing", "sensitivity",
+    "stirling", "unbiased", "zeros",
 ]  # fmt: skip

@@ -360,8 +360,10 @@ def claims(rows: list[Row]) -> list[Claim]:
             [*against["paper", letter], *against["paper", "cgm"]] or against["equal", letter],
             f"{_CONVERGED}{_ended(rows)}",
         ),
-        _lead("Naive MLE outperforms PSGD (figure 3b)", judged["naive"], f"{_GRADIENT}{handicap}", "\n"),
-        _lead("CGM outperforms PSGD (figure 3b)", [*judged[letter], *judged["cgm"]], f"{_GRADIENT}{handicap}", "\n"),
+        *(
+            _lead(f"{words} outperforms PSGD (figure 3b)", claims, f"{_GRADIENT}{handicap}", gradient=True)
+            for words, claims in (("Naive MLE", judged["naive"]), ("CGM", [*judged[letter], *judged["cgm"]]))
+        ),
         *_nothing(rows, gradients),
         *(claim for some in (*against.values(), *alike.values()) for claim in some),
         *row_of(rows, ("psgd-wide", ""), ("psgd", ""), EQUAL),
@@ -493,10 +495,19 @@ def _weights(rows: list[Row]) -> list[Claim]:
     return found
 
 
-def _lead(statement: str, readings: list[Claim], why: str, end: str = ";") -> Claim:
-    """A statement of the paper from the rows of its readings, told up to ``end``."""
+def _lead(statement: str, readings: list[Claim], why: str, gradient: bool = False) -> Claim:
+    """A statement of the paper from the rows of its readings; of those beside PSGD all that they found is told."""
     words = {PAPER: "1/K weights", EQUAL: "equal weights"}
-    lead = lead_claim(statement, readings, why, PAPER, lambda claim: f"{claim.statement} ({words[claim.table]})", end)
+    lead = lead_claim(
+        statement,
+        readings,
+        why,
+        EQUAL if gradient else PAPER,
+        lambda claim: (
+            claim.statement.partition(" above ")[0] if gradient else f"{claim.statement} ({words[claim.table]})"
+        ),
+        "\n" if gradient else ";",
+    )
     return lead if readings else lead._replace(found="not run", why="")
 
 
