@@ -46,33 +46,36 @@ def read(path: Path = FILE) -> list[Again]:
 
 
 def told(path: Path = FILE) -> str:
-    """What today's code changes, by method and measure; trials that had not converged apart."""
+    """How many trials today's code learns the same, and how far the others go; those that had not converged apart."""
     found = read(path)
     if not found:
-        return "no trial was learned again"
+        return "No trial was learned again"
     parts = []
     for method, label in (("map", "the default"), ("cgm", "exact EM")):
-        for figures, words in ((("fig2", "networks"), "KL"), (("fig3b",), "holdout")):
+        for figure, words in NAMES.items():
             for converged in (True, False):
                 some = [
                     one
                     for one in found
-                    if one.trial.method == method and one.trial.figure in figures and one.had_converged == converged
+                    if (one.trial.method, one.trial.figure, one.had_converged) == (method, figure, converged)
                 ]
                 if some:
-                    where = " and ".join(dict.fromkeys(NAMES[one.trial.figure] for one in some))
-                    ended = "" if converged else ", of fits that had not converged"
-                    parts.append(f"{label}, {where}{ended}: {_change(some, words)}")
-    return f"build {found[0].build}: {'; '.join(parts)}"
+                    ended = "" if converged else ", fits that had not converged"
+                    parts.append(f"{label} in {words}{ended}: {_change(some, FIGURES[figure])}")
+    return (
+        f"{len(found)} trials were learned again with build {found[0].build}. The same to a thousandth are, of "
+        f"{'; '.join(parts)}"
+    )
 
 
-def _change(some: list[Again], words: str) -> str:
-    """How many stayed the same, to a thousandth, and how far the others went."""
-    changes = [one.now / one.before - 1 if words == "KL" else one.now - one.before for one in some]
+def _change(some: list[Again], measure: str) -> str:
+    """How many are the same, and the others' changes: ratios of KLs, or differences of log-likelihoods."""
+    changes = [one.now / one.before - 1 if measure == "kl" else one.now - one.before for one in some]
     same = sum(abs(change) < 1e-3 for change in changes)
-    low, high = min(changes), max(changes)
-    span = f"{low:+.1%} to {high:+.1%} of KL" if words == "KL" else f"{low:+.2f} to {high:+.2f} nats a segment"
-    return f"{same} of {len(some)} the same, changes {span}, {sum(changes) / len(changes):+.2g} on average"
+    ends = (min(changes), sum(changes) / len(changes), max(changes))
+    low, mean, high = (f"{one:+.1%}" if measure == "kl" else f"{one:+.2f}" for one in ends)
+    unit = "of KL" if measure == "kl" else "nats a segment"
+    return f"{same} of {len(some)} ({low} to {high} {unit}, on average {mean})"
 
 
 def chosen(results: Mapping[str, Iterable[Row]]) -> list[Trial]:

@@ -20,8 +20,9 @@ its 95% interval: Student's t over true models where there are several, and othe
 is, which says nothing of other models. A fit that broke down counts with the result of a model that knows nothing."""
 
 
-#: How statements about the paper's own methods begin.
+#: How statements about the paper's own methods begin, and those about ours that say so in no other way.
 PAPERS = ("CGM", "naive MLE", "PSGD", "with projection")
+OURS = ("exact EM", "quietfield")
 
 
 class Claim(NamedTuple):
@@ -45,7 +46,7 @@ def marked(claim: Claim) -> str:
     >>> marked(Claim("exact EM below naive MLE", "", "agrees")), marked(Claim("CGM below naive MLE", "", "agrees"))
     ('(ours) exact EM below naive MLE', '(paper) CGM below naive MLE')
     """
-    if claim.lead or claim.statement.startswith("("):
+    if claim.lead or not claim.statement.startswith((*PAPERS, *OURS)):
         return claim.statement
     whose = "paper" if claim.statement.startswith(PAPERS) else "ours"
     return f"({whose}) {claim.statement.replace(' (ours)', '')}"

@@ -177,8 +177,8 @@ def _asymptotic(rows: list[Row]) -> list[Claim]:
         "a λ per record that does not vanish leaves a floor, whatever N" if len(found) > 1 else "",
         "",
     )
-    told = f"error of learned marginals over that without privacy at the largest N, which is to fall: {lead.found}"
-    return [lead._replace(found=told)]
+    words = "error of learned marginals over that without privacy at the largest N, which is to fall"
+    return [lead._replace(found=f"{words}: {lead.found}")]
 
 
 def _strength(setting: str) -> str:

@@ -329,8 +329,8 @@ def _mixed(rows: list[Row]) -> list[Claim]:
     for gradient in (*BETTER, *WIDE):
         letter[gradient] = row_of(rows, ("cgm-letter", ""), (gradient, ""), MIXED, why=weak)
         listed += letter[gradient]
-        for one in (("cgm", ""), ("map", ""), ("naive", ""), ("naive", "lambda=1/N")):
-            listed += row_of(rows, one, (gradient, ""), MIXED, _statement(one, gradient), why=weak)
+        for kind in (("cgm", ""), ("map", ""), ("naive", ""), ("naive", "lambda=1/N")):
+            listed += row_of(rows, kind, (gradient, ""), MIXED, _statement(kind, gradient), why=weak)
         text = f"(ours) {named(('map-gaussian', ''))} below {named((gradient, ''))}, at the same promise"
         listed += row_of(rows, ("map-gaussian", ""), (gradient, ""), MIXED, text, why="PSGD is tuned with the truth")
     for one in ("cgm-letter", "cgm", "map"):

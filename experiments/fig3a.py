@@ -121,7 +121,7 @@ def claims(rows: list[Row]) -> list[Claim]:
     targets = {"true": {kind: true for kind, (true, _) in learned_by.items()}}
     if ("nonprivate", "") in learned_by:
         targets["non-private"] = dict.fromkeys(learned_by, learned_by["nonprivate", ""][1])
-    found = []
+    found: list[Claim] = []
     for method, target, statement in (
         ("cgm-letter", "true", "Figure 3a: CGM learns marginals that are much closer to the true ones than naive MLE "
          "does"),

@@ -27,17 +27,16 @@ TEXT = """## Limits
   that.
 - CGM has three settings that the paper leaves open: the damping α, when NLBP has converged and when EM has (figure 3b
   says what we took). None was tuned with the truth. Other settings ran in some cells of s = 10. It does not come to
-  rest, so that one trial on two machines
-  may differ by a factor 2 (see the check under figure 2); the geometric mean over cells hardly does.
+  rest, so that one trial on two machines may differ by a factor 2 (see the check under figure 2); the geometric mean
+  over cells hardly does.
 - PSGD with one setting for all cells has 100 steps, chosen before any cell was run. That is too few where N is large,
   and leaves a floor; another setting would do better there. The wide search shows by how much.
 - {places} What it chose on the first split does badly on one or two others where N is largest.
 - {marginals} With λ = 1/N, its cell at ε = 0.01 and N = 10^5 was run again until it had converged, with 2 trials for
   25.
 - {builds} Since then the joint step has changed, smoothness along the values of attributes that have a table of their
-  own is learned, and the last climb may be longer. {again} trials were learned again (`{folder}again.csv`), with
-  {changes}. Exact EM stops by a rule that uses the default:
-  {exact}.
+  own is learned, and the last climb may be longer. {changes} (`again.csv`). Exact EM stops by a rule that
+  uses the default: {exact}.
 - Rows of figure 3b with the setting `unnormalised` spend 1.2 times their ε (1.067 times on MSNBC). No verdict rests on
   them; Corrections quotes them.
 - A few constants of our default were fitted on simulated problems of other seeds, most of them of this family
@@ -62,9 +61,7 @@ def limits(results: Mapping[str, list[Row]], runs: Sequence[Mapping[str, Any]]) 
         marginals=_marginals(results.get("fig1a", [])),
         builds=_builds(runs),
         exact=_listed(made_by(runs, "cgm")),
-        again=len(again.read()) or "No",
         changes=again.told(),
-        folder="paper/",
     )
 
 

@@ -39,17 +39,15 @@ def facts(name: str) -> dict[str, float]:
     null = part.walks.states - 1
     here, there = segments[:, :-1], segments[:, 1:]
     seen = (here != null) | (there != null)
-    noise = {
-        weighting: mobility.sensitivity(part.walks, weighting) / counted
-        for weighting, counted in (("equal", seen.sum()), ("paper", (seen.sum(1) * weight).sum()))
-    }
+    equal = mobility.sensitivity(part.walks, "equal") / seen.sum()
+    weighted = mobility.sensitivity(part.walks, "paper") / (seen.sum(1) * weight).sum()
     return {
         "units": len(each),
         "segments": len(segments),
         "least": int(each.min()),
         "most": int(each.max()),
         "unit_weight": float(weight.sum() / len(each)),
-        "noise": float(noise["equal"] / noise["paper"]),
+        "noise": float(equal / weighted),
     }
 
 

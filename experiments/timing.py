@@ -138,15 +138,15 @@ def claims(rows: list[Row]) -> list[Claim]:
         fastest[kind] = base < min(here[which], here["psgd"])
         ratios = here[which] / base, here["psgd"] / base
         near = sum(0.5 < ratio / theirs < 2 for ratio, theirs in zip(ratios, PAPER[kind], strict=True))
-        told = {method: _span(times, by_method["naive"]) for method, times in by_method.items()}
+        span = {method: _span(times, by_method["naive"]) for method, times in by_method.items()}
         values = mobility.shape_of(structure)[1] if structure in mobility.BUILDINGS else rows[0].trial.states
         found.append(
             Claim(
                 f"{kind}: CGM takes {PAPER[kind][0]} times as long as naive MLE, and PSGD {PAPER[kind][1]} times",
-                f"{structure}, {values} values: {told[which]} and {told['psgd']} times"
+                f"{structure}, {values} values: {span[which]} and {span['psgd']} times"
                 + (" with exact EM for CGM" if which == "cgm" else "")
                 + f" (naive {base:.1g} s"
-                + (f", quietfield {told['map']} times that)" if "map" in here else ")")
+                + (f", quietfield {span['map']} times that)" if "map" in here else ")")
                 + f"; on average within a factor 2 in {near} of 2",
                 verdict(near, 2),
                 _HOW

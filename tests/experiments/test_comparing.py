@@ -23,7 +23,7 @@ def cell(trial: Trial) -> str:
     return trial.structure
 
 
-@pytest.mark.parametrize("name", ["claims", "comparing", "corrections", "fig2", "fig3b", "gradient", "limits",
+@pytest.mark.parametrize("name", ["again", "claims", "comparing", "corrections", "fig2", "fig3b", "gradient", "limits",
                                   "methods", "mobility", "networks", "trials"])  # fmt: skip
 def test_examples_of_the_modules(name: str) -> None:
     module = import_module(f"experiments.{name}")
