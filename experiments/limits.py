@@ -35,8 +35,8 @@ TEXT = """## Limits
 - {marginals} With λ = 1/N, its cell at ε = 0.01 and N = 10^5 was run again until it had converged, with 2 trials for
   25.
 - {builds} Since then the joint step has changed, smoothness along the values of attributes that have a table of their
-  own is learned, and the last climb may be longer. {changes} (`again.csv`). Exact EM stops by a rule that
-  uses the default: {exact}.
+  own is learned, and the last climb may be longer. {changes} (`again.csv`; no score chose the sample). Verdicts
+  are of the published trials. Exact EM stops by a rule that uses the default: {exact}.
 - Rows of figure 3b with the setting `unnormalised` spend 1.2 times their ε (1.067 times on MSNBC). No verdict rests on
   them; Corrections quotes them.
 - A few constants of our default were fitted on simulated problems of other seeds, most of them of this family

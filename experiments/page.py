@@ -21,9 +21,9 @@ INTRODUCTION = """# The paper's figures and claims, again
 {command} wrote this page from the files in `{folder}/` (and, for five true models a structure, mbi without a limit and
 real tables, from [learning.csv](learning.csv), [learning-long.csv](learning-long.csv) and
 [real-tables.csv](real-tables.csv)). Typed in are: statements, the paper's numbers, bounds and reasons, without the
-measured numbers in them; the columns "what was wrong" and "before" under Corrections, and the rows of "now" that have
-no number of trials; under Limits all but numbers of trials and cells, changes of the default and names of builds; the
-text above the last table. `python -m experiments FIGURE` makes the trials ([how](../how-to/reproduce.md)).
+measured numbers in them; under Corrections the columns "what was wrong" and "before", and "now" where it has no
+measured number; under Limits all but numbers of trials and cells, changes of the default and names of builds; the text
+above the last table, and notes in it. `python -m experiments FIGURE` makes the trials ([how](../how-to/reproduce.md)).
 
 ## In short
 

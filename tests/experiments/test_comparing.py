@@ -96,6 +96,16 @@ def test_both_readings_of_lambda() -> None:
     assert lambda_of("", 10**6, 1e-3) == 1e-3
 
 
+def test_the_page_says_when_the_papers_cgm_ends() -> None:
+    from experiments.fig3b import _CONVERGED
+    from quietfield.learning import nlbp
+
+    options = letter_options("")
+    assert f"(α = {options['damping']:g}) after {options['iterations']} iterations" in _CONVERGED
+    assert f"less than {nlbp.Nlbp().settled:g} records" in _CONVERGED
+    assert f"slowed down for {nlbp._PATIENCE}." in _CONVERGED
+
+
 def test_the_papers_cgm_is_neither_smoothed_nor_ended_by_noise() -> None:
     options = letter_options("")
     assert (options["smooth"], options["damping"], options["tolerance"]) == (0.0, 0.1, 0.0)
