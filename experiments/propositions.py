@@ -270,6 +270,7 @@ def _others(rows: list[Row]) -> list[Claim]:
     if letter:
         where = next(row.trial for row in rows if row.measure == "kl")
         note = f"one point only: s = {where.states}, N = {where.records:,}, ε = {where.epsilon:g}"
+        note += "; the last row of its table has figure 2's own ratios there"
         return [lead_claim(statement, letter, note, OTHER), *found]
     if pick(rows, method="naive"):
         found.insert(0, Claim(statement, "not run with the paper's CGM", "not run", table=OTHER, lead=True))
