@@ -369,10 +369,10 @@ def test_limits_name_the_builds_whose_trials_are_left() -> None:
     whole = {"figure": "fig1c", "command": "python -m experiments fig1c", "learners": "now"}
     said = limits.limits({}, [former, whole])
     assert "of 2 builds: fig2: former; fig1c: now." in said
-    assert "uses the default:\n  fig2: former." in said
+    assert "uses the default: fig2: former." in said
     said = limits.limits({}, [former | {"replaced": ["map"]}, whole])
     assert "All trials of our default are of one build (now)." in said
-    assert "uses the default:\n  fig2: former." in said
+    assert "uses the default: fig2: former." in said
     assert limits.made_by([whole | {"methods": ["naive"]}], "map") == {}
 
 
