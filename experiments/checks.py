@@ -135,10 +135,7 @@ def _log_h(a: np.ndarray, b: np.ndarray) -> float:
 def _entropy(a: np.ndarray, b: np.ndarray) -> float:
     """The entropy of the Markov chain with these edge marginals: H(a) + H(b) - H(shared)."""
 
-    def of(p: np.ndarray) -> float:
-        return -float(sum(value * log(value) for value in np.ravel(p) if value > 0))
-
-    return of(a) + of(b) - of(a.sum(0))
+    return _own(a) + _own(b) - _own(a.sum(0))
 
 
 def _counted(records: int) -> float:
@@ -157,6 +154,67 @@ def _counted(records: int) -> float:
         abs(_log_h(np.array(key[:4]).reshape(2, 2), np.array(key[4:]).reshape(2, 2)) - log(number))
         for key, number in counts.items()
     )
+
+
+def nlbp_on_trees(trial: Trial) -> dict[str, float]:
+    """How far Algorithm 1 is from the maximum of Problem (6) on a chain, in nats of its objective, at the true theta.
+
+    The maximum is that of the dual, min over |u| <= 1/b of N A(theta + u) - u.y, so that what is found is an upper
+    limit. ``rest`` is the largest change of a cell in the last iteration over alpha, in records: 0 where it rests.
+    """
+    from scipy.optimize import minimize
+
+    records, epsilon = 1000, 1.0
+    study = simulate("tree", attributes=4, states=3, records=records, epsilon=epsilon, seed=trial.population)
+    cliques, names = study.model.cliques, tuple(study.model.domain)
+    cells = np.array(list(product(range(3), repeat=4)))
+    member = np.concatenate(
+        [
+            (cells[:, [names.index(name) for name in c]] == values).all(1)[None]
+            for c in cliques
+            for values in product(range(3), repeat=2)
+        ]
+    ).astype(float)
+    theta = np.concatenate([study.model.potentials[c].ravel() for c in cliques])
+    y = np.concatenate([study.release.tables[c].ravel() for c in cliques])
+    limit = epsilon / len(cliques)
+
+    def inferred(parameters: np.ndarray) -> tuple[np.ndarray, float]:
+        score = member.T @ parameters
+        top = score.max()
+        weight = np.exp(score - top)
+        return records * member @ (weight / weight.sum()), records * (top + log(weight.sum()))
+
+    def dual(u: np.ndarray) -> tuple[float, np.ndarray]:
+        n, value = inferred(theta + u)
+        return value - u @ y, n - y
+
+    best = minimize(dual, np.zeros(len(y)), jac=True, method="L-BFGS-B", bounds=[(-limit, limit)] * len(y),
+                    options={"maxiter": 10_000, "ftol": 1e-15, "gtol": 1e-10}).fun  # fmt: skip
+    degree = {name: sum(name in c for c in cliques) for name in names}
+
+    def objective(n: np.ndarray) -> float:
+        shares = (n / records).reshape(len(cliques), 3, 3)
+        entropy = sum(_own(share) for share in shares)
+        for name, count in degree.items():
+            at = next(i for i, c in enumerate(cliques) if name in c)
+            entropy -= (count - 1) * _own(shares[at].sum(1 - cliques[at].index(name)))
+        return float(theta @ n + records * entropy - limit * np.abs(y - n).sum())
+
+    found = {}
+    for alpha, iterations in ((0.1, 50), (0.1, 5000), (0.001, 50_000)):
+        n, _ = inferred(theta)
+        for _ in range(iterations):
+            step = inferred(theta + limit * np.sign(y - n))[0] - n
+            n = n + alpha * step
+        found[f"gap {alpha:g} {iterations}"] = float(best) - objective(n)
+        found[f"rest {alpha:g} {iterations}"] = float(np.abs(step).max())
+    return found
+
+
+def _own(p: np.ndarray) -> float:
+    """The entropy of a table of shares."""
+    return -float(sum(value * log(value) for value in np.ravel(p) if value > 0))
 
 
 def zeros(trial: Trial) -> dict[str, float]:
@@ -208,6 +266,6 @@ def output_perturbation(trial: Trial) -> dict[str, float]:
 
 
 __all__ = [
-    "consistency", "marginals_and_likelihood", "output_perturbation", "post_processing", "sensitivity", "stirling",
-    "unbiased", "zeros",
+    "consistency", "marginals_and_likelihood", "nlbp_on_trees", "output_perturbation", "post_processing", "sensitivity",
+    "stirling", "unbiased", "zeros",
 ]  # fmt: skip

@@ -11,12 +11,18 @@ row names). A cell is *good* if the statement holds for its mean over the trials
 counts once, and in it each population). A statement **agrees** if at least 90% of its cells are good, is **partly** so
 if more than half are, and **differs** otherwise.
 Where the paper itself says "most", more than half is enough to agree, and where it says "some", one cell is. What is no
-comparison of two methods names the bound that it is held to. The table that opens the page has all statements of the
-paper; those marked (ours) or (check) further down are our own.
+comparison of two methods names the bound that it is held to. The table that opens the page has the paper's statements
+that trials can check. Further down, (paper) marks one reading of such a statement, or the paper's methods side by side;
+(ours) our default, our exact EM or other software; (check) what else we looked at.
 Where the paper leaves a choice open (the size of lambda, above all) each reading is judged, and a statement that fares
 differently under different readings is **partly** so. Beside the means, *clearly* counts cells whose difference exceeds
 its 95% interval: Student's t over true models where there are several, and otherwise over populations of the one there
 is, which says nothing of other models. A fit that broke down counts with the result of a model that knows nothing."""
+
+
+#: How statements about the paper's own methods begin, and those about ours that say so in no other way.
+PAPERS = ("CGM", "naive MLE", "PSGD", "with projection")
+OURS = ("exact EM", "quietfield")
 
 
 class Claim(NamedTuple):
@@ -32,6 +38,18 @@ class Claim(NamedTuple):
     why: str = ""
     table: str = ""
     lead: bool = False
+
+
+def marked(claim: Claim) -> str:
+    """The statement with a mark that says whose it is; statements of the paper as such have none.
+
+    >>> marked(Claim("exact EM below naive MLE", "", "agrees")), marked(Claim("CGM below naive MLE", "", "agrees"))
+    ('(ours) exact EM below naive MLE', '(paper) CGM below naive MLE')
+    """
+    if claim.lead or not claim.statement.startswith((*PAPERS, *OURS)):
+        return claim.statement
+    whose = "paper" if claim.statement.startswith(PAPERS) else "ours"
+    return f"({whose}) {claim.statement.replace(' (ours)', '')}"
 
 
 def share(good: int, cells: int) -> str:

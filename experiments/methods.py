@@ -161,7 +161,7 @@ def lambda_of(setting: str, records: int, default: float) -> float:
 
 
 BUILT_IN = (
-    Estimator("random", "random", "nothing", _random),
+    Estimator("random", "random estimator", "nothing", _random),
     Estimator("nonprivate", "non-private MLE", "tables", _reference),
     Estimator("naive", "naive MLE", "release", _naive),
     Estimator("naive-tuned", "naive MLE, λ tuned with the truth", "release", _naive_tuned, by_cell=True, apart=True),

@@ -10,6 +10,8 @@ nothing was seen are no records. K is the number of a unit's edges that are not 
   more, for the first slot.
 * ``unnormalised``: as ``equal``, with the first slot left out of the sensitivity. That was a mistake: noise for epsilon
   spends epsilon (edges + 1) / edges. Its trials are kept so that what they say can be checked.
+* ``one``: one segment of each unit, at random, counts 1: what PSGD learns from. Without noise it shows what it costs to
+  weight units equally where segments are scored. Where a unit has one segment, as in MSNBC, it is ``equal``.
 """
 
 import os
@@ -34,9 +36,11 @@ from quietfield.structures import chain
 from quietfield.study.simulation import NOTE
 from quietfield.text import join_names
 
-Weighting = Literal["ours", "paper", "equal", "unnormalised"]
+Weighting = Literal["ours", "paper", "equal", "unnormalised", "one"]
 WEIGHTINGS: tuple[Weighting, ...] = ("ours", "paper", "equal")
-EQUAL = ("equal", "unnormalised")  # each segment counts 1
+EQUAL = ("equal", "unnormalised", "one")  # each segment counts 1
+#: Data sets whose units have one segment each: units weigh the same as segments.
+ONE_SEGMENT = ("msnbc",)
 DATA_VARIABLE = "QUIETFIELD_DATA"
 FILES = {"msnbc": "msnbc.parquet", "geolife": "geolife_userday_10min.parquet"}
 BUILDINGS = {"building": Building(), "building-small": Building(people=1000), "building-tiny": Building(60, 5, 2)}
@@ -73,6 +77,7 @@ class Split:
     walks: Walks
     train: np.ndarray  # units
     test: np.ndarray  # segments
+    number: int = 0
 
 
 @lru_cache(maxsize=4)
@@ -144,11 +149,14 @@ def split(data: Walks, number: int, units: int | None = None) -> Split:
     train = random.permutation(np.flatnonzero(~held))
     if units is not None:
         train = train[:units]
-    return Split(data, np.sort(train), data.segments[held[data.units]])
+    return Split(data, np.sort(train), data.segments[held[data.units]], number)
 
 
 def weights(part: Split, weighting: Weighting) -> tuple[np.ndarray, np.ndarray]:
     """The training segments and what each counts."""
+    if weighting == "one":
+        segments = one_each(part, part.number)
+        return segments, np.ones(len(segments))
     inside = np.isin(part.walks.units, part.train)
     segments, units = part.walks.segments[inside], part.walks.units[inside]
     if weighting in EQUAL:
@@ -174,7 +182,13 @@ def tables(part: Split, weighting: Weighting) -> tuple[dict[Clique, np.ndarray],
 def sensitivity(data: Walks, weighting: Weighting) -> int:
     """How much one unit can change all tables together, as each of the weightings has it."""
     edges = data.segments.shape[1] - 1
-    return {"ours": 2, "paper": edges, "equal": data.most * (edges + 1), "unnormalised": data.most * edges}[weighting]
+    return {
+        "ours": 2,
+        "paper": edges,
+        "equal": data.most * (edges + 1),
+        "unnormalised": data.most * edges,
+        "one": edges + 1,
+    }[weighting]
 
 
 def spent(structure: str, weighting: str) -> float:

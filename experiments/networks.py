@@ -11,7 +11,7 @@ import csv
 import gzip
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -182,7 +182,7 @@ def real_tables() -> list[Row]:
         ]  # fmt: skip
 
 
-def elsewhere() -> list[Claim]:
+def elsewhere(_: Mapping[str, list[Row]]) -> list[Claim]:
     """From the page of real tables: adult, nltcs, titanic and msnbc as rows."""
     rows = real_tables()
     found = []

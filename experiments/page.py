@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments import registry, storage
-from experiments.claims import RULE, Claim
+from experiments.claims import RULE, Claim, marked
 from experiments.comparing import standings
 from experiments.corrections import corrections, stands
 from experiments.estimators import shown
@@ -14,18 +14,21 @@ from experiments.limits import limits
 from experiments.trials import Row, Trial
 from quietfield.errors import Error
 from quietfield.files import write_atomically
+from quietfield.text import plural
 
 INTRODUCTION = """# The paper's figures and claims, again
 
-{command} wrote this page from the files of trials in `{folder}/` (and, for five true models a structure and for real
-tables, from [learning.csv](learning.csv) and [real-tables.csv](real-tables.csv)); what is typed in are reasons, the
-column "before" under Corrections, and under Limits all but numbers of trials and cells and names of builds.
-`python -m experiments FIGURE` makes the trials ([how](../how-to/reproduce.md)).
+{command} wrote this page from the files in `{folder}/` (and, for five true models a structure, mbi without a limit and
+real tables, from [learning.csv](learning.csv), [learning-long.csv](learning-long.csv) and
+[real-tables.csv](real-tables.csv)). Typed in are: statements, the paper's numbers, bounds and reasons, without the
+measured numbers in them; under Corrections the columns "what was wrong" and "before", and "now" where it has no
+measured number; under Limits all but numbers of trials and cells, changes of the default and names of builds; the text
+above the last table, and notes in it. `python -m experiments FIGURE` makes the trials ([how](../how-to/reproduce.md)).
 
 ## In short
 
-Of {count} statements of the paper {stands}. Of {own_count} comparisons with our default, which are marked (ours) in the
-sections below, {own}.
+Of {count} statements of the paper {stands}. Of {own_count} comparisons with our default, which are among those marked
+(ours) in the sections below, {own}.
 
 """
 JUDGED = """## How a statement is judged
@@ -37,9 +40,10 @@ were run, the section says how many.
 """
 MADE_BY = """The last column names the build of the learners by a digest of their source; "former" is the one of
 15 November. It matters for quietfield, and for exact EM, which stops by a rule that uses it; other methods learn the
-same with any. Trials of 16 November after 16:00 were handed out group by group to up to sixteen processes; a line names
-a command that gives these trials, if others too, and its seconds are those of the groups, summed. Runs of which no
-trial is left, since all were run again, are left out; where those of single methods were, the line says so.
+same with any. Trials of 16 November after 16:00 were handed out group by group to up to sixteen runs of one process
+each; a line names a command that gives these trials, if others too, and its seconds are those of the groups, summed.
+Runs of which no trial is left, since all were run again, are left out; where those of single methods were, the line
+says so.
 """
 
 
@@ -60,11 +64,11 @@ def contents(folder: Path, command: str, results: Mapping[str, list[Row]]) -> st
     claims: list[Claim] = []
     for name, rows in results.items():
         figure = registry.figure(name)
-        found = [*figure.claims(rows), *figure.elsewhere()]
+        found = [*figure.claims(rows), *figure.elsewhere(results)]
         claims += found
         sections.append(section(figure, rows, folder, found))
     lead = [claim for claim in claims if claim.lead]
-    own = [claim.verdict for claim in claims if claim.statement.startswith("(ours)")]
+    own = [claim.verdict for claim in claims if claim.statement.startswith("(ours)") and _of_default(claim.statement)]
     text = INTRODUCTION.format(
         command=f"`{command}`", folder=folder.name, count=len(lead), stands=stands([claim.verdict for claim in lead]),
         own_count=len(own), own=stands(own),
@@ -72,6 +76,10 @@ def contents(folder: Path, command: str, results: Mapping[str, list[Row]]) -> st
     runs = storage.runs(folder)
     parts = [text + table(lead, first=True), JUDGED.format(rule=RULE), *_corrections(results), *sections]
     return "\n".join([*parts, limits(results, runs), *_machines(runs)])
+
+
+def _of_default(statement: str) -> bool:
+    return "exact EM" not in statement.partition(" above ")[0].partition(" below ")[0]
 
 
 def _corrections(results: Mapping[str, list[Row]]) -> list[str]:
@@ -87,11 +95,13 @@ def section(figure: registry.Figure, rows: list[Row], folder: Path, claims: Sequ
     full = figure.trials(figure.plans["full"])
     other = len(done.difference(full))
     more = f", and {other:,} others" if other else ""
-    for measure, words in (
-        ("failed", "fits that broke down, and count as a model that knows nothing"),
-        ("unconverged", "fits that ended before they had converged, of those that say so"),
+    counting = {row.trial for row in figure.counted(rows)} if figure.measure else done
+    for measure, words, there in (
+        ("failed", "fits that broke down, and count as a model that knows nothing", counting),
+        ("failed", "and in sizes that count nowhere", done - counting),
+        ("unconverged", "fits that ended before they had converged, of those that say so", done),
     ):
-        counts = Counter(row.trial.method for row in rows if row.measure == measure)
+        counts = Counter(row.trial.method for row in rows if row.measure == measure and row.trial in there)
         if counts:
             told = ", ".join(f"{count} of {shown(method).label}" for method, count in sorted(counts.items()))
             more += f"; {words}: {told}"
@@ -164,7 +174,7 @@ def state(full: Sequence[Trial], done: Collection[Trial]) -> str:
 def table(claims: Iterable[Claim], first: bool = False) -> str:
     """Claims as a Markdown table; the first of the page has statements of the paper alone."""
     lines = [f"| {'the paper says' if first else 'statement'} | found here | | where and why |", "|---|---|---|---|"]
-    lines += [f"| {_cell(c.statement)} | {_cell(c.found)} | **{c.verdict}** | {_cell(c.why)} |" for c in claims]
+    lines += [f"| {_cell(marked(c))} | {_cell(c.found)} | **{c.verdict}** | {_cell(c.why)} |" for c in claims]
     return "\n".join(lines) + "\n"
 
 
@@ -181,9 +191,10 @@ def _machines(runs: list[dict[str, Any]]) -> list[str]:
     ]
     for run in runs:
         again = f" ({', '.join(run['replaced'])} run again)" if "replaced" in run else ""
+        again += f" ({run['note']})" if "note" in run else ""
         lines.append(
             f"| {run['figure']} | `{_cell(run['command'])}`{again} | {run['trials']:,} | {run['seconds']:.0f} | "
-            f"{run['when']} | {run['device']}, {run['cores']} cores, {run['jobs']} processes | "
+            f"{run['when']} | {run['device']}, {run['cores']} cores, {plural(run['jobs'], 'process', 'processes')} | "
             f"quietfield {run['quietfield']}, jax {run['jax']}, Python {run['python']} | {run.get('learners', '')} |"
         )
     return [*lines, ""]

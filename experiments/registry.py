@@ -1,6 +1,6 @@
 """The figures by name, and the sizes at which they can be run."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -36,7 +36,8 @@ class Figure:
     cell: Callable[[Trial], Any] = lambda trial: (trial.structure, trial.states, trial.epsilon, trial.records)
     sign: int = -1  # 1 where more is better
     counted: Callable[[list[Row]], list[Row]] = list  # the rows that count, with fits that broke down
-    elsewhere: Callable[[], list[Any]] = list  # claims from the trials of other pages, for the page alone
+    #: Claims from the trials of other figures and pages, for the page alone.
+    elsewhere: Callable[[Mapping[str, list[Row]]], list[Any]] = lambda results: []
 
 
 def figure(name: str) -> Figure:
@@ -62,5 +63,5 @@ def figure(name: str) -> Figure:
         measure=getattr(module, "MEASURE", "kl"),
         sign=getattr(module, "SIGN", -1),
         counted=getattr(module, "counted", list),
-        elsewhere=getattr(module, "elsewhere", list),
+        elsewhere=getattr(module, "elsewhere", lambda results: []),
     )

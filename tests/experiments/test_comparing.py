@@ -23,7 +23,7 @@ def cell(trial: Trial) -> str:
     return trial.structure
 
 
-@pytest.mark.parametrize("name", ["claims", "comparing", "corrections", "fig2", "fig3b", "gradient", "limits",
+@pytest.mark.parametrize("name", ["again", "claims", "comparing", "corrections", "fig2", "fig3b", "gradient", "limits",
                                   "methods", "mobility", "networks", "trials"])  # fmt: skip
 def test_examples_of_the_modules(name: str) -> None:
     module = import_module(f"experiments.{name}")
@@ -94,6 +94,16 @@ def test_both_readings_of_lambda() -> None:
     assert lambda_of("lambda=1/N", 10**6, 1e-3) == 1e-6
     assert lambda_of("lambda=1e-2", 10**6, 1e-3) == 1e-2
     assert lambda_of("", 10**6, 1e-3) == 1e-3
+
+
+def test_the_page_says_when_the_papers_cgm_ends() -> None:
+    from experiments.fig3b import _CONVERGED
+    from quietfield.learning import nlbp
+
+    options = letter_options("")
+    assert f"(α = {options['damping']:g}) after {options['iterations']} iterations" in _CONVERGED
+    assert f"less than {nlbp.Nlbp().settled:g} records" in _CONVERGED
+    assert f"slowed down for {nlbp._PATIENCE}." in _CONVERGED
 
 
 def test_the_papers_cgm_is_neither_smoothed_nor_ended_by_noise() -> None:

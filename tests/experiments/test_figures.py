@@ -19,6 +19,7 @@ MEASURES = {
     "unbiased": ("bias in standard errors", "mse ratio"),
     "consistency": ("kl 1000", "kl 10000"),
     "stirling": ("closed form", "error 10", "error 100"),
+    "nlbp": ("gap 0.1 50", "rest 0.1 50"),
     "zeros": ("true 1000", "projected 1000"),
     "output-perturbation": ("perturbed", "naive", "uniform"),
 }
@@ -261,10 +262,61 @@ def test_figure_1a_judges_each_reading_of_the_regularisation() -> None:
             rows.append(row._replace(value=sum(fig1a.predicted(row.trial)) + (0 if row.trial.setting else 1e6)))
         else:
             rows.append(row)
-    lead = next(claim for claim in figure.claims(rows) if "naive MLE learns follows" in claim.statement)
-    assert lead.verdict == "partly"
-    assert "λ = 1/N: measured / predicted within a factor 2 in 24 of 24 cells" in lead.found
-    assert "λ = 1e-3: measured / predicted within a factor 2 in 0 of 24 cells" in lead.found
+    check = next(claim for claim in figure.claims(rows) if "what Proposition 4 says" in claim.statement)
+    assert (check.verdict, check.lead) == ("partly", False)
+    assert "λ = 1/N: measured / predicted within a factor 2 in 24 of 24 cells" in check.found
+    assert "λ = 1e-3: measured / predicted within a factor 2 in 0 of 24 cells" in check.found
+
+
+def test_figure_1a_judges_slopes_by_learned_marginals_and_keeps_those_of_noisy_tables_as_a_check() -> None:
+    figure = registry.figure("fig1a")
+    rows = []
+    for row in made_up(figure, "full"):
+        power = 1 if row.trial.method == "nonprivate" else 2 if row.measure == "raw" else 0.5
+        rows.append(row._replace(value=float(row.trial.records) ** -power))
+    lead, check = (claim for claim in figure.claims(rows) if "slope" in claim.statement)
+    assert (lead.verdict, lead.lead) == ("differs", True)
+    assert "λ = 1/N: -1.00 without privacy, -0.50 at ε = 0.01; within 0.15 in 1 of 2" in lead.found
+    assert (check.verdict, check.lead) == ("agrees", False)
+    assert check.statement.startswith("(check)")
+
+
+def test_figure_3a_is_judged_by_two_measures() -> None:
+    from experiments import fig3a
+
+    truth = fig3a.truth(Trial("fig3a", "random", 20, 100_000, 0.5, 0, 0, 0, "naive"))[:4]
+
+    def rows(method: str, setting: str, factor: float, add: float) -> list[Row]:
+        trial = Trial("fig3a", "random", 20, 100_000, 0.5, 0, 0, 0, method, setting)
+        return [Row(trial, f"{i}", factor * value + add, 0.0) for i, value in enumerate(truth)]
+
+    made = rows("nonprivate", "", 1.0, 0.0) + rows("cgm-letter", "", 1.1, 0.0) + rows("naive", "", 1.2, 0.0)
+    found = [claim for claim in fig3a.claims(made) if claim.lead]
+    assert [claim.verdict for claim in found] == ["agrees", "agrees"]  # to the truth, and to what it gives
+    assert all("Closer at 1 of 1 λ; root mean square error: CGM" in claim.found for claim in found)
+    made = made[:8] + rows("naive", "", 1.0, 0.5 * min(truth))
+    assert fig3a.claims(made)[0].verdict == ("partly" if 0.1 * max(truth) > 0.5 * min(truth) else "differs")
+
+
+def test_checks_are_no_method() -> None:
+    rows = made_up(registry.figure("propositions"), "quick")
+    text = page.section(registry.figure("propositions"), rows, Path("nowhere"))
+    assert "| naive MLE | lambda=1/N |" in text
+    assert "| check |" not in text
+
+
+def test_trials_that_were_learned_again_are_told(tmp_path: Path) -> None:
+    from experiments import again
+
+    trial = Trial("fig3b", "msnbc", 0, 1000, 0.1, 0, 0, 0, "map", "ours")
+    lines = [(*trial, -10.0, -9.5, True, "now"), (*trial._replace(records=10_000), -10.0, -10.0, True, "now")]
+    text = "\n".join(",".join(map(str, line)) for line in (again.COLUMNS, *lines))
+    (tmp_path / "again.csv").write_text(f"{text}\n")
+    assert again.read(tmp_path / "again.csv")[0].trial == trial
+    said = again.told(tmp_path / "again.csv")
+    assert said.startswith("2 trials were learned again with build now.")
+    assert "the default in figure 3b: 1 of 2 (+0.00 to +0.50 nats a segment, on average +0.25)" in said
+    assert again.told(tmp_path / "none.csv") == "No trial was learned again"
 
 
 def test_a_setting_that_was_chosen_as_plain_is_run_alone() -> None:
@@ -317,10 +369,10 @@ def test_limits_name_the_builds_whose_trials_are_left() -> None:
     whole = {"figure": "fig1c", "command": "python -m experiments fig1c", "learners": "now"}
     said = limits.limits({}, [former, whole])
     assert "of 2 builds: fig2: former; fig1c: now." in said
-    assert "uses the default:\n  fig2: former." in said
+    assert "uses the default: fig2: former." in said
     said = limits.limits({}, [former | {"replaced": ["map"]}, whole])
     assert "All trials of our default are of one build (now)." in said
-    assert "uses the default:\n  fig2: former." in said
+    assert "uses the default: fig2: former." in said
     assert limits.made_by([whole | {"methods": ["naive"]}], "map") == {}
 
 

@@ -106,6 +106,42 @@ def test_a_model_that_knows_nothing_has_the_score_that_is_said(walks: mobility.W
     assert mobility.know_nothing("msnbc") == pytest.approx(-16 * np.log(18))
 
 
+def test_one_segment_of_each_unit_counts_one(walks) -> None:
+    part = mobility.split(walks, 3)
+    segments, weight = mobility.weights(part, "one")
+    assert len(segments) == len(part.train)
+    assert set(weight) == {1.0}
+    assert (segments == mobility.one_each(part, 3)).all()  # what PSGD learns from
+    assert len(mobility.weights(part, "equal")[0]) > len(segments)
+
+
+def test_psgd_is_judged_where_units_weigh_as_much_as_segments() -> None:
+    def row(structure: str, method: str, setting: str, value: float) -> Row:
+        return Row(Trial("fig3b", structure, 0, 1000, 1.0, 0, 0, 0, method, setting), "holdout", value, 0.0)
+
+    rows = [
+        row(name, method, setting, value)
+        for name, ahead in (("building", -1.0), ("msnbc", 1.0))
+        for method, setting, value in (("naive", "equal", ahead), ("cgm-letter", "equal", ahead), ("psgd", "", 0.0))
+    ]
+    leads = [claim for claim in fig3b.claims(rows) if claim.statement.endswith("outperforms PSGD (figure 3b)")]
+    assert [claim.verdict for claim in leads] == ["agrees", "agrees"]
+    for claim in leads:
+        assert "MSNBC: above in 1 of 1 cells" in claim.found
+        assert "building, PSGD with a bias: above in 0 of 1 cells" in claim.found
+        assert "flatters" in claim.why
+
+
+def test_steps_go_to_the_next_size_or_epsilon() -> None:
+    rows = [
+        Row(Trial("fig3b", "building", 0, n, e, 0, 0, 0, "naive", "paper"), "holdout", n * e, 0.0)
+        for n in (1000, 10_000, 1_000_000)
+        for e in (0.1, 0.5, 1.0)
+    ]
+    claim = next(claim for claim in fig3b.claims(rows) if claim.statement.startswith("Performance"))
+    assert "it rises in 12 of 12 steps" in claim.found
+
+
 def test_sizes_that_are_the_same_units_are_one() -> None:
     trials = fig3b.trials(fig3b.PLANS["full"])
     assert {t.records for t in trials if t.structure == "geolife"} == {1000, 10_000}
