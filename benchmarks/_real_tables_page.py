@@ -61,6 +61,7 @@ def contents(folder: Path) -> str:
         "lead": summarize(cells),
         "by_data": draw_table("data|cells|map / mbi|above 1|worst|log-likelihood above mbi's", _by_data(cells)),
         "behind": _behind(cells),
+        "records": _of_records(cells, folder / "real-tables.csv"),
         "unfinished": _unfinished(cells),
         "where": tell_where(times),
         "times": _times(tables, "data|tables|cells"),
@@ -113,6 +114,26 @@ def _behind(cells: Sequence[Cell]) -> str:
     named = "; ".join(f"{cell} ({cell.ratio:.3f})" for cell in far)
     better = sum(cell.loglik > cell.mbi_loglik for cell in far)
     return f"{told}. By more than 2%: {named}. Our log-likelihood is better in {better} of these {len(far)}."
+
+
+def _of_records(cells: Sequence[Cell], path: Path) -> str:
+    """What it brings to ask for the records, where errors are against them."""
+    found = {
+        tuple(row[field] for field in ("data", "tables", "noise", "epsilon")): float(row["tv"])
+        for row in read_rows(path)
+        if (row["method"], row["setting"]) == ("map", "records")
+    }
+    asked = [(cell, found[cell[:4]]) for cell in cells if cell[:4] in found]
+    large = [(cell, tv) for cell, tv in asked if float(cell.epsilon) == 10]
+    most, least = (pick(large, key=lambda one: one[1] / one[0].tv) for pick in (max, min))
+    return (
+        f"In {len(asked)} cells errors are against the records. Asked for these (`of=\"records\"`), map / mbi is "
+        f"{geometric_mean([tv / cell.mbi_tv for cell, tv in asked]):.3f} in the geometric mean "
+        f"({geometric_mean([cell.ratio for cell, _ in asked]):.3f} without) and above 1 in "
+        f"{sum(tv > cell.mbi_tv for cell, tv in asked)} ({sum(cell.ratio > 1 for cell, _ in asked)} without); at "
+        f"epsilon 10 the error is {least[1] / least[0].tv:.3f} ({least[0].data}) to {most[1] / most[0].tv:.3f} "
+        f"({most[0].data}) times that without."
+    )
 
 
 def _unfinished(cells: Sequence[Cell]) -> str:
