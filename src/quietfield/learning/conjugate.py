@@ -5,7 +5,7 @@ without changing any probability, and a cell that holds few people still moves t
 hold. :class:`Preconditioner` therefore takes effects that tables share apart from all the rest.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from functools import lru_cache
 from math import prod
@@ -13,10 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from quietfield.learning.problem import Shape
+from quietfield.learning.problem import Shape, cosines, find_interactions
 from quietfield.learning.smoothness import Smoothness
 
 Operator = Callable[[np.ndarray], np.ndarray]
+
+_WAVES = 384  # of a table, that are taken one by one
 
 
 def dot(a: np.ndarray, b: np.ndarray) -> Any:
@@ -59,6 +61,40 @@ def conjugate_gradients(
         p *= np.divide(rz, before, out=np.zeros_like(rz), where=before > 0)[..., None]
         p += z
     return x
+
+
+class QuasiNewton:
+    """Steps up a function from its gradients and about the inverse of its curvature (L-BFGS).
+
+    What the last steps and gradients tell of the curvature corrects the preconditioner. One product with it a step is
+    all that this takes, where a truncated Newton step takes dozens with the curvature; and what gradients tell of is
+    the curvature as it is, not as it is expected.
+    """
+
+    def __init__(self, precondition: Operator, kept: int = 8) -> None:
+        self.precondition = precondition
+        self.steps: deque[tuple[np.ndarray, np.ndarray, np.ndarray, float]] = deque(maxlen=kept)
+        self.scale = 1.0
+        self.last: tuple[np.ndarray, ...] | None = None
+
+    def __call__(self, theta: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        """The step from where the last one led to."""
+        now = theta, gradient, self.precondition(gradient)
+        if self.last is not None:
+            step, change, image = (a - b for a, b in zip(now, self.last, strict=True))
+            if (bend := -float(dot(step, change))) > 0:
+                self.steps.append((step, -change, -image, bend))
+                self.scale = bend / float(dot(change, image))
+        self.last = now
+        _, rest, found = now
+        lengths = []
+        for step, change, image, bend in reversed(self.steps):
+            lengths.append(dot(step, rest) / bend)
+            rest, found = rest - lengths[-1] * change, found - lengths[-1] * image
+        found = self.scale * found
+        for (step, change, _, bend), length in zip(self.steps, reversed(lengths), strict=True):
+            found += (length - dot(change, found) / bend) * step
+        return found
 
 
 class Effects:
@@ -197,6 +233,44 @@ class SmoothEffect:
         values[self.numbers] = moved.reshape(values[self.numbers].shape)
 
 
+class SmoothTable:
+    """About the inverse of D + P for a table of two attributes: D, what its cells know, is diagonal, P in waves is.
+
+    Waves of large variance are taken as they are and the others as if they had one variance c. With U the former,
+    P = 1/c - U R U', R = 1/c - 1/variance; and with F = (D + 1/c)^-1 the inverse is F + F U (R^-1 - U'FU)^-1 U'F.
+    A product of cosines is a sum of cosines: the cosine transform of F holds all that U'FU needs.
+    """
+
+    def __init__(self, cells: slice, variances: np.ndarray, known: np.ndarray, kind: Any) -> None:
+        self.cells, self.sizes = cells, variances.shape
+        order = np.argsort(-variances, axis=None, kind="stable")
+        falling = variances.ravel()[order]
+        common = np.exp(np.log(falling[min(_WAVES, len(order) - 1) :]).mean())
+        many = max(1, min(int((falling > 2 * common).sum()), _WAVES))
+        diagonal = 1 / (known.reshape(self.sizes) + 1 / common)
+        self.diagonal = diagonal.astype(kind)
+        self.waves = np.unravel_index(order[:many], self.sizes)
+        sums, norms, self.bases = diagonal, np.ones(many), []
+        for size, wave in zip(self.sizes, self.waves, strict=True):
+            most = int(wave.max()) + 1
+            angles = np.pi / (2 * size) * np.outer(np.arange(2 * most - 1), np.arange(1, 2 * size, 2))
+            sums = (np.cos(angles) @ sums).T
+            norms *= np.sqrt(np.where(wave > 0, 2, 1) / size / 2)
+            self.bases.append(cosines(size, kind)[:most])
+        (first, less), (second, fewer) = ((np.add.outer(w, w), np.abs(np.subtract.outer(w, w))) for w in self.waves)
+        products = sums[first, second] + sums[first, fewer] + sums[less, second] + sums[less, fewer]
+        inner = np.diag(1 / (1 / common - 1 / falling[:many])) - np.outer(norms, norms) * products
+        self.inverse = np.linalg.inv(inner).astype(kind)
+
+    def follow(self, values: np.ndarray) -> None:
+        """From F times a vector to the inverse times it, in place."""
+        first, second = self.bases
+        held = first @ values[self.cells].reshape(self.sizes) @ second.T
+        found = np.zeros_like(held)
+        found[self.waves] = self.inverse @ held[self.waves]
+        values[self.cells] += (self.diagonal * (first.T @ found @ second)).ravel()
+
+
 class Preconditioner:
     """About the inverse of J W J + P, at shares m, for vectors whose tables each sum to 0.
 
@@ -218,6 +292,7 @@ class Preconditioner:
         variances: np.ndarray,
         smoothness: Smoothness,
         kind: Any,
+        thorough: bool = False,
     ) -> None:
         self.shape, self.effects = shape, (effects := _effects(shape))
         self.sums, self.laid, self.together = effects.matrices(kind)
@@ -239,6 +314,13 @@ class Preconditioner:
         self.rest = (effects.rest * inverse).astype(kind)
         diagonal = 1 / (information + np.repeat(1 / own, shape.sizes))
         self.diagonal = (diagonal * np.repeat(effects.with_rest, shape.sizes)).astype(kind)
+        self.tables = []
+        if thorough:
+            for place, table, factors in smoothness.by_table():
+                if effects.with_rest[table] and factors.ndim == 2:
+                    whole = factors * np.where(find_interactions(factors.shape), *variances[:, table])
+                    self.tables.append(SmoothTable(place, whole, information[place], kind))
+                    self.diagonal[place] = self.tables[-1].diagonal.ravel()
         self.shares = shares.astype(kind)
         # P in the same terms, where effects of single attributes are all that tables hold beside interactions.
         self.knows_prior = not large.any() and not smoothness.factors
@@ -256,25 +338,24 @@ class Preconditioner:
         return self.inside * p + (self.laid @ (outside * (self.sums @ p.T))).T
 
     def __call__(self, right: np.ndarray) -> np.ndarray:
-        right = right.T  # one column a right side: so sparse matrices take them
-
-        def by(values: np.ndarray) -> np.ndarray:
-            return values if right.ndim == 1 else values[:, None]
-
+        if right.ndim > 1:  # sparse matrices take vectors faster than a few columns
+            return np.stack([self(row) for row in right])
         sums = self.sums @ right
         taken = sums.copy()
         for effect in self.smooth:
             effect.follow(taken, transposed=True)
-        found = right + by(self.shares) * (self.laid @ (by(self.rest) * taken))
-        found *= by(self.diagonal)
-        back = self.sums @ (by(self.shares) * found)
-        back *= by(self.rest)
+        found = right + self.shares * (self.laid @ (self.rest * taken))
+        found *= self.diagonal
+        for table in self.tables:
+            table.follow(found)
+        back = self.sums @ (self.shares * found)
+        back *= self.rest
         for effect in self.smooth:
             effect.follow(back)
         if self.lower is not None:
             sums += self.lower @ sums
-        spread = by(self.spread) * sums
-        spread -= by(self.spread) * ((self.together @ spread) * by(self.shared))[self.effects.members]
+        spread = self.spread * sums
+        spread -= self.spread * ((self.together @ spread) * self.shared)[self.effects.members]
         for effect in self.smooth:
             effect.solve(sums, spread)
         sums = spread
@@ -282,4 +363,4 @@ class Preconditioner:
             sums += self.lower.T @ sums
         back += sums
         found += self.laid @ back
-        return self.shape.centre(found.T)[1].astype(right.dtype, copy=False)
+        return self.shape.centre(found)[1].astype(right.dtype, copy=False)
