@@ -18,6 +18,7 @@ from quietfield.learning.smoothness import Smoothness
 
 Operator = Callable[[np.ndarray], np.ndarray]
 
+_WIDE = 10_000  # cells of a table of two attributes that is summed as it lies
 _WAVES = 384  # of a table, that are taken one by one
 
 
@@ -119,6 +120,7 @@ class Effects:
         firsts: dict[frozenset[str], int] = {}  # where the numbers of a set start among those that tables share
         cells, effects, members, homes, whole, rest = ([np.zeros(0, int)] for _ in range(6))
         lower: list[tuple[np.ndarray, np.ndarray, float]] = []
+        self._wide: list[tuple[slice, tuple[int, ...], list[slice]]] = []
         size = shared = 0
         for i, (table, start) in enumerate(zip(tables, shape.starts, strict=False)):
             full = frozenset(table)
@@ -134,13 +136,18 @@ class Effects:
                     firsts[s], shared = shared, shared + prod(sizes)
                 if len(s) == 1:
                     self.singles.setdefault(min(s), (firsts[s], []))[1].append(size)
-                cells.append(np.arange(start, start + len(place[s])))
-                effects.append(place[s])
                 members.append(np.arange(firsts[s], firsts[s] + prod(sizes)))
                 homes.append(np.full(prod(sizes), i))
                 whole.append(np.full(prod(sizes), s == full))
                 rest.append(np.full(prod(sizes), weights[s]))
                 size += prod(sizes)
+            if self.with_rest[i] and len(table) == 2 and shape.sizes[i] >= _WIDE:
+                both = tuple(shape.domain.size(name) for name in table)
+                numbers = [slice(n := int(place[frozenset((name,))][0]), n + shape.domain.size(name)) for name in table]
+                self._wide.append((slice(start, start + shape.sizes[i]), both, numbers))
+            else:
+                cells += [np.arange(start, start + shape.sizes[i])] * len(sets)
+                effects += [place[s] for s in sets]
             for s in (s for s in sets if len(s) > 1):
                 first = np.unique(place[s], return_index=True)[1]
                 below = _weights_of_means(s, [t for t in sets if t < s])
@@ -148,26 +155,39 @@ class Effects:
         self.homes, self.whole, self.rest = (np.concatenate(x) for x in (homes, whole, rest))
         self.members = np.concatenate(members)
         cell, effect = np.concatenate(cells), np.concatenate(effects)
+        # Sums of cells to effects, effects laid over cells, and sums of effects to those that tables share.
+        sums = sparse.csr_array((np.ones(len(cell)), (effect, cell)), shape=(size, shape.size))
+        together = sparse.csr_array((np.ones(size), (self.members, np.arange(size))), shape=(shared, size))
+        self._matrices: dict[Any, tuple[Any, ...]] = {np.float64: (sums, sums.T.tocsr(), together)}
         #: How many cells of its table an effect moves.
-        self.cells = np.bincount(effect, minlength=size)
-        #: Sums of cells to effects; effects laid over cells; sums of effects to those that tables share.
-        self.sums = sparse.csr_array((np.ones(len(cell)), (effect, cell)), shape=(size, shape.size))
-        self.laid = self.sums.T.tocsr()
-        ones = np.ones(size)
-        self.together = sparse.csr_array((ones, (self.members, np.arange(size))), shape=(shared, size))
+        self.cells = self.sum(np.ones(shape.size))
         #: Weights of conditional means that are taken from an effect, where any are.
         self.lower = None
         if lower:
             rows, columns = (np.concatenate([x[k] for x in lower]) for k in (0, 1))
             data = np.concatenate([np.full(len(x[0]), x[2]) for x in lower])
             self.lower = sparse.csr_array((data, (rows, columns)), shape=(size, size))
-        self._matrices: dict[Any, tuple[Any, ...]] = {}
 
     def matrices(self, kind: Any) -> tuple[Any, ...]:
-        """``sums``, ``laid`` and ``together`` in some precision."""
+        """The matrices in some precision."""
         if kind not in self._matrices:
-            self._matrices[kind] = tuple(x.astype(kind) for x in (self.sums, self.laid, self.together))
+            self._matrices[kind] = tuple(x.astype(kind) for x in self._matrices[np.float64])
         return self._matrices[kind]
+
+    def sum(self, values: np.ndarray) -> np.ndarray:
+        """Sums of cells to effects. Large tables are added up as they lie, three times as fast as by a matrix."""
+        found = self.matrices(values.dtype.type)[0] @ values
+        for cells, sizes, (rows, columns) in self._wide:
+            table = values[cells].reshape(sizes)
+            found[rows], found[columns] = table.sum(1), table.sum(0)
+        return found
+
+    def lay(self, values: np.ndarray) -> np.ndarray:
+        """Effects laid over cells."""
+        found = self.matrices(values.dtype.type)[1] @ values
+        for cells, sizes, (rows, columns) in self._wide:
+            np.add.outer(values[rows], values[columns], out=found[cells].reshape(sizes))
+        return found
 
 
 @lru_cache(maxsize=64)
@@ -295,13 +315,13 @@ class Preconditioner:
         thorough: bool = False,
     ) -> None:
         self.shape, self.effects = shape, (effects := _effects(shape))
-        self.sums, self.laid, self.together = effects.matrices(kind)
+        self.together = effects.matrices(kind)[2]
         information = weights * shares**2
         # Of three attributes or more, the rest of the prior holds many parameters, not effects alone.
         large = np.array([len(group[0]) > 2 for group in shape.groups])
         own = np.where(large, variances.max(0), np.where(shape.interaction_sizes > 0, *variances))
         spread = np.where(effects.whole, own[effects.homes], variances[1][effects.homes]) / effects.cells
-        known = np.bincount(effects.members, effects.sums @ information)
+        known = np.bincount(effects.members, effects.sum(information))
         self.spread = spread.astype(kind)
         self.shared = (known / (1 + known * np.bincount(effects.members, spread))).astype(kind)
         self.smooth = [
@@ -309,7 +329,7 @@ class Preconditioner:
             for name, (first, starts) in effects.singles.items()
             if (root := smoothness.root(name)) is not None
         ]
-        margins = effects.sums @ shares
+        margins = effects.sum(shares)
         inverse = np.divide(1, margins, out=np.zeros_like(margins), where=margins > 1e-30)
         self.rest = (effects.rest * inverse).astype(kind)
         diagonal = 1 / (information + np.repeat(1 / own, shape.sizes))
@@ -334,21 +354,22 @@ class Preconditioner:
 
     def precision(self, p: np.ndarray) -> np.ndarray:
         """P p, for tables of one attribute or two: faster than table by table, if these are small."""
-        outside = self.outside if p.ndim == 1 else self.outside[:, None]
-        return self.inside * p + (self.laid @ (outside * (self.sums @ p.T))).T
+        if p.ndim > 1:
+            return np.stack([self.precision(row) for row in p])
+        return self.inside * p + self.effects.lay(self.outside * self.effects.sum(p))
 
     def __call__(self, right: np.ndarray) -> np.ndarray:
         if right.ndim > 1:  # sparse matrices take vectors faster than a few columns
             return np.stack([self(row) for row in right])
-        sums = self.sums @ right
+        sums = self.effects.sum(right)
         taken = sums.copy()
         for effect in self.smooth:
             effect.follow(taken, transposed=True)
-        found = right + self.shares * (self.laid @ (self.rest * taken))
+        found = right + self.shares * self.effects.lay(self.rest * taken)
         found *= self.diagonal
         for table in self.tables:
             table.follow(found)
-        back = self.sums @ (self.shares * found)
+        back = self.effects.sum(self.shares * found)
         back *= self.rest
         for effect in self.smooth:
             effect.follow(back)
@@ -362,5 +383,5 @@ class Preconditioner:
         if self.lower is not None:
             sums += self.lower.T @ sums
         back += sums
-        found += self.laid @ back
-        return self.shape.centre(found)[1].astype(right.dtype, copy=False)
+        found += self.effects.lay(back)
+        return self.shape.centre(found)[1]

@@ -314,7 +314,9 @@ class Curvature:
     @cached_property
     def preconditioner(self) -> Preconditioner:
         prior, shares = self.prior, self.point.shares
-        return Preconditioner(prior.shape, shares, self.weights, prior.variances, prior.smoothness, self.kind, self.thorough)
+        return Preconditioner(
+            prior.shape, shares, self.weights, prior.variances, prior.smoothness, self.kind, self.thorough
+        )
 
     def approximate(self, right: np.ndarray) -> np.ndarray:
         """About the inverse applied to a vector."""

@@ -270,6 +270,8 @@ class Cells:
 
     def from_parameters(self, rows: np.ndarray) -> np.ndarray:
         """Rows by parameters of the fit as rows by cells."""
+        if np.array_equal(self.parameters, np.arange(rows.shape[1])):
+            return rows
         return np.where(self.parameters >= 0, rows[:, self.parameters], 0.0)
 
     def moved(self, directions: np.ndarray) -> np.ndarray:
