@@ -240,11 +240,19 @@ class Map(Learner):
                 bent = data.total * shape.counted[:, None] * point.dense + np.diag(penalty)
                 return slope, np.linalg.solve(bent, slope)
 
-            def bend(p: np.ndarray) -> np.ndarray:
-                return shape.counted * data.total * point.jacobian(p) + penalty * p
+            kind = precision_of(shape)
+            own, held, diagonal = (
+                x.astype(kind) for x in (data.total * shape.counted, penalty, data.total * point.shares + penalty)
+            )
 
-            diagonal = data.total * point.shares + penalty
-            return slope, conjugate_gradients(bend, slope, lambda r: r / diagonal, self.tolerance, self.conjugate)
+            def bend(p: np.ndarray) -> np.ndarray:
+                found = point.jacobian(p)
+                found *= own
+                found += held * p
+                return found
+
+            right = slope.astype(kind)
+            return slope, conjugate_gradients(bend, right, lambda r: r / diagonal, self.tolerance, self.conjugate)
 
         return ascend(shape, value, direction, theta, steps=self.first, gain=max(1.0, _START * shape.size))
 
@@ -286,6 +294,11 @@ class Map(Learner):
         return ascend(shape, value, direction, theta, steps=_SHORT * steps, gain=gain, over=_SHORT)
 
 
+def precision_of(shape: Shape) -> Any:
+    """The precision of iterations: of many parameters half the digits, which are enough, take half the time."""
+    return np.float32 if shape.size > _LARGE else np.float64
+
+
 @dataclass(frozen=True, eq=False)
 class Curvature:
     """J W J + P at a point, for vectors whose tables each sum to 0."""
@@ -295,10 +308,9 @@ class Curvature:
     prior: Prior
     thorough: bool = False  # a preconditioner that knows smooth tables: slow to set up, and better
 
-    @cached_property
+    @property
     def kind(self) -> Any:
-        """The precision of iterations: of many parameters half the digits, which are enough, take half the time."""
-        return np.float32 if self.prior.shape.size > _LARGE else np.float64
+        return precision_of(self.prior.shape)
 
     @cached_property
     def _weights(self) -> np.ndarray:
