@@ -72,8 +72,8 @@ class QuasiNewton:
     the curvature as it is, not as it is expected.
     """
 
-    def __init__(self, precondition: Operator, kept: int = 8) -> None:
-        self.precondition = precondition
+    def __init__(self, precondition: Operator, kind: Any = np.float64, kept: int = 8) -> None:
+        self.precondition, self.kind = precondition, kind
         self.steps: deque[tuple[np.ndarray, np.ndarray, np.ndarray, float]] = deque(maxlen=kept)
         self.scale = 1.0
         self.last: tuple[np.ndarray, ...] | None = None
@@ -82,17 +82,18 @@ class QuasiNewton:
         """The step from where the last one led to."""
         now = theta, gradient, self.precondition(gradient)
         if self.last is not None:
-            step, change, image = (a - b for a, b in zip(now, self.last, strict=True))
+            step, change, image = ((a - b).astype(self.kind) for a, b in zip(now, self.last, strict=True))
             if (bend := -float(dot(step, change))) > 0:
                 self.steps.append((step, -change, -image, bend))
                 self.scale = bend / float(dot(change, image))
         self.last = now
-        _, rest, found = now
+        rest, found = (x.astype(self.kind) for x in now[1:])
         lengths = []
         for step, change, image, bend in reversed(self.steps):
             lengths.append(dot(step, rest) / bend)
-            rest, found = rest - lengths[-1] * change, found - lengths[-1] * image
-        found = self.scale * found
+            rest -= lengths[-1] * change
+            found -= lengths[-1] * image
+        found *= self.scale
         for (step, change, _, bend), length in zip(self.steps, reversed(lengths), strict=True):
             found += (length - dot(change, found) / bend) * step
         return found

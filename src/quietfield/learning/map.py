@@ -286,7 +286,7 @@ class Map(Learner):
         if shape.size <= _LARGE or steps == self.steps:
             return ascend(shape, value, newton, theta, steps=steps, gain=gain)
         first = curvature(shape.at(theta), thorough=True)
-        quasi = QuasiNewton(first.approximate)
+        quasi = QuasiNewton(first.approximate, first.kind)
 
         def direction(theta: np.ndarray, point: Point) -> tuple[np.ndarray, np.ndarray]:
             return (gradient := slope(point)), quasi(theta, gradient)
