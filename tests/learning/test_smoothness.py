@@ -9,7 +9,9 @@ from scipy.linalg import block_diag
 
 import quietfield as qf
 from quietfield.errors import Error
-from quietfield.learning import problem
+from quietfield.learning import conjugate, problem
+from quietfield.learning import map as default
+from quietfield.learning.conjugate import QuasiNewton, SmoothTable
 from quietfield.learning.covariance import covariance_of
 from quietfield.learning.map import Curvature, Prior
 from quietfield.learning.smoothness import Smoothness
@@ -108,6 +110,54 @@ def test_the_preconditioner_knows_smooth_effects(monkeypatch):
     np.testing.assert_allclose(curvature.solve(right, 1e-10, 500) @ matrix, right, atol=1e-6)
 
 
+def test_a_smooth_table_is_inverted_exactly_where_few_waves_stand_out():
+    sizes = (9, 6)
+    random = np.random.default_rng(0)
+    variances, known = np.full(sizes, 0.1), random.exponential(5.0, 54)
+    variances[:3, :2] = random.uniform(1.0, 100.0, (3, 2))
+    waves = np.stack([np.kron(wave(9, i), wave(6, j)) for i in range(9) for j in range(6)])
+    inverse = np.linalg.inv(np.diag(known) + (waves.T / variances.ravel()) @ waves)
+    table = SmoothTable(slice(2, 56), variances, known, np.float64)
+    values = random.normal(size=60)
+    found = values.copy()
+    found[2:56] *= table.diagonal.ravel()
+    table.follow(found)
+    np.testing.assert_allclose(found[2:56], inverse @ values[2:56], atol=1e-9)
+    np.testing.assert_array_equal(found[56:], values[56:])
+
+
+def test_quasi_newton_steps_reach_the_top():
+    """Of a quadratic, with exact line searches, in as many steps as it has dimensions."""
+    random = np.random.default_rng(0)
+    root = random.normal(size=(6, 6))
+    matrix, right = root @ root.T + np.eye(6), random.normal(size=6)
+    quasi, x = QuasiNewton(lambda r: r / np.diag(matrix)), np.zeros(6)
+    for _ in range(6):
+        gradient = right - matrix @ x
+        step = quasi(x, gradient)
+        x = x + step * (gradient @ step) / (step @ matrix @ step)
+    np.testing.assert_allclose(matrix @ x, right, atol=1e-8)
+
+
+def test_large_tables_are_summed_as_small_ones_are(monkeypatch):
+    shape = shape_of({"a": 5, "b": 4, "c": 1, "d": 3}, [("a",), ("a", "b"), ("d", "c", "a"), ("b", "d")])
+    prior = Prior(shape, np.ones((2, 4)), np.ones((2, 4)), Smoothness.none(shape))
+    random = np.random.default_rng(0)
+    point, weights, x = (
+        shape.at(random.normal(size=shape.size)),
+        random.exponential(1e3, shape.size),
+        np.eye(shape.size),
+    )
+    found = []
+    for wide in (0, 10_000):
+        monkeypatch.setattr(conjugate, "_WIDE", wide)
+        conjugate._effects.cache_clear()
+        preconditioner = Curvature(point, weights, prior).preconditioner
+        found.append((preconditioner(x), preconditioner.precision(x)))
+    conjugate._effects.cache_clear()
+    np.testing.assert_allclose(found[0], found[1], atol=1e-12)
+
+
 @pytest.mark.parametrize("order", ["smooth", "shuffled"])
 def test_amounts_come_back(order):
     """Of parameters drawn from the prior, all determined; in another order of the values nothing is smooth."""
@@ -178,6 +228,16 @@ def test_models_of_both_solvers_agree(smooth, monkeypatch):
         patch.setattr(problem, "DENSE", 10_000)
         assert abs(truth.kl(qf.fit(release)) / truth.kl(model) - 1) < 0.1
     problem.shape_of.cache_clear()
+
+
+def test_the_last_climb_of_large_problems_gets_as_far(smooth, monkeypatch):
+    """By quasi-Newton steps, in single precision."""
+    truth, release, model = smooth
+    monkeypatch.setattr(default, "_LARGE", sum(table.size for table in release.tables.values()) - 1)
+    large = qf.fit(release)
+    assert large.report.steps != model.report.steps
+    assert large.report.objective > model.report.objective - 0.3
+    assert abs(truth.kl(large) / truth.kl(model) - 1) < 0.02
 
 
 def test_a_model_keeps_the_smoothness_for_its_error_bars(smooth, tmp_path):

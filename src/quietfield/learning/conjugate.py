@@ -5,7 +5,7 @@ without changing any probability, and a cell that holds few people still moves t
 hold. :class:`Preconditioner` therefore takes effects that tables share apart from all the rest.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from functools import lru_cache
 from math import prod
@@ -13,10 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from quietfield.learning.problem import Shape
+from quietfield.learning.problem import Shape, cosines, find_interactions
 from quietfield.learning.smoothness import Smoothness
 
 Operator = Callable[[np.ndarray], np.ndarray]
+
+_WIDE = 10_000  # cells of a table of two attributes that is summed as it lies
+_WAVES = 384  # of a table, that are taken one by one
 
 
 def dot(a: np.ndarray, b: np.ndarray) -> Any:
@@ -61,6 +64,41 @@ def conjugate_gradients(
     return x
 
 
+class QuasiNewton:
+    """Steps up a function from its gradients and about the inverse of its curvature (L-BFGS).
+
+    What the last steps and gradients tell of the curvature corrects the preconditioner. One product with it a step is
+    all that this takes, where a truncated Newton step takes dozens with the curvature; and what gradients tell of is
+    the curvature as it is, not as it is expected.
+    """
+
+    def __init__(self, precondition: Operator, kind: Any = np.float64, kept: int = 8) -> None:
+        self.precondition, self.kind = precondition, kind
+        self.steps: deque[tuple[np.ndarray, np.ndarray, np.ndarray, float]] = deque(maxlen=kept)
+        self.scale = 1.0
+        self.last: tuple[np.ndarray, ...] | None = None
+
+    def __call__(self, theta: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        """The step from where the last one led to."""
+        now = theta, gradient, self.precondition(gradient)
+        if self.last is not None:
+            step, change, image = ((a - b).astype(self.kind) for a, b in zip(now, self.last, strict=True))
+            if (bend := -float(dot(step, change))) > 0:
+                self.steps.append((step, -change, -image, bend))
+                self.scale = bend / float(dot(change, image))
+        self.last = now
+        rest, found = (x.astype(self.kind) for x in now[1:])
+        lengths = []
+        for step, change, image, bend in reversed(self.steps):
+            lengths.append(dot(step, rest) / bend)
+            rest -= lengths[-1] * change
+            found -= lengths[-1] * image
+        found *= self.scale
+        for (step, change, _, bend), length in zip(self.steps, reversed(lengths), strict=True):
+            found += (length - dot(change, found) / bend) * step
+        return found
+
+
 class Effects:
     """The effects of few attributes that the tables of a structure hold, and which of them they share.
 
@@ -83,6 +121,7 @@ class Effects:
         firsts: dict[frozenset[str], int] = {}  # where the numbers of a set start among those that tables share
         cells, effects, members, homes, whole, rest = ([np.zeros(0, int)] for _ in range(6))
         lower: list[tuple[np.ndarray, np.ndarray, float]] = []
+        self._wide: list[tuple[slice, tuple[int, ...], list[slice]]] = []
         size = shared = 0
         for i, (table, start) in enumerate(zip(tables, shape.starts, strict=False)):
             full = frozenset(table)
@@ -98,13 +137,18 @@ class Effects:
                     firsts[s], shared = shared, shared + prod(sizes)
                 if len(s) == 1:
                     self.singles.setdefault(min(s), (firsts[s], []))[1].append(size)
-                cells.append(np.arange(start, start + len(place[s])))
-                effects.append(place[s])
                 members.append(np.arange(firsts[s], firsts[s] + prod(sizes)))
                 homes.append(np.full(prod(sizes), i))
                 whole.append(np.full(prod(sizes), s == full))
                 rest.append(np.full(prod(sizes), weights[s]))
                 size += prod(sizes)
+            if self.with_rest[i] and len(table) == 2 and shape.sizes[i] >= _WIDE:
+                both = tuple(shape.domain.size(name) for name in table)
+                numbers = [slice(n := int(place[frozenset((name,))][0]), n + shape.domain.size(name)) for name in table]
+                self._wide.append((slice(start, start + shape.sizes[i]), both, numbers))
+            else:
+                cells += [np.arange(start, start + shape.sizes[i])] * len(sets)
+                effects += [place[s] for s in sets]
             for s in (s for s in sets if len(s) > 1):
                 first = np.unique(place[s], return_index=True)[1]
                 below = _weights_of_means(s, [t for t in sets if t < s])
@@ -112,26 +156,39 @@ class Effects:
         self.homes, self.whole, self.rest = (np.concatenate(x) for x in (homes, whole, rest))
         self.members = np.concatenate(members)
         cell, effect = np.concatenate(cells), np.concatenate(effects)
+        # Sums of cells to effects, effects laid over cells, and sums of effects to those that tables share.
+        sums = sparse.csr_array((np.ones(len(cell)), (effect, cell)), shape=(size, shape.size))
+        together = sparse.csr_array((np.ones(size), (self.members, np.arange(size))), shape=(shared, size))
+        self._matrices: dict[Any, tuple[Any, ...]] = {np.float64: (sums, sums.T.tocsr(), together)}
         #: How many cells of its table an effect moves.
-        self.cells = np.bincount(effect, minlength=size)
-        #: Sums of cells to effects; effects laid over cells; sums of effects to those that tables share.
-        self.sums = sparse.csr_array((np.ones(len(cell)), (effect, cell)), shape=(size, shape.size))
-        self.laid = self.sums.T.tocsr()
-        ones = np.ones(size)
-        self.together = sparse.csr_array((ones, (self.members, np.arange(size))), shape=(shared, size))
+        self.cells = self.sum(np.ones(shape.size))
         #: Weights of conditional means that are taken from an effect, where any are.
         self.lower = None
         if lower:
             rows, columns = (np.concatenate([x[k] for x in lower]) for k in (0, 1))
             data = np.concatenate([np.full(len(x[0]), x[2]) for x in lower])
             self.lower = sparse.csr_array((data, (rows, columns)), shape=(size, size))
-        self._matrices: dict[Any, tuple[Any, ...]] = {}
 
     def matrices(self, kind: Any) -> tuple[Any, ...]:
-        """``sums``, ``laid`` and ``together`` in some precision."""
+        """The matrices in some precision."""
         if kind not in self._matrices:
-            self._matrices[kind] = tuple(x.astype(kind) for x in (self.sums, self.laid, self.together))
+            self._matrices[kind] = tuple(x.astype(kind) for x in self._matrices[np.float64])
         return self._matrices[kind]
+
+    def sum(self, values: np.ndarray) -> np.ndarray:
+        """Sums of cells to effects. Large tables are added up as they lie, three times as fast as by a matrix."""
+        found = self.matrices(values.dtype.type)[0] @ values
+        for cells, sizes, (rows, columns) in self._wide:
+            table = values[cells].reshape(sizes)
+            found[rows], found[columns] = table.sum(1), table.sum(0)
+        return found
+
+    def lay(self, values: np.ndarray) -> np.ndarray:
+        """Effects laid over cells."""
+        found = self.matrices(values.dtype.type)[1] @ values
+        for cells, sizes, (rows, columns) in self._wide:
+            np.add.outer(values[rows], values[columns], out=found[cells].reshape(sizes))
+        return found
 
 
 @lru_cache(maxsize=64)
@@ -197,6 +254,44 @@ class SmoothEffect:
         values[self.numbers] = moved.reshape(values[self.numbers].shape)
 
 
+class SmoothTable:
+    """About the inverse of D + P for a table of two attributes: D, what its cells know, is diagonal, P in waves is.
+
+    Waves of large variance are taken as they are and the others as if they had one variance c. With U the former,
+    P = 1/c - U R U', R = 1/c - 1/variance; and with F = (D + 1/c)^-1 the inverse is F + F U (R^-1 - U'FU)^-1 U'F.
+    A product of cosines is a sum of cosines: the cosine transform of F holds all that U'FU needs.
+    """
+
+    def __init__(self, cells: slice, variances: np.ndarray, known: np.ndarray, kind: Any) -> None:
+        self.cells, self.sizes = cells, variances.shape
+        order = np.argsort(-variances, axis=None, kind="stable")
+        falling = variances.ravel()[order]
+        common = np.exp(np.log(falling[min(_WAVES, len(order) - 1) :]).mean())
+        many = max(1, min(int((falling > 2 * common).sum()), _WAVES))
+        diagonal = 1 / (known.reshape(self.sizes) + 1 / common)
+        self.diagonal = diagonal.astype(kind)
+        self.waves = np.unravel_index(order[:many], self.sizes)
+        sums, norms, self.bases = diagonal, np.ones(many), []
+        for size, wave in zip(self.sizes, self.waves, strict=True):
+            most = int(wave.max()) + 1
+            angles = np.pi / (2 * size) * np.outer(np.arange(2 * most - 1), np.arange(1, 2 * size, 2))
+            sums = (np.cos(angles) @ sums).T
+            norms *= np.sqrt(np.where(wave > 0, 2, 1) / size / 2)
+            self.bases.append(cosines(size, kind)[:most])
+        (first, less), (second, fewer) = ((np.add.outer(w, w), np.abs(np.subtract.outer(w, w))) for w in self.waves)
+        products = sums[first, second] + sums[first, fewer] + sums[less, second] + sums[less, fewer]
+        inner = np.diag(1 / (1 / common - 1 / falling[:many])) - np.outer(norms, norms) * products
+        self.inverse = np.linalg.inv(inner).astype(kind)
+
+    def follow(self, values: np.ndarray) -> None:
+        """From F times a vector to the inverse times it, in place."""
+        first, second = self.bases
+        held = first @ values[self.cells].reshape(self.sizes) @ second.T
+        found = np.zeros_like(held)
+        found[self.waves] = self.inverse @ held[self.waves]
+        values[self.cells] += (self.diagonal * (first.T @ found @ second)).ravel()
+
+
 class Preconditioner:
     """About the inverse of J W J + P, at shares m, for vectors whose tables each sum to 0.
 
@@ -218,15 +313,16 @@ class Preconditioner:
         variances: np.ndarray,
         smoothness: Smoothness,
         kind: Any,
+        thorough: bool = False,
     ) -> None:
         self.shape, self.effects = shape, (effects := _effects(shape))
-        self.sums, self.laid, self.together = effects.matrices(kind)
+        self.together = effects.matrices(kind)[2]
         information = weights * shares**2
         # Of three attributes or more, the rest of the prior holds many parameters, not effects alone.
         large = np.array([len(group[0]) > 2 for group in shape.groups])
         own = np.where(large, variances.max(0), np.where(shape.interaction_sizes > 0, *variances))
         spread = np.where(effects.whole, own[effects.homes], variances[1][effects.homes]) / effects.cells
-        known = np.bincount(effects.members, effects.sums @ information)
+        known = np.bincount(effects.members, effects.sum(information))
         self.spread = spread.astype(kind)
         self.shared = (known / (1 + known * np.bincount(effects.members, spread))).astype(kind)
         self.smooth = [
@@ -234,11 +330,18 @@ class Preconditioner:
             for name, (first, starts) in effects.singles.items()
             if (root := smoothness.root(name)) is not None
         ]
-        margins = effects.sums @ shares
+        margins = effects.sum(shares)
         inverse = np.divide(1, margins, out=np.zeros_like(margins), where=margins > 1e-30)
         self.rest = (effects.rest * inverse).astype(kind)
         diagonal = 1 / (information + np.repeat(1 / own, shape.sizes))
         self.diagonal = (diagonal * np.repeat(effects.with_rest, shape.sizes)).astype(kind)
+        self.tables = []
+        if thorough:
+            for place, table, factors in smoothness.by_table():
+                if effects.with_rest[table] and factors.ndim == 2:
+                    whole = factors * np.where(find_interactions(factors.shape), *variances[:, table])
+                    self.tables.append(SmoothTable(place, whole, information[place], kind))
+                    self.diagonal[place] = self.tables[-1].diagonal.ravel()
         self.shares = shares.astype(kind)
         # P in the same terms, where effects of single attributes are all that tables hold beside interactions.
         self.knows_prior = not large.any() and not smoothness.factors
@@ -252,34 +355,34 @@ class Preconditioner:
 
     def precision(self, p: np.ndarray) -> np.ndarray:
         """P p, for tables of one attribute or two: faster than table by table, if these are small."""
-        outside = self.outside if p.ndim == 1 else self.outside[:, None]
-        return self.inside * p + (self.laid @ (outside * (self.sums @ p.T))).T
+        if p.ndim > 1:
+            return np.stack([self.precision(row) for row in p])
+        return self.inside * p + self.effects.lay(self.outside * self.effects.sum(p))
 
     def __call__(self, right: np.ndarray) -> np.ndarray:
-        right = right.T  # one column a right side: so sparse matrices take them
-
-        def by(values: np.ndarray) -> np.ndarray:
-            return values if right.ndim == 1 else values[:, None]
-
-        sums = self.sums @ right
+        if right.ndim > 1:  # sparse matrices take vectors faster than a few columns
+            return np.stack([self(row) for row in right])
+        sums = self.effects.sum(right)
         taken = sums.copy()
         for effect in self.smooth:
             effect.follow(taken, transposed=True)
-        found = right + by(self.shares) * (self.laid @ (by(self.rest) * taken))
-        found *= by(self.diagonal)
-        back = self.sums @ (by(self.shares) * found)
-        back *= by(self.rest)
+        found = right + self.shares * self.effects.lay(self.rest * taken)
+        found *= self.diagonal
+        for table in self.tables:
+            table.follow(found)
+        back = self.effects.sum(self.shares * found)
+        back *= self.rest
         for effect in self.smooth:
             effect.follow(back)
         if self.lower is not None:
             sums += self.lower @ sums
-        spread = by(self.spread) * sums
-        spread -= by(self.spread) * ((self.together @ spread) * by(self.shared))[self.effects.members]
+        spread = self.spread * sums
+        spread -= self.spread * ((self.together @ spread) * self.shared)[self.effects.members]
         for effect in self.smooth:
             effect.solve(sums, spread)
         sums = spread
         if self.lower is not None:
             sums += self.lower.T @ sums
         back += sums
-        found += self.laid @ back
-        return self.shape.centre(found.T)[1].astype(right.dtype, copy=False)
+        found += self.effects.lay(back)
+        return self.shape.centre(found)[1]

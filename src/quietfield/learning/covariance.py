@@ -25,7 +25,7 @@ follow each through the fit, S then being that of the fit cell by cell, whose st
 What the draws leave uncertain about a variance widens intervals as Student's t does.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -226,25 +226,35 @@ class Covariance:
             """S N J W of errors of the cells."""
             return follow(self.total * self.point.jacobian(w * np.where(counted, response, 0.0)))
 
-        def each(call: Callable[[np.ndarray], np.ndarray], rows: np.ndarray) -> np.ndarray:
-            """Some rows at a time, in two threads: numpy lets go of the interpreter while it adds."""
-            with ThreadPoolExecutor(2) as pool:
-                return np.concatenate(list(pool.map(call, np.array_split(rows, -(-len(rows) // _TOGETHER)))))
-
         random = np.random.default_rng(0)  # the same in every call: the same model gives the same intervals
         count = min(max(_DRAWN // self.shape.size, DRAWS[0]), DRAWS[1])
         size = (count, self.shape.size)
         scattered = np.sqrt(self.total) * np.stack([self.point.scatter(random) for _ in range(count)])
-        data = each(respond, scattered + np.sqrt(self._rest) * random.standard_normal(size))
-        prior = each(lambda x: follow(self.prior.precision(x)), self.drawn.root(random.standard_normal(size)))
-        extra = np.zeros((0, self.shape.size))
-        if not self.shape.is_gaussian.all():
-            # Both together are draws of covariance S where the prior is as drawn: they show the leverage.
-            inside = (self.point.jacobian(data + prior) ** 2).mean(0)
-            extra = each(respond, np.sqrt(self._rest * (self._inflation(inside) - 1)) * random.standard_normal(size))
-        first = follow(self.prior.precision(self.theta))
-        pull = follow(self.prior.precision(self.theta + first))
-        known = np.stack([respond(self.shares), respond(self.total_weights * self._rest), pull])
+        noise = np.sqrt(self._rest) * random.standard_normal(size)
+        drawn = self.drawn.root(random.standard_normal(size))
+
+        def pulled() -> np.ndarray:
+            return follow(self.prior.precision(self.theta + follow(self.prior.precision(self.theta))))
+
+        with ThreadPoolExecutor(2) as pool:  # numpy lets go of the interpreter while it adds
+
+            def each(call: Callable[[np.ndarray], np.ndarray], rows: np.ndarray) -> Iterator[np.ndarray]:
+                """Some rows at a time, as many as are faster together."""
+                together = min(_TOGETHER, self.shape.tree.together)
+                return pool.map(call, np.array_split(rows, -(-len(rows) // together)))
+
+            curvature.preconditioner  # noqa: B018 - threads share it
+            pull = pool.submit(pulled)
+            moved = each(respond, np.stack([self.shares, self.total_weights * self._rest]))
+            parts = each(respond, scattered + noise), each(lambda x: follow(self.prior.precision(x)), drawn)
+            data, prior = (np.concatenate(list(part)) for part in parts)
+            extra = np.zeros((0, self.shape.size))
+            if not self.shape.is_gaussian.all():
+                # Both together are draws of covariance S where the prior is as drawn: they show the leverage.
+                inside = (self.point.jacobian(data + prior) ** 2).mean(0)
+                spread = np.sqrt(self._rest * (self._inflation(inside) - 1))
+                extra = np.concatenate(list(each(respond, spread * random.standard_normal(size))))
+            known = np.concatenate([*moved, pull.result()[None]])
         return Draws(data, prior, extra, known, scattered / self.total, self)
 
 

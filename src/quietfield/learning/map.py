@@ -16,16 +16,17 @@ The expected information W of the cells and the Jacobian J of m give the curvatu
 with it as a matrix, large ones by conjugate gradients.
 """
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from quietfield.errors import Error
-from quietfield.learning.conjugate import Operator, Preconditioner, conjugate_gradients, dot
+from quietfield.learning.conjugate import Operator, Preconditioner, QuasiNewton, conjugate_gradients, dot
 from quietfield.learning.effects import basis_of, effect_count
 from quietfield.learning.learner import FARTHEST, Learner
 from quietfield.learning.likelihood import Density, information, noisy_normal
@@ -50,6 +51,7 @@ _MOST_PARAMETERS = 50_000  # of a problem whose effects are listed
 _JOINED = 3  # joint steps where tables overlap much: the fourth moves nothing
 _ROUNDING = 1e-9  # of a variance, which remains where another as large is taken from it
 _LAST = 8  # times as many steps as other climbs may take, the last one may: what it leaves, no other makes up for
+_SHORT = 5  # steps of a quasi-Newton method for one of Newton's
 _COST = 0.2  # nats a parameter that the last step may cost: ordinary ones cost a fifth of that at most
 _LEAST_VARIANCE = 3.0  # of the noise of a count, where the records are learned: none of their empty cells is certain
 
@@ -263,11 +265,19 @@ class Map(Learner):
                 bent = data.total * shape.counted[:, None] * point.dense + np.diag(penalty)
                 return slope, np.linalg.solve(bent, slope)
 
-            def bend(p: np.ndarray) -> np.ndarray:
-                return shape.counted * data.total * point.jacobian(p) + penalty * p
+            kind = precision_of(shape)
+            own, held, diagonal = (
+                x.astype(kind) for x in (data.total * shape.counted, penalty, data.total * point.shares + penalty)
+            )
 
-            diagonal = data.total * point.shares + penalty
-            return slope, conjugate_gradients(bend, slope, lambda r: r / diagonal, self.tolerance, self.conjugate)
+            def bend(p: np.ndarray) -> np.ndarray:
+                found = point.jacobian(p)
+                found *= own
+                found += held * p
+                return found
+
+            right = slope.astype(kind)
+            return slope, conjugate_gradients(bend, right, lambda r: r / diagonal, self.tolerance, self.conjugate)
 
         return ascend(shape, value, direction, near, steps=self.first, gain=gain)
 
@@ -275,21 +285,43 @@ class Map(Learner):
         self, shape: Shape, data: Data, theta: np.ndarray, prior: Prior, blur: np.ndarray, steps: int
     ) -> "Climb":
         """Up to the most probable parameters."""
-        most = self.conjugate if steps > self.steps else prior.limit(self.conjugate)  # the last climb has more steps
+
+        @lru_cache(maxsize=2)
+        def look(point: Point) -> tuple[Density, np.ndarray]:
+            return _density(shape, data, point.shares, blur), prior.precision(point.theta)
 
         def value(theta: np.ndarray, point: Point) -> float:
-            return _objective(shape, data, theta, point, prior, blur)
+            density, pulled = look(point)
+            return float(dot(shape.counted, density.log) - 0.5 * dot(theta, pulled))
 
-        def direction(theta: np.ndarray, point: Point) -> tuple[np.ndarray, np.ndarray]:
+        def slope(point: Point) -> np.ndarray:
+            density, pulled = look(point)
             m = point.shares
-            density = _density(shape, data, m, blur)
             slope = shape.counted * data.total * (density.by_variance * (1 - 2 * m / shape.copies) - density.by_error)
-            gradient = point.jacobian(slope) - prior.precision(theta)
-            w = weights(shape, data, m, blur)
-            return gradient, Curvature(point, w, prior).solve(gradient, self.tolerance, most)
+            return point.jacobian(slope) - pulled
+
+        def curvature(point: Point, thorough: bool = False) -> Curvature:
+            return Curvature(point, weights(shape, data, point.shares, blur), prior, thorough)
+
+        def newton(theta: np.ndarray, point: Point) -> tuple[np.ndarray, np.ndarray]:
+            return (gradient := slope(point)), curvature(point).solve(gradient, self.tolerance, most)
 
         gain = self.gain * max(1.0, shape.size / _LARGE)
-        return ascend(shape, value, direction, theta, steps=steps, gain=gain)
+        most = self.conjugate if steps > self.steps else prior.limit(self.conjugate)  # the last climb has more steps
+        if shape.size <= _LARGE or steps == self.steps:
+            return ascend(shape, value, newton, theta, steps=steps, gain=gain)
+        first = curvature(shape.at(theta), thorough=True)
+        quasi = QuasiNewton(first.approximate, first.kind)
+
+        def direction(theta: np.ndarray, point: Point) -> tuple[np.ndarray, np.ndarray]:
+            return (gradient := slope(point)), quasi(theta, gradient)
+
+        return ascend(shape, value, direction, theta, steps=_SHORT * steps, gain=gain, over=_SHORT)
+
+
+def precision_of(shape: Shape) -> Any:
+    """The precision of iterations: of many parameters half the digits, which are enough, take half the time."""
+    return np.float32 if shape.size > _LARGE else np.float64
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,11 +331,11 @@ class Curvature:
     point: Point
     weights: np.ndarray
     prior: Prior
+    thorough: bool = False  # a preconditioner that knows smooth tables: slow to set up, and better
 
-    @cached_property
+    @property
     def kind(self) -> Any:
-        """The precision of iterations: of many parameters half the digits, which are enough, take half the time."""
-        return np.float32 if self.prior.shape.size > _LARGE else np.float64
+        return precision_of(self.prior.shape)
 
     @cached_property
     def _weights(self) -> np.ndarray:
@@ -319,7 +351,15 @@ class Curvature:
     @cached_property
     def preconditioner(self) -> Preconditioner:
         prior, shares = self.prior, self.point.shares
-        return Preconditioner(prior.shape, shares, self.weights, prior.variances, prior.smoothness, self.kind)
+        return Preconditioner(
+            prior.shape, shares, self.weights, prior.variances, prior.smoothness, self.kind, self.thorough
+        )
+
+    def approximate(self, right: np.ndarray) -> np.ndarray:
+        """About the inverse applied to a vector."""
+        means, centred = self.prior.shape.centre(right)
+        found = self.preconditioner(centred.astype(self.kind))
+        return found + np.repeat(means * self.prior.variances[1], self.prior.shape.sizes).astype(self.kind)
 
     def solve(
         self,
@@ -382,14 +422,16 @@ def ascend(
     *,
     steps: int,
     gain: float,
+    over: int = 1,
 ) -> Climb:
-    """Newton steps until one promises to gain less than ``gain``, or ``steps`` of them.
+    """Steps until ``over`` of them in turn promise to gain less than ``gain``, or ``steps`` of them.
 
     ``direction`` gives the gradient and the step towards the top of the quadratic that it makes.
     """
     point = shape.at(theta)
     here = value(theta, point)
     taken = 0
+    promised: deque[float] = deque([np.inf] * over, over)
     for _ in range(steps):
         gradient, step = direction(theta, point)
         step = step * min(1.0, FARTHEST / (float(np.abs(step).max()) + 1e-300))
@@ -410,7 +452,8 @@ def ascend(
                 break
             length = length / 4 if not np.isfinite(reached) else min(max(peak, 0.1), 1.0) if tries == 0 else length / 2
         theta, here, point = theta + best[0] * step, best[1], best[2]
-        if best[0] == 0 or slope <= gain:
+        promised.append(slope)
+        if best[0] == 0 or sum(promised) <= gain:
             break
     return Climb(theta, point, here, taken)
 
@@ -430,18 +473,23 @@ def _join(shape: Shape, data: Data, theta: np.ndarray, point: Point, prior: Prio
     """
     if point.dense is not None:
         return _join_effects(shape, data, theta, point, prior, blur)
-    counted = shape.counted > 0
-    response, w, rest = _responses(shape, data, point, blur)
+    similar = Curvature(point, weights(shape, data, point.shares, blur), prior)
+    parts = (shape.counted > 0, *_responses(shape, data, point, blur))
+    counted, response, w, rest = (part.astype(similar.kind) for part in parts)
+    total = float(data.total)
 
     def covariance(p: np.ndarray) -> np.ndarray:
-        return np.where(counted, rest * p + data.total * point.jacobian(p), p)
+        found = point.jacobian(p)
+        found *= total * counted
+        found += rest * p
+        return found
 
     def solve(right: np.ndarray) -> np.ndarray:
         """V^-1 times a vector."""
-        return conjugate_gradients(covariance, np.where(counted, right, 0.0), lambda r: w * r, 0.01, 30)
+        return conjugate_gradients(covariance, counted * right, lambda r: w * r, 0.01, 30)
 
     def curved(p: np.ndarray) -> np.ndarray:
-        return data.total * point.jacobian(solve(data.total * point.jacobian(p))) + prior.precision(p)
+        return total * point.jacobian(solve(total * point.jacobian(p))) + prior.precision(p)
 
     first = solve(response)
     left = response - covariance(first)
@@ -451,8 +499,7 @@ def _join(shape: Shape, data: Data, theta: np.ndarray, point: Point, prior: Prio
         for _ in range(_JOINED):
             theta = _join_effects(shape, data, theta, shape.at(theta), prior, blur)
         return theta
-    gradient = data.total * point.jacobian(first) - prior.precision(theta)
-    similar = Curvature(point, data.total**2 * shape.counted * w, prior)
+    gradient = total * point.jacobian(first) - prior.precision(theta)
     return theta + similar.solve(gradient, 0.02, prior.limit(40), curved)
 
 

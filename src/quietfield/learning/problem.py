@@ -151,7 +151,7 @@ class Shape:
     def centre(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(means of the values of each table's cells, values less these), along the last axis."""
         means = self.by_table(values) / self.sizes
-        return means, values - np.repeat(means, self.sizes, -1)
+        return means, values - np.repeat(means.astype(values.dtype), self.sizes, -1)
 
     def at(self, theta: np.ndarray) -> "Point":
         """Inference at some parameters, with its derivative; nothing is compiled where it is exact."""

@@ -11,6 +11,7 @@ tables; a = 0, where they show no smoothness along the order of the values, is a
 without a table of their own keep it.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
@@ -55,6 +56,13 @@ class Smoothness:
             for stack in _stacks(self.shape)
             if self.amounts[:, stack.attributes].any()
         }
+
+    def by_table(self) -> Iterator[tuple[slice, int, np.ndarray]]:
+        """(cells, position, s of each wave) of the tables in :attr:`factors`."""
+        for stack in _stacks(self.shape):
+            for i, factors in enumerate(self.factors.get(stack.start, ())):
+                first = stack.start + i * factors.size
+                yield slice(first, first + factors.size), stack.tables.start + i, factors
 
     def root(self, name: str) -> np.ndarray | None:
         """The root of the covariance of an attribute's own effect, before any scale; None where it is not smooth."""

@@ -270,7 +270,9 @@ class Cells:
 
     def from_parameters(self, rows: np.ndarray) -> np.ndarray:
         """Rows by parameters of the fit as rows by cells."""
-        return np.where(self.parameters >= 0, rows[:, self.parameters], 0.0)
+        found = rows[:, self.parameters]
+        found[:, self.parameters < 0] = 0.0
+        return found
 
     def moved(self, directions: np.ndarray) -> np.ndarray:
         """What errors of the parameters add to the shares of all cells."""
