@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 DENSE = 1500  # parameters: up to here a factorised matrix is exact, and as fast
 DRAWS = (8, 24)  # of the data, and of the prior, at least and at most: a standard deviation of 24 is right by a seventh
 _DRAWN = 6_000_000  # parameters of all draws of a kind together: of more, fewer are drawn, and intervals are wider
-_ACCURACY = 0.05  # of the equations for each draw, in units of its own size
+_ACCURACY = 0.1  # of the equations for each draw, in units of its own size
 _MOST = 150  # iterations for each
 _TOGETHER = 8  # draws that are followed together
 
@@ -217,7 +217,7 @@ class Covariance:
             )
         _, w = self._cells
         counted = w > 0
-        curvature = Curvature(self.point, self.total**2 * w, self.prior)
+        curvature = Curvature(self.point, self.total**2 * w, self.prior, thorough=True)
 
         def follow(right: np.ndarray) -> np.ndarray:
             return curvature.solve(right, _ACCURACY, _MOST)
