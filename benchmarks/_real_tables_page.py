@@ -127,7 +127,7 @@ def _of_records(cells: Sequence[Cell], path: Path) -> str:
     large = [(cell, tv) for cell, tv in asked if float(cell.epsilon) == 10]
     most, least = (pick(large, key=lambda one: one[1] / one[0].tv) for pick in (max, min))
     return (
-        f"In {len(asked)} cells errors are against the records. Asked for these (`of=\"records\"`), map / mbi is "
+        f'In {len(asked)} cells errors are against the records. Asked for these (`of="records"`), map / mbi is '
         f"{geometric_mean([tv / cell.mbi_tv for cell, tv in asked]):.3f} in the geometric mean "
         f"({geometric_mean([cell.ratio for cell, _ in asked]):.3f} without) and above 1 in "
         f"{sum(tv > cell.mbi_tv for cell, tv in asked)} ({sum(cell.ratio > 1 for cell, _ in asked)} without); at "

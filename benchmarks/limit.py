@@ -19,7 +19,8 @@ import numpy as np
 
 import quietfield as qf
 from benchmarks._pages import RESULTS, replace_rows
-from quietfield.learning.map import Prior, weights
+from quietfield.learning.map import weights
+from quietfield.learning.prior import Prior
 from quietfield.learning.problem import problem_of
 from quietfield.learning.smoothness import Smoothness
 

@@ -133,7 +133,7 @@ def test_newton_finds_the_maximum_that_scipy_finds():
 def test_the_preconditioner_knows_what_tables_share(monkeypatch):
     """Against the matrix itself; without the effects that tables share, the condition is several times worse."""
     from quietfield.learning import conjugate, problem
-    from quietfield.learning.map import Curvature, Prior
+    from quietfield.learning.prior import Curvature, Prior
     from quietfield.learning.smoothness import Smoothness
 
     monkeypatch.setattr(problem, "DENSE", 0)
@@ -175,7 +175,7 @@ def test_effects_hold_what_tables_hold_and_each_of_them_once():
     """J and E P^-1 E' against the matrices themselves: overlapping tables, tied ones, an attribute of one value."""
     from quietfield.learning import problem
     from quietfield.learning.effects import basis_of, effect_count
-    from quietfield.learning.map import Prior
+    from quietfield.learning.prior import Prior
     from quietfield.learning.smoothness import Smoothness
 
     domain = qf.Domain({"a": 3, "b": 2, "c": 4, "d": 2, "e": 1, "f": 2, "g": 2})

@@ -11,9 +11,10 @@ import quietfield as qf
 from quietfield.errors import Error
 from quietfield.learning import conjugate, problem
 from quietfield.learning import map as default
+from quietfield.learning import prior
 from quietfield.learning.conjugate import QuasiNewton, SmoothTable
 from quietfield.learning.covariance import covariance_of
-from quietfield.learning.map import Curvature, Prior
+from quietfield.learning.prior import Curvature, Prior
 from quietfield.learning.smoothness import Smoothness
 from quietfield.models.uncertainty import Uncertainty
 
@@ -233,7 +234,8 @@ def test_models_of_both_solvers_agree(smooth, monkeypatch):
 def test_the_last_climb_of_large_problems_gets_as_far(smooth, monkeypatch):
     """By quasi-Newton steps, in single precision."""
     truth, release, model = smooth
-    monkeypatch.setattr(default, "_LARGE", sum(table.size for table in release.tables.values()) - 1)
+    for module in (default, prior):
+        monkeypatch.setattr(module, "LARGE", sum(table.size for table in release.tables.values()) - 1)
     large = qf.fit(release)
     assert large.report.steps != model.report.steps
     assert large.report.objective > model.report.objective - 0.3

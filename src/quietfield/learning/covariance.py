@@ -35,7 +35,8 @@ import numpy as np
 
 from quietfield.errors import Error
 from quietfield.learning.likelihood import information
-from quietfield.learning.map import Curvature, Prior, sampling_variance
+from quietfield.learning.map import sampling_variance
+from quietfield.learning.prior import Curvature, Prior
 from quietfield.learning.problem import Data, Point, Shape, noise_scales, shape_of
 from quietfield.learning.smoothness import Smoothness
 from quietfield.privacy.noise import Gaussian

@@ -16,34 +16,28 @@ The expected information W of the cells and the Jacobian J of m give the curvatu
 with it as a matrix, large ones by conjugate gradients.
 """
 
-from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from quietfield.errors import Error
-from quietfield.learning.conjugate import Operator, Preconditioner, QuasiNewton, conjugate_gradients, dot
+from quietfield.learning.ascent import Climb, ascend
+from quietfield.learning.conjugate import QuasiNewton, conjugate_gradients, dot
 from quietfield.learning.effects import basis_of, effect_count
-from quietfield.learning.learner import FARTHEST, Learner
+from quietfield.learning.learner import Learner
 from quietfield.learning.likelihood import Density, information, noisy_normal
 from quietfield.learning.observation import independent_variance
+from quietfield.learning.prior import LARGE, Curvature, Prior, precision_of
 from quietfield.learning.problem import Data, FitState, Point, Shape
-from quietfield.learning.smoothness import Smoothness
 from quietfield.models.uncertainty import OF, Uncertainty, remember_fit
 from quietfield.releases.release import Release
 
 _BLUR = 0.3  # 0, 0.1 and 1 were worse; 1 would be the whole leverage of a cell on its own fit
-_EXPECTED = 20.0  # parameters of scale 1 that every prior has seen: holds a scale that the tables say little about
-_OWN = 20.0  # parameters of the common scale that each table has seen
 _LEAST_SHARE = 1e-6  # of b^2: keeps the sampling variance of an empty cell above zero
 _LOOSER = 5.0  # many records determine effects whatever their scale
-_SCALES = (1e-3, 1e3)  # bounds of tau: a release of pure noise would shrink it to 0, one without noise let it grow
-_PROBED = 50_000  # parameters of all probes together, at most
-_LARGE = 20_000  # parameters from which a climb may end with a gain in proportion: no answer would show the rest
 _START = 1e-3  # nats a parameter that the start may leave to the climbs
 _LEFT = 0.2  # of a response, in standard deviations, that conjugate gradients may leave to the joint step
 _MOST_EFFECTS = 2_000  # whose covariance is inverted
@@ -54,111 +48,6 @@ _LAST = 8  # times as many steps as other climbs may take, the last one may: wha
 _SHORT = 5  # steps of a quasi-Newton method for one of Newton's
 _COST = 0.2  # nats a parameter that the last step may cost: ordinary ones cost a fifth of that at most
 _LEAST_VARIANCE = 3.0  # of the noise of a count, where the records are learned: none of their empty cells is certain
-
-
-@dataclass(frozen=True, eq=False)
-class Prior:
-    """Variances of each table's parameters, of interactions and of the rest, and how well the tables determine them."""
-
-    shape: Shape
-    variances: np.ndarray  # (2, tables)
-    determined: np.ndarray  # (2, tables), between 0 and 1
-    smoothness: Smoothness  # along the values of each attribute
-    probed: np.ndarray | None = None  # S P of the probes: where the next round starts to solve
-
-    @classmethod
-    def start(cls, shape: Shape) -> "Prior":
-        tables = len(shape.groups)
-        return cls(shape, np.ones((2, tables)), np.full((2, tables), 0.5), Smoothness.none(shape))
-
-    def _weigh(self, x: np.ndarray, power: float) -> np.ndarray:
-        inside, rest = self.variances**power
-        return self.shape.weigh(x, inside, rest, self.smoothness.waves(power))
-
-    def precision(self, x: np.ndarray) -> np.ndarray:
-        """P x."""
-        return self._weigh(x, -1.0)
-
-    def variance(self, x: np.ndarray) -> np.ndarray:
-        """P^-1 x."""
-        return self._weigh(x, 1.0)
-
-    def root(self, x: np.ndarray) -> np.ndarray:
-        """P^-1/2 x: of standard normal numbers, a draw from the prior."""
-        return self._weigh(x, 0.5)
-
-    def limit(self, most: int) -> int:
-        """Iterations where half of them will do: under a smooth prior each costs more, and they converge slowly."""
-        return -(-most // 2) if self.smoothness.factors else most
-
-    @cached_property
-    def matrix(self) -> np.ndarray:
-        """P."""
-        return self.precision(np.eye(self.shape.size))
-
-    def learn(self, theta: np.ndarray, point: Point, w: np.ndarray, probes: int) -> "Prior":
-        """MacKay's update at the fit: tau^2 = |part of theta|^2 / gamma.
-
-        gamma, how many parameters the tables determine, is tr(Q (1 - S P)) with Q the projection on the part and S the
-        inverse curvature. All tables together give one scale, with some parameters of scale 1 added, and each table its
-        own, with some of the common scale.
-        """
-        shape, probed = self.shape, None
-        if point.dense is not None:
-            curved = point.dense @ (w[:, None] * point.dense)
-            seen = np.linalg.solve(curved + self.matrix, curved)  # 1 - S P
-            inside = np.einsum("ij,ij->i", shape.interactions(np.eye(shape.size)), seen.T)
-            every, pairs = np.diagonal(seen), (len(seen) * np.eye(len(seen)), seen)
-        else:
-            # The same probes in every fit: the same release gives the same model. (1 - S P) of each, and not the
-            # dimension less a trace: of few determined parameters among many, the probes' own spread would leave
-            # nothing. Of many parameters one probe tells the trace as well as several of few.
-            many = max(1, min(probes, _PROBED // shape.size))
-            signs = np.random.default_rng(0).choice([-1.0, 1.0], (many, shape.size))
-            probed = Curvature(point, w, self).solve(self.precision(signs), 0.01, self.limit(80), start=self.probed)
-            pairs = (signs, found := signs - probed)
-            inside, every = (shape.interactions(signs) * found).mean(0), (signs * found).mean(0)
-        gamma = np.maximum(shape.by_table(np.stack([inside, every - inside])), 0.0)
-        flat = (smoothness := self.smoothness.learn(theta, self.variances, pairs)).flatten(theta)
-        norms = shape.by_table(np.stack([part := shape.interactions(flat), flat - part]) ** 2)
-        low, high = (scale**2 for scale in _SCALES)
-        common = np.clip((norms.sum(1) + _EXPECTED) / (gamma.sum(1) + _EXPECTED), low, high)[:, None]
-        own = np.clip((norms + _OWN * common) / (gamma + _OWN), low, high)
-        whole = np.array([shape.interaction_dimension, shape.effect_dimension])
-        shared = np.clip(gamma.sum(1) / np.maximum(whole, 1.0), 0, 1)[:, None]
-        sizes = shape.interaction_sizes
-        known = (gamma[0] + _OWN * shared[0]) / (sizes + _OWN)
-        determined = np.clip(np.stack([known, np.broadcast_to(shared[1], known.shape)]), 0, 1)
-        return replace(self, variances=own, determined=determined, smoothness=smoothness, probed=probed)
-
-    @cached_property
-    def wide(self) -> np.ndarray:
-        """Per table, from 0 to 1: whether each of its attributes has a table of its own, and effects as surveys have.
-
-        Learned from potentials that are drawn alike for all cells their scale is 0.5 to 0.9, from surveys 1 to 2.
-        """
-        return self.shape.with_singles * np.clip((np.sqrt(self.variances[1].mean()) - 0.85) / 0.1, 0, 1)
-
-    def trusted(self) -> "Prior":
-        """The scales of the last climb, from the part of the parameters that the tables determine.
-
-        The most probable parameters are not those of least expected divergence: where little is determined the mode
-        reaches too far out, and where all is, the prior need not hold it back. The rule was fitted to the divergence
-        at 30 pairs of factors on simulated problems (of other seeds than those of the published comparison): in the
-        mean of the 60 settings that it was fitted to, it was within 1.1% of the best pair for each, which only the
-        truth could tell. Where attributes have tables of their own beside those that join them, and their effects turn
-        out far from uniform, as in real surveys, these effects are measured best of all, and what a table of several
-        adds is an interaction in the strict sense: there both are held back less, by factors chosen on four real data
-        sets.
-        """
-        interactions, effects = self.determined
-        small = np.array([len(group[0]) <= 2 for group in self.shape.groups])  # others: effects of pairs, too
-        wide = self.wide
-        trust = np.stack([
-            np.maximum(1.35 * np.where(small, 1.5 / 1.35, 1.0) ** wide * interactions ** (0.315 - 0.115 * wide), 0.05),
-            (0.4 + 1.6 * effects) * np.where(small, 2.4, 3.0) ** wide,
-        ])  # fmt: skip
-        return replace(self, variances=self.variances * trust**2)
 
 
 class Extra(NamedTuple):
@@ -226,7 +115,7 @@ class Map(Learner):
         used, shown = state.extra.prior, state.extra.before or state.extra.prior
         return remember_fit(release, float(data.total), used.variances, shown.variances, used.smoothness.amounts)
 
-    def _start(self, shape: Shape, data: Data, theta: np.ndarray) -> "Climb":
+    def _start(self, shape: Shape, data: Data, theta: np.ndarray) -> Climb:
         """Naive maximum likelihood, kept from following noise by a penalty of b theta^2 a cell.
 
         It should rather be too near to 0 than too far: what the tables determine is found in a few steps, but only many
@@ -246,7 +135,7 @@ class Map(Learner):
         counts = data._replace(y=data.total * point.shares + response)
         return self._follow(shape, counts, theta, np.maximum(variance, _LEAST_VARIANCE), self.gain).theta
 
-    def _follow(self, shape: Shape, data: Data, near: np.ndarray, penalty: np.ndarray, gain: float) -> "Climb":
+    def _follow(self, shape: Shape, data: Data, near: np.ndarray, penalty: np.ndarray, gain: float) -> Climb:
         """Up y.theta - N A(theta) - 1/2 (theta - near) . penalty (theta - near), from ``near``.
 
         It is concave and its curvature, N J, has the square root of the other's condition: Newton's method gets there
@@ -281,9 +170,7 @@ class Map(Learner):
 
         return ascend(shape, value, direction, near, steps=self.first, gain=gain)
 
-    def _climb(
-        self, shape: Shape, data: Data, theta: np.ndarray, prior: Prior, blur: np.ndarray, steps: int
-    ) -> "Climb":
+    def _climb(self, shape: Shape, data: Data, theta: np.ndarray, prior: Prior, blur: np.ndarray, steps: int) -> Climb:
         """Up to the most probable parameters."""
 
         @lru_cache(maxsize=2)
@@ -306,9 +193,9 @@ class Map(Learner):
         def newton(theta: np.ndarray, point: Point) -> tuple[np.ndarray, np.ndarray]:
             return (gradient := slope(point)), curvature(point).solve(gradient, self.tolerance, most)
 
-        gain = self.gain * max(1.0, shape.size / _LARGE)
+        gain = self.gain * max(1.0, shape.size / LARGE)
         most = self.conjugate if steps > self.steps else prior.limit(self.conjugate)  # the last climb has more steps
-        if shape.size <= _LARGE or steps == self.steps:
+        if shape.size <= LARGE or steps == self.steps:
             return ascend(shape, value, newton, theta, steps=steps, gain=gain)
         first = curvature(shape.at(theta), thorough=True)
         quasi = QuasiNewton(first.approximate, first.kind)
@@ -317,70 +204,6 @@ class Map(Learner):
             return (gradient := slope(point)), quasi(theta, gradient)
 
         return ascend(shape, value, direction, theta, steps=_SHORT * steps, gain=gain, over=_SHORT)
-
-
-def precision_of(shape: Shape) -> Any:
-    """The precision of iterations: of many parameters half the digits, which are enough, take half the time."""
-    return np.float32 if shape.size > _LARGE else np.float64
-
-
-@dataclass(frozen=True, eq=False)
-class Curvature:
-    """J W J + P at a point, for vectors whose tables each sum to 0."""
-
-    point: Point
-    weights: np.ndarray
-    prior: Prior
-    thorough: bool = False  # a preconditioner that knows smooth tables: slow to set up, and better
-
-    @property
-    def kind(self) -> Any:
-        return precision_of(self.prior.shape)
-
-    @cached_property
-    def _weights(self) -> np.ndarray:
-        return self.weights.astype(self.kind)
-
-    def __call__(self, p: np.ndarray) -> np.ndarray:
-        inside = self.point.jacobian(p)
-        inside *= self._weights
-        found = self.point.jacobian(inside)
-        found += self.preconditioner.precision(p) if self.preconditioner.knows_prior else self.prior.precision(p)
-        return found
-
-    @cached_property
-    def preconditioner(self) -> Preconditioner:
-        prior, shares = self.prior, self.point.shares
-        return Preconditioner(
-            prior.shape, shares, self.weights, prior.variances, prior.smoothness, self.kind, self.thorough
-        )
-
-    def approximate(self, right: np.ndarray) -> np.ndarray:
-        """About the inverse applied to a vector."""
-        means, centred = self.prior.shape.centre(right)
-        found = self.preconditioner(centred.astype(self.kind))
-        return found + np.repeat(means * self.prior.variances[1], self.prior.shape.sizes).astype(self.kind)
-
-    def solve(
-        self,
-        right: np.ndarray,
-        tolerance: float,
-        most: int,
-        operator: Operator | None = None,
-        start: np.ndarray | None = None,
-    ) -> np.ndarray:
-        """The inverse applied to a vector, or to each row; or that of a similar ``operator``. ``start`` is a guess."""
-        shape = self.prior.shape
-        if self.point.dense is not None and operator is None:
-            matrix = self.point.dense @ (self.weights[:, None] * self.point.dense) + self.prior.matrix
-            return np.linalg.solve(matrix, right.T).T
-        # A constant in a table moves no share: the prior alone has a say.
-        means, centred = shape.centre(right)
-        guess = None if start is None else shape.centre(start)[1].astype(self.kind)
-        found = conjugate_gradients(
-            operator or self, centred.astype(self.kind), self.preconditioner, tolerance, most, guess
-        )
-        return found + np.repeat(means * self.prior.variances[1], shape.sizes, -1)
 
 
 def _correct_skew(shape: Shape, data: Data, theta: np.ndarray, prior: Prior, wide: np.ndarray) -> Data:
@@ -403,59 +226,6 @@ def _correct_skew(shape: Shape, data: Data, theta: np.ndarray, prior: Prior, wid
         for axis in range(1, len(sizes) + 1):
             part -= (part * shares).sum(axis, keepdims=True) / np.maximum(shares.sum(axis, keepdims=True), 1e-300)
     return data._replace(y=data.y - data.total * m * lowered)
-
-
-class Climb(NamedTuple):
-    """Where an ascent ended."""
-
-    theta: np.ndarray
-    point: Point
-    value: float
-    steps: int
-
-
-def ascend(
-    shape: Shape,
-    value: Callable[[np.ndarray, Point], float],
-    direction: Callable[[np.ndarray, Point], tuple[np.ndarray, np.ndarray]],
-    theta: np.ndarray,
-    *,
-    steps: int,
-    gain: float,
-    over: int = 1,
-) -> Climb:
-    """Steps until ``over`` of them in turn promise to gain less than ``gain``, or ``steps`` of them.
-
-    ``direction`` gives the gradient and the step towards the top of the quadratic that it makes.
-    """
-    point = shape.at(theta)
-    here = value(theta, point)
-    taken = 0
-    promised: deque[float] = deque([np.inf] * over, over)
-    for _ in range(steps):
-        gradient, step = direction(theta, point)
-        step = step * min(1.0, FARTHEST / (float(np.abs(step).max()) + 1e-300))
-        slope = float(dot(gradient, step))
-        taken += 1
-        # The full step, then the top of the parabola through what is known (the curvature is expected, not observed,
-        # so it is often shorter), then ever shorter ones until one climbs.
-        length, best = 1.0, (0.0, here, point)
-        for tries in range(20):
-            there = shape.at(theta + length * step)
-            reached = value(theta + length * step, there)
-            if best[1] < reached < np.inf:
-                best = (length, reached, there)
-            bend = slope - (reached - here) / length
-            peak = length * slope / (2 * bend) if bend > 0 else length / 2
-            climbed = best[0] > 0 and best[1] >= here + 1e-4 * best[0] * slope
-            if climbed and (tries > 0 or peak > 0.9 * length):
-                break
-            length = length / 4 if not np.isfinite(reached) else min(max(peak, 0.1), 1.0) if tries == 0 else length / 2
-        theta, here, point = theta + best[0] * step, best[1], best[2]
-        promised.append(slope)
-        if best[0] == 0 or sum(promised) <= gain:
-            break
-    return Climb(theta, point, here, taken)
 
 
 def _join(shape: Shape, data: Data, theta: np.ndarray, point: Point, prior: Prior, blur: np.ndarray) -> np.ndarray:

@@ -1,0 +1,64 @@
+"""The one way up: steps towards the top of a quadratic, each as long as it climbs, until they promise little."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from quietfield.learning.conjugate import dot
+from quietfield.learning.learner import FARTHEST
+from quietfield.learning.problem import Point, Shape
+
+
+class Climb(NamedTuple):
+    """Where an ascent ended."""
+
+    theta: np.ndarray
+    point: Point
+    value: float
+    steps: int
+
+
+def ascend(
+    shape: Shape,
+    value: Callable[[np.ndarray, Point], float],
+    direction: Callable[[np.ndarray, Point], tuple[np.ndarray, np.ndarray]],
+    theta: np.ndarray,
+    *,
+    steps: int,
+    gain: float,
+    over: int = 1,
+) -> Climb:
+    """Steps until ``over`` of them in turn promise to gain less than ``gain``, or ``steps`` of them.
+
+    ``direction`` gives the gradient and the step towards the top of the quadratic that it makes.
+    """
+    point = shape.at(theta)
+    here = value(theta, point)
+    taken = 0
+    promised: deque[float] = deque([np.inf] * over, over)
+    for _ in range(steps):
+        gradient, step = direction(theta, point)
+        step = step * min(1.0, FARTHEST / (float(np.abs(step).max()) + 1e-300))
+        slope = float(dot(gradient, step))
+        taken += 1
+        # The full step, then the top of the parabola through what is known (the curvature is expected, not observed,
+        # so it is often shorter), then ever shorter ones until one climbs.
+        length, best = 1.0, (0.0, here, point)
+        for tries in range(20):
+            there = shape.at(theta + length * step)
+            reached = value(theta + length * step, there)
+            if best[1] < reached < np.inf:
+                best = (length, reached, there)
+            bend = slope - (reached - here) / length
+            peak = length * slope / (2 * bend) if bend > 0 else length / 2
+            climbed = best[0] > 0 and best[1] >= here + 1e-4 * best[0] * slope
+            if climbed and (tries > 0 or peak > 0.9 * length):
+                break
+            length = length / 4 if not np.isfinite(reached) else min(max(peak, 0.1), 1.0) if tries == 0 else length / 2
+        theta, here, point = theta + best[0] * step, best[1], best[2]
+        promised.append(slope)
+        if best[0] == 0 or sum(promised) <= gain:
+            break
+    return Climb(theta, point, here, taken)
