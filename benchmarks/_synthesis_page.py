@@ -26,6 +26,7 @@ def contents(rows: Path) -> tuple[str, dict[tuple[str, float], dict[str, list[di
     failed = [row for row in every if row["status"] != "ok"]
     whole = _cells([row for row in found if float(row["held_out"]) == 0])
     kept = _cells([row for row in found if float(row["held_out"]) > 0])
+    elsewhere = read_rows(rows.with_name("synthesis-elsewhere.csv"))
     parts = {
         "errors": _table(whole, ("tv3", "model3"), 3),
         "pairs": _table(whole, ("tv2", "model2"), 3),
@@ -33,14 +34,14 @@ def contents(rows: Path) -> tuple[str, dict[tuple[str, float], dict[str, list[di
         "auc": _table(kept, ("auc",), 3),
         "loglik": _table(kept, ("loglik",), 2),
         "costs": _costs(found),
-        "lead": _lead(whole),
         "allocation": summarize("by_size"),
         "default_allocation": summarize("default"),
         "interactions": interactions.summarize(),
         "swift": tell_range([float(row["model3"]) for row in whole["titanic", 1.0]["swift"]], 3),
         "aim_cpu": _cpu(whole["nltcs", 10.0]["aim"]),
         "our_cpu": _cpu(whole["nltcs", 10.0]["quietfield"]),
-        **_elsewhere(read_rows(rows.with_name("synthesis-elsewhere.csv")), whole),
+        **_lead(whole, elsewhere),
+        **_elsewhere(elsewhere, whole),
         "failed": "\n".join(
             f"- {row['method']}, {row['data']}, epsilon {float(row['epsilon']):g}, seed {row['seed']}: {row['status']} "
             f"({row['machine']})"
@@ -95,24 +96,34 @@ def _short(value: float, digits: int) -> str:
     return f"{value:.{digits}f}" if abs(value) >= 0.01 else f"{value:.2g}"
 
 
-def _lead(cells: dict) -> str:
-    """How the model of quietfield compares with the best model of a peer in each cell."""
+def _lead(cells: dict, elsewhere: list[dict[str, str]]) -> dict[str, str]:
+    """How quietfield compares with the best peer in each cell: models, records, and models with earlier figures."""
+    earlier = [row for row in elsewhere if row["kind"] == "other code"]
+    return {
+        "lead": _beside_best(cells, "model3", []),
+        "lead_records": _beside_best(cells, "tv3", []),
+        "lead_earlier": _beside_best(cells, "model3", earlier),
+    }
+
+
+def _beside_best(cells: dict, field: str, earlier: list[dict[str, str]]) -> str:
     ratios = {}
-    for cell, by_method in cells.items():
-        peers = {name: _mean(rows, "model3") for name, rows in by_method.items() if not name.startswith("quietfield")}
+    for (data, epsilon), by_method in cells.items():
+        peers = {name: _mean(rows, field) for name, rows in by_method.items() if not name.startswith("quietfield")}
         known = {name: value for name, value in peers.items() if value is not None}
+        for row in earlier:
+            if (row["data"], float(row["epsilon"])) == (data, epsilon):
+                known[f"{row['variant']} by other code"] = float(row["model3"])
         best = min(known, key=known.__getitem__)
-        ours = _mean(by_method["quietfield"], "model3")
+        ours = _mean(by_method["quietfield"], field)
         assert ours is not None
-        ratios[cell] = (ours / known[best], best)
+        ratios[data, epsilon] = (ours / known[best], best)
     behind = [f"{data} at {e:g} ({ratio:.2f} of {best})" for (data, e), (ratio, best) in ratios.items() if ratio > 1]
     mean = geometric_mean(ratio for ratio, _ in ratios.values())
-    ahead = {cell: pair for cell, pair in ratios.items() if pair[1] != "mst"}
-    like = geometric_mean(ratio for ratio, _ in ahead.values())
-    return (
-        f"Its model's error of triples is below that of the best peer's model in {len(ratios) - len(behind)} of "
-        f"{len(ratios)} cells, and above it on {', '.join(behind) or 'none'}. The geometric mean of the ratios is "
-        f"{mean:.2f}; of the {len(ahead)} cells where the best peer is not mst it is {like:.2f}"
+    named = f" and above on {', '.join(behind)}" if behind else ""
+    told = f"below in {len(ratios) - len(behind)} of {len(ratios)} cells{named}"
+    return f"{told}; geometric mean of the ratios {mean:.3f}"
+        f"below in {len(ratios) - len(behind)} of {len(ratios)} cells{named}; geometric mean of the ratios {mean:.3f}"
     )
 
 
