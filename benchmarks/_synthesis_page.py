@@ -123,8 +123,6 @@ def _beside_best(cells: dict, field: str, earlier: list[dict[str, str]]) -> str:
     named = f" and above on {', '.join(behind)}" if behind else ""
     told = f"below in {len(ratios) - len(behind)} of {len(ratios)} cells{named}"
     return f"{told}; geometric mean of the ratios {mean:.3f}"
-        f"below in {len(ratios) - len(behind)} of {len(ratios)} cells{named}; geometric mean of the ratios {mean:.3f}"
-    )
 
 
 def _cpu(rows: list[dict[str, str]]) -> str:
