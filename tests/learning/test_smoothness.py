@@ -9,9 +9,8 @@ from scipy.linalg import block_diag
 
 import quietfield as qf
 from quietfield.errors import Error
-from quietfield.learning import conjugate, problem
+from quietfield.learning import conjugate, prior, problem
 from quietfield.learning import map as default
-from quietfield.learning import prior
 from quietfield.learning.conjugate import QuasiNewton, SmoothTable
 from quietfield.learning.covariance import covariance_of
 from quietfield.learning.prior import Curvature, Prior
