@@ -17,6 +17,7 @@ def tiny(monkeypatch) -> str:
     return "tiny"
 
 
+@pytest.mark.slow
 def test_real_tables(tiny, tmp_path, monkeypatch) -> None:
     """Rows of all kinds, and a page from them; mbi is stood in for, since it compiles for seconds."""
     monkeypatch.setattr(real_tables, "learn_mbi", lambda given, stop: qf.fit(given, "naive"))
@@ -101,6 +102,7 @@ def test_coverage(tmp_path, monkeypatch) -> None:
     assert "| random | 2 | 2,000 | 1 | 1 | source |" in (tmp_path / "coverage.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_times_of_fits(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(fitting, "mbi_fit", lambda release: qf.fit(release, "naive"))
     small = qf.simulate("chain", attributes=4, states=2, records=1000, epsilon=1.0, seed=0)

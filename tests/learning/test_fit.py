@@ -196,6 +196,7 @@ def test_effects_hold_what_tables_hold_and_each_of_them_once():
     np.testing.assert_allclose(np.diag(basis.variances(variances, smoothness)), within, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_tables_that_overlap_much_and_hold_little_noise_are_learned_together(monkeypatch):
     """All triples of ten attributes: counts are so correlated that conjugate gradients do not solve for them."""
     from quietfield.learning import map as default

@@ -275,6 +275,7 @@ def test_what_is_written_of_surveys_is_what_is_computed() -> None:
     assert distance(model, release, "skew") > 0.03
 
 
+@pytest.mark.slow
 def test_what_is_written_of_smooth_attributes_is_what_is_computed() -> None:
     random = np.random.default_rng(2)
     domain = qf.Domain({"a": 16, "b": 12, "c": 3})
