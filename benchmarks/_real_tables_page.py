@@ -61,7 +61,7 @@ def contents(folder: Path) -> str:
         "lead": summarize(cells),
         "by_data": draw_table("data|cells|map / mbi|above 1|worst|log-likelihood above mbi's", _by_data(cells)),
         "behind": _behind(cells),
-        "records": _of_records(cells, folder / "real-tables.csv"),
+        "of_records": _of_records(cells, folder / "real-tables.csv"),
         "unfinished": _unfinished(cells),
         "where": tell_where(times),
         "times": _times(tables, "data|tables|cells"),
