@@ -303,7 +303,7 @@ def _peers(_: Results) -> str:
 _PEERS = {
     "naive*": "naive MLE at its best λ",
     "em*": "exact EM at its best iteration",
-    "mbi*": "mbi at its best iteration, 3,000 at most (the default of 15 November)",
+    "mbi*": "mbi at its best iteration, 3,000 at most",
 }
 
 
