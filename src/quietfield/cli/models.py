@@ -114,6 +114,7 @@ def sample(
     typed = rules is not None and not labels
     if not typed and (copies > 1 or release is not None):
         raise Error("several data sets and data cards are for records with types: say no --labels, or give --schema.")
+    counted = rows is None
     rows = learned.total if rows is None else rows
     if rows is None:
         raise Error("this model does not know how many records its release counted; say how many to draw: --rows.")
@@ -131,6 +132,8 @@ def sample(
     if typed:
         outputs.check(card_file(out), "data card", force, reads)
     behind = None if release is None else arguments.load_release(release, trust, None, False)
+    if behind is not None and counted:
+        outputs.check_counted(behind, model)
     diagnostics = None
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")

@@ -188,6 +188,8 @@ def synthesize(
     with warnings.catch_warnings(record=True) as told_of:
         warnings.simplefilter("always")
         if not kept.issuperset([*tables, card]):
+            if rows is None:
+                outputs.check_counted(release, files["model"])
             write_records(
                 out, made.model, rows, seed=seed, copies=copies, release=release, for_programs=for_programs,
                 delimiter=arguments.parse_delimiter(delimiter) if delimiter else ",",
