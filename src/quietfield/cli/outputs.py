@@ -129,8 +129,8 @@ def check_counted(release: Release, model: Path) -> None:
     found = estimate_records(release)
     if found.variance >= found.value**2:
         raise Error(
-            f"the release counted about {found.value:,.0f} records, with a standard error of {found.variance**0.5:,.0f}: "
-            f"that is noise. Say how many to draw: quietfield sample {model} --rows."
+            f"the release counted about {found.value:,.0f} records, with a standard error of {found.variance**0.5:,.0f}"
+            f": that is noise. Say how many to draw: quietfield sample {model} --rows."
         )
 
 
