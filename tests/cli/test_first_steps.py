@@ -147,3 +147,10 @@ def test_lines_are_inspected_without_a_schema(tmp_path, capsys):
     path.write_text("a,b\n1,2\n")
     assert main(["inspect", str(path)]) == 0
     assert "All of 1 line" in capsys.readouterr().out
+
+
+def test_a_wrong_choice_is_told_plainly(tmp_path, capsys):
+    assert main(["fit", "r.qfr", "--method", "foo", "--out", str(tmp_path / "m.qfm")]) == 2
+    said = capsys.readouterr().err
+    assert "Value error" not in said
+    assert "'foo' is not one of 'map'" in said
