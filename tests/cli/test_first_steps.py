@@ -32,13 +32,13 @@ def test_a_release_of_something_else_is_not_continued(people, tmp_path, capsys):
     other = tmp_path / "other.csv"
     other.write_text("height,weight\n1,2\n")
     assert main(["synthesize", str(other), *words]) == 1
-    assert "made under this id with another columns" in capsys.readouterr().err
+    assert "made under this id, and differs in columns" in capsys.readouterr().err
     changed = [word if word != "4" else "5" for word in words]
     assert main(["synthesize", str(people), *changed]) == 1
-    assert "with another epsilon" in capsys.readouterr().err
+    assert "differs in epsilon" in capsys.readouterr().err
     changed = [word if word != "rows:1" else "rows:2" for word in words]
     assert main(["synthesize", str(people), *changed]) == 1
-    assert "with another unit" in capsys.readouterr().err
+    assert "differs in unit" in capsys.readouterr().err
 
 
 def test_an_interrupted_release_says_so_again_when_it_is_continued(people, tmp_path, capsys, monkeypatch):

@@ -239,7 +239,7 @@ def _check_same(release: Release, path: Path, plan: SynthesisPlan) -> None:
         other += ["schema"] if schema.domain != plan.steps.schema.domain else []
     if other:
         raise Error(
-            f"{path} was made under this id with another {' and '.join(other)}: it is of other records, or of another "
+            f"{path} was made under this id, and differs in {', '.join(other)}: it is of other records, or of another "
             "request. Choose another --out, or repeat the command that made it."
         )
 
