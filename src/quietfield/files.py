@@ -88,8 +88,8 @@ def temporary_neighbour(path: Path) -> Iterator[Path]:
     try:
         yield temporary
     finally:
-        with suppress(FileNotFoundError, NotADirectoryError):  # it is not there, or its folder is a file
-            temporary.unlink()
+        if os.path.lexists(temporary):  # else a folder that is for reading alone would complain, and by this name
+            temporary.unlink(missing_ok=True)
         TEMPORARY.discard(temporary)
 
 

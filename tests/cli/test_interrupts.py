@@ -69,6 +69,26 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_being_told_to_end_is_an_interrupt(number: signal.Signals) -> None:
+    script = BEGIN + "    try:\n        wait()\n    except KeyboardInterrupt:\n        print('told')\n"
+    for ignored in (False, True):
+        process = subprocess.Popen(
+            [sys.executable, "-c", script],
+            stdout=subprocess.PIPE,
+            preexec_fn=(lambda: signal.signal(number, signal.SIG_IGN)) if ignored else None,
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(number)
+        if ignored:  # as nohup has it
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(0.5)
+            process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=300)
+        assert (out.decode().strip(), process.returncode) == ("told", 0)
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_it_ends_wherever_it_is(case: str, tmp_path: Path) -> None:
     body, said = CASES[case]

@@ -68,3 +68,25 @@ def test_mistakes_get_one_sentence_and_write_nothing(release, tmp_path, capsys):
     for words, message in more:
         assert main(words) == 1
         assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [[], ["--labels"]])
+def test_records_that_do_not_fit_into_memory_are_refused(words, tmp_path, capsys, monkeypatch):
+    """A tiny epsilon may count billions of records: drawing them takes far more than a byte a code."""
+    from quietfield.models import sampling
+
+    schema = qf.Schema({"a": 2, "b": 3})
+    tables = {("a", "b"): np.full((2, 3), 300_000_000.0)}
+    made = qf.Model(schema.domain, {("a", "b"): np.zeros((2, 3))}, schema=schema)
+    monkeypatch.setattr(qf.Model, "total", 1_900_000_000)
+    made.save(tmp_path / "m.qfm")
+    monkeypatch.setattr(sampling, "available_memory", lambda: 2 * 1_900_000_000 - 1 if words else 90 * 1_900_000_000)
+    assert main(["sample", str(tmp_path / "m.qfm"), "--out", str(tmp_path / "x.csv"), *words]) != 0
+    assert "say how many to draw (--rows, or n)" in capsys.readouterr().err
+    assert not (tmp_path / "x.csv").exists()
+    noisy = qf.Release.from_tables(schema.domain, tables, noise=qf.Laplace(1e9))
+    from quietfield.cli import outputs
+
+    with pytest.raises(qf.Error, match="that is noise"):
+        outputs.check_counted(noisy, "m.qfm")
+    outputs.check_counted(qf.Release.from_tables(schema.domain, tables, noise=qf.Laplace(1e3)), "m.qfm")

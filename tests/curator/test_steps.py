@@ -372,6 +372,43 @@ def test_what_was_measured_before_a_failure_is_not_lost(stop, paid, tmp_path):
     assert paid == (kept.ledger is not None)
 
 
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+@pytest.mark.parametrize("calls", range(1, 6))
+def test_an_interrupt_after_any_step_leaves_a_release(noise, calls, tmp_path):
+    """Between a choice and its measurement, too: what was chosen is not told, and its cost is spent."""
+
+    class Stops(All):
+        def run(self, steps, *, progress=False):
+            made = 0
+            for place, name in enumerate("abc"):
+                steps.measure([(name,)], Fraction(1, 10))
+                (made := made + 1) == calls and self.stop(steps)
+                if place:
+                    chosen = choose(steps, Fraction(1, 10), 2)
+                    (made := made + 1) == calls and self.stop(steps)
+                    steps.measure([c for c in chosen if c not in steps_known(steps)], Fraction(1, 10))
+                    (made := made + 1) == calls and self.stop(steps)
+
+        def stop(self, steps):
+            self.spent = steps._spent
+            raise KeyboardInterrupt
+
+    def steps_known(steps):
+        return {table.cliques[0] for table in steps.tables}
+
+    procedure = Stops()
+    delta = "1e-6" if noise == "gaussian" else None
+    planned = plan_steps(SCHEMA, procedure, epsilon=1, delta=delta, unit=qf.Rows(1), noise=noise)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        charge_and_publish(open_records(np.zeros((50, 3), np.int64), planned), planned, None)
+    qf.Release.of(caught.value.release).save(tmp_path / "kept.qfr")
+    kept = qf.Release.load(tmp_path / "kept.qfr")
+    assert kept.check_promise()
+    assert {one.chosen for one in kept.selections} <= set(kept.structure.cliques)
+    if noise == "gaussian":
+        assert kept.promise.rho >= procedure.spent
+
+
 @pytest.mark.parametrize(("records", "whole"), [(20_000, True), (50, False)])
 def test_where_all_tables_get_little_noise_nothing_is_chosen(records, whole):
     """Six attributes of two values: all triples, if there are records enough; or the questions that are given."""

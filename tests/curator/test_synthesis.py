@@ -257,9 +257,9 @@ def test_an_interrupt_while_a_model_is_learned_ends_the_command(last, raw, tmp_p
     def interrupt(report):
         raise KeyboardInterrupt
 
-    def fit(release):
+    def fit(release, **more):
         fits.append(release)
-        return qf.fit(release, callback=interrupt)
+        return qf.fit(release, callback=interrupt, **more)
 
     monkeypatch.setattr(synthesis if last else choice, "fit", fit)
     book = tmp_path / "budget.db"

@@ -140,6 +140,16 @@ def _plain(command: Any) -> None:
         _plain(part)
     if not parts:
         command.format_options = partial(_format_options, command)
+        command.make_context = partial(_make_context, command.make_context)
+
+
+def _make_context(make: Callable[..., Any], *words: Any, **more: Any) -> Any:
+    """Read the words of a command; of a wrong value, say what typer says and not what its library puts before it."""
+    try:
+        return make(*words, **more)
+    except typer.BadParameter as wrong:
+        wrong.message = wrong.message.removeprefix("Value error, ")
+        raise
 
 
 def _format_options(command: Any, context: Any, formatter: Any) -> None:

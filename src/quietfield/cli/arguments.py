@@ -279,6 +279,14 @@ def total(text: Literal["auto", "yes", "no"]) -> Literal["auto"] | bool:
     return "auto" if text == "auto" else text == "yes"
 
 
+def no_header(data: str) -> str:
+    """What to say where --header is given for records that are no CSV file."""
+    return (
+        f"--header is for CSV files, which {str(data)!r} is not by its name; if it is one, say what separates its "
+        "fields: --delimiter ','."
+    )
+
+
 def check_payer(ledger: Path | None, no_ledger: bool) -> None:
     """Refuse a charge of which it is not said, or said twice, who pays."""
     if (ledger is None) == (not no_ledger):

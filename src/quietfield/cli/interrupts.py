@@ -5,6 +5,8 @@ main thread is in foreign code, sometimes for minutes, and sees no exception. Ra
 loaded, one can crash the process; raised in a callback of the garbage collector, it is ignored. So the exception waits
 until modules are loaded, is raised again where it was ignored, and a second thread ends the process where it is not
 seen within a second, or where Ctrl-C is pressed twice.
+
+Being told to end (SIGTERM), or that the terminal is gone (SIGHUP), is the same: what is paid for is kept.
 """
 
 import signal
@@ -16,6 +18,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 PATIENCE = 1.0  # seconds until the process is ended from outside of the main thread
+ENDS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 AGAIN = 0.02  # seconds until an exception that could not be raised is tried again
 
 
@@ -37,7 +40,10 @@ class Interrupts:
             return self
         self.heard, self.told = socket.socketpair()
         self.told.setblocking(False)
-        self.before = {number: signal.signal(number, self._asked) for number in (signal.SIGINT, signal.SIGALRM)}
+        # What is ignored stays so: nohup has a command outlive its terminal.
+        heard = [number for number in ENDS[1:] if signal.getsignal(number) != signal.SIG_IGN]
+        for number in (signal.SIGINT, signal.SIGALRM, *heard):
+            self.before[number] = signal.signal(number, self._asked)
         signal.set_wakeup_fd(self.told.fileno(), warn_on_full_buffer=False)
         self.hook, sys.unraisablehook = sys.unraisablehook, self._ignored
         threading.Thread(target=self._watch, daemon=True).start()
@@ -77,7 +83,7 @@ class Interrupts:
             while numbers := self.heard.recv(64):
                 if signal.getsignal(signal.SIGINT) != self._asked:
                     continue  # some work has its own way to be interrupted
-                times += numbers.count(signal.SIGINT)
+                times += sum(numbers.count(number) for number in ENDS if number in self.before)
                 if times and (times > 1 or not self.raised.wait(PATIENCE)):  # other signals are told here too
                     self.leave()
 

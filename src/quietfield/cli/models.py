@@ -48,6 +48,8 @@ def fit(
     as_json: Annotated[bool, typer.Option("--json", help="Write the report as JSON.")] = False,
 ) -> None:
     """Learn a model from a release alone."""
+    if of != "source" and method != "map":
+        raise Error("--of is for the method map.")
     reads = [release, *(trust or ()), *(path for path in (key, passphrase_file) if path is not None)]
     outputs.check(out, "model", force, reads)  # before the work, not after it
     signer = passphrases.load_key(key, passphrase_file, passphrase_env)
@@ -114,6 +116,7 @@ def sample(
     typed = rules is not None and not labels
     if not typed and (copies > 1 or release is not None):
         raise Error("several data sets and data cards are for records with types: say no --labels, or give --schema.")
+    counted = rows is None
     rows = learned.total if rows is None else rows
     if rows is None:
         raise Error("this model does not know how many records its release counted; say how many to draw: --rows.")
@@ -131,6 +134,8 @@ def sample(
     if typed:
         outputs.check(card_file(out), "data card", force, reads)
     behind = None if release is None else arguments.load_release(release, trust, None, False)
+    if behind is not None and counted:
+        outputs.check_counted(behind, model)
     diagnostics = None
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")

@@ -118,6 +118,22 @@ def columns(path: Path, delimiter: str = ",") -> tuple[str, ...] | None:
         return None
 
 
+def check_counted(release: Release, model: Path) -> None:
+    """Refuse to draw as many records as a release counted where noise says how many those are.
+
+    Raises:
+        Error: The standard error of their number is as large as the number.
+    """
+    from quietfield.learning.observation import estimate_records
+
+    found = estimate_records(release)
+    if found.variance >= found.value**2:
+        raise Error(
+            f"the release counted about {found.value:,.0f} records, with a standard error of {found.variance**0.5:,.0f}"
+            f": that is noise. Say how many to draw: quietfield sample {model} --rows."
+        )
+
+
 def keep_release(found: "Release", out: Path, signer: "Ed25519PrivateKey | None", force: bool, paid: bool) -> "Release":
     """Write a release and read it back. Where its path is taken or lost meanwhile, it is kept under another name.
 

@@ -93,6 +93,13 @@ def query(
     lines = bars([", ".join(map(quote_label, cell)) if many else cell[0] for cell in cells], shares).splitlines()
     if ends is not None:
         lows, highs = map(format_shares, ends)
+        places = max(len(text.partition(".")[2]) - 1 for text in (*lows, *highs))
+        # As many more as it takes to tell the ends of each interval apart.
+        while places < 6 and any(
+            a == b and x != y for a, b, x, y in zip(lows, highs, *map(np.ravel, ends), strict=True)
+        ):
+            places += 1
+            lows, highs = (format_shares(end, places) for end in ends)
         wide = max(6, *map(len, [*lows, *highs]))
         bounds = zip(lines, lows, highs, strict=True)
         lines = [f"{line}   {low:>{wide}} to {high:>{wide}}" for line, low, high in bounds]

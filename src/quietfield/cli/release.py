@@ -150,7 +150,8 @@ def release(
             outputs.show_json(summaries.of_release(loaded, out, warnings, paid))
         else:
             notes = {"notes": "; ".join(loaded.notes), **_describe_payment(paid, book)}
-            outputs.show_facts({"written": out, **dict(facts), **notes})
+            many = {"counted": summaries.describe_count(loaded, lines.is_lines(records))} if loaded.complete else {}
+            outputs.show_facts({"written": out, **dict(facts), **many, **notes})
         if sys.stdout is not None:  # it may be closed
             sys.stdout.flush()
     except OSError as error:  # a reader that went away, a full disk: no reason to think that the release failed

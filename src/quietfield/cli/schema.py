@@ -124,7 +124,7 @@ def schema(
     if is_lines:
         lines.check_header(records, header)
     elif header:
-        raise Error(f"--header is for CSV files, which {str(data)!r} is not.")
+        raise Error(arguments.no_header(data))
     if out is not None:
         reads = [*arguments.read_paths(data), *(path for path in (ledger,) if path is not None)]
         if any(same_file(out, path) for path in reads):

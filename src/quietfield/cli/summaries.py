@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from quietfield.curator.steps import StepPlan
+from quietfield.errors import Error
 from quietfield.releases.release import Release
+from quietfield.text import plural
 
 if TYPE_CHECKING:
     from quietfield.curator.ledger import Ledger
@@ -152,3 +154,17 @@ def _table(cliques: tuple[tuple[str, ...], ...], cells: int, noise: "Noise") -> 
 
 def _noise(noise: "Noise | None") -> dict[str, Any] | None:
     return None if noise is None else {"kind": noise.kind, "scale": noise.scale, "std": noise.std}
+
+
+def describe_count(release: Release, is_lines: bool) -> str:
+    """About how many records a release counts, from its noisy numbers alone, and what to do if there are more."""
+    from quietfield.learning.observation import estimate_records
+
+    try:
+        found = max(1, round(estimate_records(release).value))
+        many = f"about {plural(found, 'record')}, as the noisy tables say"
+    except Error:
+        many = "fewer records than noise lets be told"
+    if not is_lines or release.promise is None or release.promise.unit["kind"] != "rows":  # of persons, rows are chosen
+        return many
+    return f"{many}; if many more were expected, lines of the file are no records: see quietfield inspect --help"

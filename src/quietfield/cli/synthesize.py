@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from quietfield.cli import arguments, outputs, passphrases
+from quietfield.cli import arguments, outputs, passphrases, summaries
 from quietfield.cli.passphrases import PassphraseEnv, PassphraseFile
 from quietfield.cli.schema import (
     DatesOption,
@@ -28,7 +28,6 @@ from quietfield.curator.policy import read_policy
 from quietfield.curator.synthesis import Synthesis, SynthesisPlan, charge_and_release, learn, plan_synthesis
 from quietfield.errors import Error, FileError
 from quietfield.files import set_time
-from quietfield.learning.observation import estimate_records
 from quietfield.output.records import card_file, is_described, record_files, write_records
 from quietfield.output.report import write_report
 from quietfield.privacy.accounting import format_number
@@ -38,6 +37,10 @@ from quietfield.status import is_terminal
 from quietfield.text import join_names, plural, printable
 
 app = typer.Typer()
+
+#: From how many columns on, and how many values that each needs, a dry run warns that most may be left out.
+MANY_COLUMNS, MANY_VALUES = 20, 2_000
+UNSPENT = "not all that was paid is spent"  # in the notes of a release whose steps ended early
 
 
 @app.command(
@@ -110,7 +113,7 @@ def synthesize(
     records = arguments.records(data, values, delimiter, encoding, one_line_per_record)
     check_there(records)
     if header and not lines.is_lines(records):
-        raise Error(f"--header is for CSV files, which {str(data)!r} is not.")
+        raise Error(arguments.no_header(data))
     told: Any = Schema.load(schema) if schema is not None else read_known(known, leave_out or [])
     cliques = arguments.structure(structure, told.domain) if schema is not None else "auto"
     signer = passphrases.load_key(key, passphrase_file, passphrase_env)
@@ -129,6 +132,8 @@ def synthesize(
     files = {"release": out.with_suffix(".qfr"), "model": out.with_suffix(".qfm"), "data card": card}
     files |= {} if page is None else {"report": page}
     before = _paid_before(files["release"], id)
+    if before is not None:
+        _check_same(before, files["release"], plan)
     reads = arguments.read_paths(data)
     reads += [path for path in (schema, known, ledger, key, passphrase_file) if path is not None]
     kept = set() if before is None or force else {path for path in (*tables, *files.values()) if path.exists()}
@@ -149,7 +154,10 @@ def synthesize(
         return
     busy = is_terminal()
     if before is not None:
-        typer.echo(f"{files['release']} was made under this id: it is gone on with, and nothing is charged.", err=True)
+        typer.echo(f"{files['release']} was made under this id: it is continued, and nothing is charged.", err=True)
+        for note in before.notes:
+            if UNSPENT in note:
+                arguments.warn(f"{files['release']}: {note}.")
         release = before
     else:
         with arguments.tell_charge(), outputs.keep_measured(files["release"], signer, force, paid=book is not None):
@@ -157,7 +165,7 @@ def synthesize(
         release = outputs.keep_release(found, files["release"], signer, force, paid=book is not None)
     typer.echo(f"release     {files['release']}")
     if release.complete:
-        typer.echo(f"counted     {_describe_count(release, lines.is_lines(records))}")
+        typer.echo(f"counted     {summaries.describe_count(release, lines.is_lines(records))}")
     if before is None:  # the file tells names, and no reasons
         discovered = (found.schema and found.schema.discovered) or {"columns": {}, "left_out": {}}
         for name, facts in discovered["columns"].items():
@@ -188,6 +196,8 @@ def synthesize(
     with warnings.catch_warnings(record=True) as told_of:
         warnings.simplefilter("always")
         if not kept.issuperset([*tables, card]):
+            if rows is None:
+                outputs.check_counted(release, files["model"])
             write_records(
                 out, made.model, rows, seed=seed, copies=copies, release=release, for_programs=for_programs,
                 delimiter=arguments.parse_delimiter(delimiter) if delimiter else ",",
@@ -214,15 +224,24 @@ def _paid_before(path: Path, id: str | None) -> Release | None:
     return found if found.id == id else None
 
 
-def _describe_count(release: Release, is_lines: bool) -> str:
-    """About how many records a release counts, from its noisy numbers alone, and what to do if there are more."""
-    try:
-        many = f"about {max(1, round(estimate_records(release).value)):,} records, as the noisy tables say"
-    except Error:
-        many = "fewer records than noise lets be told"
-    if not is_lines or release.promise is None or release.promise.unit["kind"] != "rows":  # of persons, rows are chosen
-        return many
-    return f"{many}; if many more were expected, lines of the file are no records: see quietfield inspect --help"
+def _check_same(release: Release, path: Path, plan: SynthesisPlan) -> None:
+    """Refuse to go on with a release of something else, as far as public facts tell."""
+    price, promise, schema = plan.price, release.promise, release.schema
+    other = []
+    if promise is not None:
+        asked = {"epsilon": price.epsilon, "delta": price.delta, "neighbours": price.neighbours}
+        other += [name for name, value in asked.items() if getattr(promise, name) != value]
+        other += ["unit"] if dict(promise.unit) != price.unit.to_json() else []
+    if schema is not None and plan.discovery is not None:
+        possible = {*plan.discovery.known, *(column.name for column in plan.discovery.columns)}
+        other += ["columns"] if not possible.issuperset(schema) else []
+    elif schema is not None and plan.steps is not None:
+        other += ["schema"] if schema.domain != plan.steps.schema.domain else []
+    if other:
+        raise Error(
+            f"{path} was made under this id, and differs in {', '.join(other)}: it is of other records, or of another "
+            "request. Choose another --out, or repeat the command that made it."
+        )
 
 
 def _show_plan(plan: "SynthesisPlan", book: "Ledger | None", protects: str) -> None:
@@ -232,10 +251,18 @@ def _show_plan(plan: "SynthesisPlan", book: "Ledger | None", protects: str) -> N
     facts = {"dry run": "nothing was paid, and no record was read"}
     if plan.discovery is not None:
         found = plan.discovery
+        needed = found.least_of_kinds
         facts["schema"] = (
             f"a tenth of the budget discovers {plural(len(found.columns), 'column')}; one of fewer than about "
-            f"{found.least_values:,} values is left out"
+            f"{found.least_values:,} values is left out, as is one of fewer than about {needed['numbers']:,} numbers "
+            f"or {needed['dates']:,} dates, and of more where these lie far apart"
         )
+        if len(found.columns) > MANY_COLUMNS and max(needed.values()) > MANY_VALUES:
+            arguments.warn(
+                f"{len(found.columns):,} columns share a tenth of the budget, so that most will be left out unless "
+                f"there are far more than {max(needed.values()):,} records: give a --schema, say what is known of "
+                "columns (--known), leave some out (--leave-out), or take a larger epsilon."
+            )
         if found.label_threshold is not None:
             facts["labels"] = (
                 f"a text that about {found.label_threshold:,} records or more have in common is found; rarer ones "

@@ -116,14 +116,17 @@ def count_dropped(source: Any, schema: Schema, found: Sequence[ColumnFindings]) 
     return hide_details(work)
 
 
-def inspect_lines(source: Any, records: int) -> lines.LineCounts:
+def inspect_lines(source: Any, records: int | None) -> lines.LineCounts:
     """The lines of a file of lines, and what is wrong with those that are none of its records. NOT PRIVATE.
 
-    Where every line is a record, as in most files, nothing is: then lines are counted and not read again.
+    Where every line is a record, as in most files, nothing is: then lines are counted and not read again. None records
+    are records that were not counted.
     """
     if not lines.is_lines(source):
         return lines.LineCounts(0, 0, 0, 0)
-    return lines.LineCounts(0, 0, 0, records) if _count_breaks(source) == records else lines.count_lines(source)
+    if records is not None and _count_breaks(source) == records:
+        return lines.LineCounts(0, 0, 0, records)
+    return lines.count_lines(source)
 
 
 def _count_breaks(source: Any) -> int | None:

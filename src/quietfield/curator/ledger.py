@@ -292,7 +292,7 @@ class Ledger:
         """
         self._match(unit, neighbours)
         taken, cost = self._check_threshold(threshold, delta), self.cost(epsilon, delta, rho)
-        self._afford(cost, taken, self.charges)
+        self._afford(cost, taken, self.charges, epsilon)
         return cost
 
     def charge(
@@ -354,7 +354,7 @@ class Ledger:
                         "this release was already charged, and is not charged again: look for the file that was made "
                         "then, or ask for a new release under a new id."
                     )
-                self._afford(cost, taken, charges)
+                self._afford(cost, taken, charges, epsilon)
                 row["number"] = len(charges) + 1
                 row["digest"] = digest(last, row)
                 marks = ", ".join(f":{key}" for key in row)
@@ -485,11 +485,12 @@ class Ledger:
             )
         return _round_cost(taken)
 
-    def _afford(self, cost: Fraction, threshold: Fraction | None, charges: Sequence[Charge]) -> None:
+    def _afford(self, cost: Fraction, threshold: Fraction | None, charges: Sequence[Charge], epsilon: Any) -> None:
         spent, taken = add_costs(charges), add_thresholds(charges)
         limit, show = self.limit_with(taken + (threshold or 0)), accounting.format_number
         if spent + cost > limit:
             what = "epsilon" if self.accounting == "pure" else "rho"
+            asked = "" if what == "epsilon" else f" (epsilon {show(accounting.to_rational(epsilon, 'epsilon'))})"
             now_left = self.limit_with(taken) - spent
             lowered = (
                 ""
@@ -498,7 +499,7 @@ class Ledger:
                 f"{what} {show(limit)} in all, {show(spent)} of it spent."
             )
             raise BudgetExceeded(
-                f"the budget does not allow this: {what} {show(cost)} is asked for, {show(spent)} of "
+                f"the budget does not allow this: {what} {show(cost)}{asked} is asked for, {show(spent)} of "
                 f"{show(self.limit_with(taken))} is spent and {show(now_left)} remains.{lowered} Nothing was charged; "
                 "ask for less."
             )

@@ -217,6 +217,7 @@ def _check_source(source: Any, plan: ReleasePlan | StepPlan) -> None:
                 f"these sequences have no {join_names(other)} with these values; release with sequences.schema."
             )
         check_columns(source, source.sequences.check_unit(plan.unit).columns)
+        _check_database(source, plan)
         return
     persons = plan.unit.columns if isinstance(plan.unit, Person) else ()
     wanted = [plan.schema.column(name) for name in plan.statistics.attributes]
@@ -228,6 +229,14 @@ def _check_source(source: Any, plan: ReleasePlan | StepPlan) -> None:
             f"the file holds codes for {join_names(coded)}, and the schema lists words, which no code is; read the "
             "labels of the file (StatFile(path, values='labels') or --values labels), or list codes."
         )
+    _check_database(source, plan)
+
+
+def _check_database(source: Any, plan: ReleasePlan | StepPlan) -> None:
+    """Refuse what a database has no function for: it counts no row."""
+    if counting.is_in_database(source):
+        engine: Any = counting.open_engine(source)
+        engine.check(plan.schema, plan.statistics, plan.unit)
 
 
 def _is_words(rule: Attribute) -> bool:

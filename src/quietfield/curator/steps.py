@@ -332,6 +332,7 @@ def _release(plan: StepPlan, steps: Steps, receipt: Receipt, protects: str, note
     structure = Structure(tuple(part.cliques[0] for part in steps.tables))
     counted = statistics(structure, steps.domain, plan.unit, plan.statistics.neighbours, False)
     before = Fraction(0) if plan.discovery is None else plan.discovery.cost
+    places = {table.cliques[0]: place for place, table in enumerate(steps.tables)}
     promise = Promise(
         epsilon=plan.epsilon,
         delta=plan.delta,
@@ -351,7 +352,8 @@ def _release(plan: StepPlan, steps: Steps, receipt: Receipt, protects: str, note
         total_part=None if known is None else Total(known, None),
         denominator=counted.denominator,
         promise=promise,
-        selections=steps.selections,
+        # What was chosen and not measured before an interrupt is not told; its cost stays in what is spent.
+        selections=tuple(one for one in steps.selections if places.get(one.chosen, -1) >= one.measured),
         discovery=plan.discovery,
         schema=plan.schema,
         **describe_origin(receipt, [f"the total is {total}", *notes]),

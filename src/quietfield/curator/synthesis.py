@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from quietfield.cliques import Structure
 from quietfield.curator.charging import Price, Receipt, charge_ledger, open_ledger
-from quietfield.curator.counting import lines
+from quietfield.curator.counting import is_in_database, lines, open_engine
 from quietfield.curator.discovery import (
     DiscoveryPlan,
     Forms,
@@ -41,7 +41,7 @@ from quietfield.privacy.units import Neighbours, Unit, statistics
 from quietfield.releases.description import summarize_promise
 from quietfield.releases.parts import Discovery
 from quietfield.releases.release import Release
-from quietfield.schema import Schema
+from quietfield.schema import Cuts, Dates, Labels, Schema
 from quietfield.status import show_status
 from quietfield.study.choice import Choice
 from quietfield.text import facts_html, join_names, plural
@@ -254,6 +254,7 @@ def plan_synthesis(
 def _check(source: Any, plan: DiscoveryPlan, choice: Any) -> None:
     """Refuse before the charge what would fail after it: the source, rules that are known, names that nothing has."""
     check_source(source, plan)
+    _check_database(source, plan)
     if isinstance(choice, Choice):
         possible = {*plan.known, *(column.name for column in plan.columns)}
         if missing := {name for clique in (*choice.include, *choice.weights) for name in clique} - possible:
@@ -267,6 +268,18 @@ def _check(source: Any, plan: DiscoveryPlan, choice: Any) -> None:
             statistics(Structure(tuple((n,) for n in known)), known.domain, plan.unit, plan.neighbours, False),
             plan.unit,
         )
+
+
+def _check_database(source: Any, plan: DiscoveryPlan) -> None:
+    """Refuse what a database has no function for, by rules such as may be discovered: it counts no row."""
+    if not is_in_database(source):
+        return
+    points = tuple(float(point) for point in range(100))
+    for rule in (Cuts(points), Dates("year", "2000-01-01", "2001-01-01"), Labels(("a", "b"))):
+        schema = Schema({column.name: rule for column in plan.columns})
+        asked = Structure(tuple((name,) for name in schema))
+        engine: Any = open_engine(source)
+        engine.check(schema, statistics(asked, schema.domain, plan.unit, plan.neighbours, False), plan.unit)
 
 
 def _price(epsilon: Fraction, delta: Fraction | None, rho: Fraction | None, plan: DiscoveryPlan) -> Price:

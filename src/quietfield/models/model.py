@@ -399,6 +399,7 @@ class Model:
         n = self.total if n is None else n
         if n is None:
             raise Error("this model was not learned from a release that tells a number of records; say how many: n.")
+        sampling.check_memory(self.domain, sampling.check_whole("the number of records", n, 0), even=even, values=True)
         frame = self.sample(n, seed, even=even, **options)
         table = draw_values(schema, frame.code_columns, seed)
         told = None if frame.diagnostics is None else {"diagnostics": str(frame.diagnostics)}

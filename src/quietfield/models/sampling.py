@@ -25,7 +25,7 @@ def sample_ancestral(
     domain: Domain, factors: Sequence[Factor], count: int, seed: int | None, *, even: bool = False
 ) -> list[np.ndarray]:
     """Exact records, as one column of codes an attribute: independent, or spread evenly (:func:`_spread_evenly`)."""
-    check_memory(domain, count)
+    check_memory(domain, count, even=even)
     drawn = [_Draw(domain, *part) for part in conditionals(domain.shape, factors)]
     inside = {draw.attribute for draw in drawn}
     free = [v for v in range(len(domain)) if v not in inside]
@@ -76,13 +76,25 @@ def _spread_evenly(groups: np.ndarray, random: np.random.Generator) -> np.ndarra
     return found
 
 
-def check_memory(domain: Domain, count: int) -> None:
-    """Refuse so many records that they would not fit into memory."""
-    need = count * sum(np.dtype(code_type(size)).itemsize for size in domain.shape)
+def check_memory(domain: Domain, count: int, *, even: bool = False, values: bool = False) -> None:
+    """Refuse so many records that they would not fit into memory.
+
+    Args:
+        domain: The attributes.
+        count: How many records.
+        even: Whether they are spread evenly, which holds all columns, and orders of them, in 64 bits.
+        values: Whether codes become values of the source's types afterwards.
+
+    Raises:
+        TooLarge: They would not fit.
+    """
+    each = sum(np.dtype(code_type(size)).itemsize for size in domain.shape)
+    need = count * (each + (8 * len(domain) + 80 if even else 0) + (16 * len(domain) if values else 0))
     if need > available_memory():
         raise TooLarge(
             f"{count:,} records of {len(domain)} attributes need about {readable_bytes(need)}, and "
-            f"{readable_bytes(available_memory())} is free; draw fewer at a time, each time with another seed."
+            f"{readable_bytes(available_memory())} is free; say how many to draw (--rows, or n): fewer at a "
+            "time, each time with another seed."
         )
 
 

@@ -287,12 +287,20 @@ def _check_same_types(schemas: Iterable[tuple[str, Any]], kinds: Mapping[str, An
                 )
 
 
+#: The kinds of databases that are files, by how their names end.
+DATABASES = {".sqlite": "sqlite", ".sqlite3": "sqlite", ".duckdb": "duckdb", ".ddb": "duckdb"}
+
+
 def _parquet_schema(path: str) -> Any:
     import pyarrow.parquet as pq
 
     schema = attempt(lambda: pq.read_schema(path))
     if schema is None and Path(path).suffix.lower() in (".parquet", ".pq"):
         raise FileError(f"{mask_path(path)} cannot be read as Parquet; check that it is whole.")
+    if schema is None and (kind := DATABASES.get(Path(path).suffix.lower())):
+        raise FileError(
+            f"{mask_path(path)} is a database: name one of its tables, as {kind}://{mask_path(path)}#TABLE."
+        )
     if schema is None:
         raise FileError(
             f"{mask_path(path)} is not a Parquet file. If it is CSV, call it .csv, .tsv, .csv.gz or .csv.zst, or read "

@@ -191,6 +191,13 @@ class DiscoveryPlan:
         """About how many values a column has to have for its rule to be discovered."""
         return ceil(partitions.LEAST_CELL * self.std(self.scale(FIRST)))
 
+    @property
+    def least_of_kinds(self) -> dict[str, int]:
+        """About how many numbers and dates columns of these have to have: numbers for two cells, dates for a period."""
+        numbers, dates = (self.std(self.scale(REST / n)) for n in (partitions.NUMBER_LEVELS, partitions.DATE_LEVELS))
+        needed = {"numbers": 2 * partitions.LEAST_CELL * numbers, "dates": partitions.LEAST_CELL * dates}
+        return {what: max(self.least_values, ceil(many)) for what, many in needed.items()}
+
     def std(self, scale: float) -> float:
         """The standard deviation of noise of a scale."""
         return (Laplace if self.noise == "laplace" else Gaussian)(scale, Fraction(1)).std

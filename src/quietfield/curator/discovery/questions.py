@@ -257,7 +257,7 @@ def _advise(found: Written, counts: Mapping[str, float], present: float) -> str:
     for what, many in (("numbers", found.many_numbers), ("dates", found.many_dates)):
         if many >= present / 2:
             return f"most are {what}: say what stands for missing ones (--missing), or write a rule (--known)"
-    return "so are free text and identifiers; name labels, or group its values, if it is wanted"
+    return "free text and identifiers look like this; name labels, or group its values, if it is wanted"
 
 
 def is_label(text: str) -> bool:
