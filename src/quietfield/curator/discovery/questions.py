@@ -186,7 +186,7 @@ class Questions:
     ) -> Finding:
         std, evident = self._std(self._levels), self._evident(self._levels)
         leaves = partitions.grow_leaves(
-            partitions.number_roots(whole, column.within),
+            partitions.number_roots(whole, column.within, column.storage.limits),
             lambda leaf: partitions.split_number(leaf, whole),
             self._ask_levels(values.numbers(form), self._levels, partitions.NUMBER_LEVELS),
             std,
@@ -197,9 +197,10 @@ class Questions:
         if rule is None:
             return Finding(None, "it has too few numbers for this epsilon; write cut points if it is wanted")
         points = rule.points if isinstance(rule, Cuts) else ()
-        low, high = column.within or partitions.find_range(leaves, std, whole, points)
+        low, high = column.within or partitions.find_range(leaves, std, whole, points, evident)
         facts |= {"range": [None if isinf(end) else partitions.plain_number(end) for end in (low, high)]}
-        rule = partitions.bound_rule(replace(rule, type="integer" if whole else "number"), low, high)
+        gaps = partitions.find_gaps(leaves, std, evident, whole)
+        rule = partitions.bound_rule(replace(rule, type="integer" if whole else "number"), low, high, gaps)
         if isinstance(rule, Cuts) and column.kind == "text":
             rule = replace(rule, **vars(form))
         return Finding(_with_others(rule, missing), facts=self._told(self._levels, facts))
