@@ -5,11 +5,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from quietfield.errors import Error, FileError
+from quietfield.models.values import describe_rule, draw_values
 from quietfield.schema import Cuts, Dates, Labels, Schema, starter
 
 POLICY = st.sampled_from(["drop", "none", "other"])
@@ -257,3 +259,44 @@ def test_whatever_is_written_is_explained_without_the_words_of_a_library(attribu
     with pytest.raises(FileError, match="this schema cannot be used: ") as caught:
         Schema.from_json(data)
     assert not any(word in str(caught.value) for word in PYDANTIC)
+
+
+def test_gaps_are_where_no_number_is_drawn() -> None:
+    rule = Cuts([0, 40, 999], least=-99, most=999, gaps=[(-99, 18), (79, 999)], type="integer")
+    assert rule.bins == [(-99, -99), (18, 40), (40, 79), (999, 999)]
+    schema = Schema({"age": rule})
+    assert Schema.from_json(schema.to_json()) == schema
+    drawn = draw_values(schema, {"age": np.arange(4000) % 4}, seed=0)["age"].to_numpy().reshape(-1, 4)
+    assert [sorted(set(column)) for column in drawn.T.tolist()] == [[-99], [*range(18, 40)], [*range(40, 80)], [999]]
+    for stored in ("float", None):  # with decimal places, and as floats of 32 bits
+        parts = Cuts([0.5, 40, 999], least=-99, most=999, gaps=rule.gaps, type="number", stored=stored)
+        drawn = draw_values(Schema({"age": parts}), {"age": np.arange(4000) % 4}, seed=0)["age"].to_numpy()
+        low, first, second, high = drawn.reshape(-1, 4).T
+        assert (set(low.tolist()), set(high.tolist())) == ({-99}, {999})
+        assert 18 <= first.min() < first.max() < 40 <= second.min() < second.max() <= 79
+    assert "none between -99 and 18 or 79 and 999" in describe_rule(rule)
+
+
+@pytest.mark.parametrize(
+    "gaps",
+    [
+        [(18, -99)],
+        [(-99, 45)],  # nothing is left of a bin
+        [(-99, 40)],
+        [(50, 60)],  # inside one
+        [(-100, 18)],  # below the least
+        [(79, 1000)],  # above the most
+        [(50, 999), (20, 40)],
+        [(-99, 18), (10, 40)],
+        [(0, float("nan"))],
+    ],
+)
+def test_gaps_that_leave_nothing_or_lie_elsewhere_are_refused(gaps: Any) -> None:
+    with pytest.raises(Error, match="gaps are pairs of numbers"):
+        Cuts([0, 40, 999], least=-99, most=999, gaps=gaps)
+
+
+def test_gaps_need_the_bounds_of_the_bins_that_they_cut() -> None:
+    for gap in ((-99, 18), (79, 1000)):
+        with pytest.raises(Error, match="gaps are pairs of numbers"):
+            Cuts([0, 40, 999], gaps=[gap])

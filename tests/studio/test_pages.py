@@ -778,3 +778,14 @@ def test_pages_tell_how_many_records_were_counted(studio: Studio) -> None:
         (found,) = re.findall(r"About ([0-9,]+) records are counted", page)
         assert abs(int(found.replace(",", "")) - 600) < 300
     assert "Is that about as many as there are?" in pages[0]
+
+
+def test_gaps_of_a_rule_that_was_found_stay_unless_its_cut_points_are_edited():
+    from quietfield.studio.forms import read_rule
+
+    item = {
+        "column": "age", "name": "", "kind": "cuts", "cuts": "0, 40", "least": "-99", "most": "79", "null": "",
+        "unknown": "", "written": {"gaps": [[-99, 18]]},
+    }  # fmt: skip
+    assert read_rule(item, "integer")["gaps"] == [[-99, 18]]
+    assert "gaps" not in read_rule({**item, "cuts": "30, 40", "least": ""}, "integer")

@@ -8,6 +8,7 @@ holds beyond that no release knows, so the rules are these (:func:`describe_rule
   points are whole; else with the decimal places of the cut points, so that a bin from 0 to 0.01 holds zeros, and of
   money with cents;
 * an open first or last bin reaches to the schema's public bound; without one it gives the number next to its limit;
+* no number lies in one of the schema's gaps, as between -99, which stands for something else, and the least age;
 * dates are uniform over the days of a period, times over its seconds;
 * where the schema says as which type of Arrow the source stored a column, that type is kept, if it holds all values;
 * what was missing is missing; an unknown value is its label in columns of text, also where it shares that with missing
@@ -133,6 +134,9 @@ def describe_rule(rule: Attribute) -> str:
         said += "uniform within each bin; the first "
         said += "gives the number below its limit" if rule.least is None else f"begins at {rule.least}"
         said += f", the last {'gives its limit' if rule.most is None else f'ends at {rule.most}'}"
+        if rule.gaps:
+            said += f"; none between {' or '.join(f'{low} and {high}' for low, high in rule.gaps[:3])}"
+            said += " and so on" if len(rule.gaps) > 3 else ""
     elif isinstance(rule, Dates):
         said += f"uniform over the {'seconds' if _day_periods(rule) is None else 'days'} of each {rule.period}"
     if written := describe_form(rule):
@@ -237,9 +241,10 @@ def _decimal_type(rule: Attribute) -> tuple[int, int] | None:
 
 def _single_bins(rule: Cuts) -> tuple[np.ndarray, np.ndarray] | None:
     """The first and last float of 32 bits in each bin, or None where a bin has none."""
-    points = [float(point) for point in rule.points]
-    lows = [-inf if rule.least is None else float(rule.least), *points]
-    highs = [*points, inf if rule.most is None else nextafter(float(rule.most), inf)]
+    lows = [float(low) for low, _ in rule.bins]
+    highs = [float(high) for _, high in rule.bins]
+    closed = [*(high != point for high, point in zip(highs, rule.points, strict=False)), rule.most is not None]
+    highs = [nextafter(high, inf) if end else high for high, end in zip(highs, closed, strict=True)]
     with np.errstate(over="ignore"):
         firsts, lasts = (np.array(ends).astype(np.float32) for ends in (lows, highs))
     firsts = np.where(firsts < lows, np.nextafter(firsts, np.float32(inf)), firsts)
@@ -347,8 +352,10 @@ def _whole_bins(rule: Cuts) -> tuple[np.ndarray, np.ndarray] | None:
     if rule.type == "number" or (rule.type != "integer" and any(point != int(point) for point in points)):
         return None
     below, above = ceil(points[0]) - 1, ceil(points[-1])
-    firsts = [below if rule.least is None else ceil(rule.least), *map(ceil, points)]
-    lasts = [below, *(ceil(point) - 1 for point in points[1:]), above if rule.most is None else floor(rule.most)]
+    firsts = [below if rule.least is None else ceil(rule.least), *(ceil(low) for low, _ in rule.bins[1:])]
+    ends = zip(rule.bins, points, strict=False)
+    lasts = [ceil(high) - 1 if high == point else floor(high) for (_, high), point in ends]
+    lasts.append(above if rule.most is None else floor(rule.most))
     possible = all(-_WHOLE < first <= last < _WHOLE for first, last in zip(firsts, lasts, strict=True))
     return (np.array(firsts), np.array(lasts)) if possible else None
 
@@ -358,7 +365,8 @@ def _decimal_bins(rule: Cuts) -> tuple[np.ndarray, np.ndarray, int] | None:
 
     The place is that of the source's decimals, if it has these; else that of the cut points.
     """
-    exact = [Fraction(repr(float(point))) for point in rule.points]
+    points = [Fraction(repr(float(point))) for point in rule.points]
+    exact = [*points, *(Fraction(repr(float(end))) for gap in rule.gaps for end in gap)]
     digits = _decimal_type(rule)
     places = next((n for n in range(1, 7) if all((10**n * point).denominator == 1 for point in exact)), None)
     if digits is not None:
@@ -367,9 +375,13 @@ def _decimal_bins(rule: Cuts) -> tuple[np.ndarray, np.ndarray, int] | None:
         return None
     assert places is not None
     least, most = (None if end is None else Fraction(repr(float(end))) for end in (rule.least, rule.most))
-    steps = [ceil(10**places * point) for point in exact]
-    firsts = [steps[0] - 1 if least is None else ceil(10**places * least), *steps]
-    lasts = [*(step - 1 for step in steps), steps[-1] if most is None else floor(10**places * most)]
+    scale, steps = 10**places, [ceil(10**places * point) for point in points]
+    lows = [Fraction(repr(float(low))) for low, _ in rule.bins[1:]]
+    highs = [Fraction(repr(float(high))) for _, high in rule.bins[:-1]]
+    firsts = [steps[0] - 1 if least is None else ceil(scale * least), *(ceil(scale * low) for low in lows)]
+    ends = zip(highs, points, strict=True)
+    lasts = [ceil(scale * high) - 1 if high == point else floor(scale * high) for high, point in ends]
+    lasts.append(steps[-1] if most is None else floor(scale * most))
     limit = _WHOLE if digits is None else min(_WHOLE, 10 ** digits[0])
     possible = all(-limit < first <= last < limit for first, last in zip(firsts, lasts, strict=True))
     return (np.array(firsts), np.array(lasts), places) if possible else None
@@ -407,10 +419,11 @@ def _draw_numbers(rule: Cuts, codes: np.ndarray, uniform: np.ndarray) -> np.ndar
     narrow = min([1.0, *(b - a for a, b in pairwise(points))])
     digits = min(3 - floor(log10(narrow)), 15 if {rule.before.strip(), rule.after.strip()}.isdisjoint("$€£¥") else 2)
     below = min(round(points[0] - 10.0**-digits, digits), nextafter(points[0], -inf))
-    lows = [below if rule.least is None else float(rule.least), *points]
-    highs = [below if rule.least is None else points[0], *points[1:], points[-1]]
-    if rule.most is not None:
-        highs[-1] = float(rule.most)
+    lows, highs = ([float(end) for end in ends] for ends in zip(*rule.bins, strict=True))
+    if rule.least is None:
+        lows[0] = highs[0] = below
+    if rule.most is None:
+        highs[-1] = points[-1]
     low, high = (np.array([*ends, *[0.0] * beside]).take(codes) for ends in (lows, highs))
     values = high * uniform
     values += low * (1 - uniform)

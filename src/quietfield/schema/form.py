@@ -51,6 +51,7 @@ class _Cuts(_Attribute):
     cuts: list[StrictInt | StrictFloat] = Field(min_length=1)
     least: StrictInt | StrictFloat | None = None
     most: StrictInt | StrictFloat | None = None
+    gaps: list[Annotated[list[StrictInt | StrictFloat], Field(min_length=2, max_length=2)]] = []
     decimal: Decimal = "."
     thousands: Thousands | None = None
     before: StrictStr = ""
@@ -95,6 +96,7 @@ FIELDS = {
     "cuts": "a list of numbers",
     "least": "a number below the cut points that no value is below",
     "most": "a number not below the cut points that no value is above",
+    "gaps": "a list of pairs of numbers between which there are none, such as [-99, 18]",
     "decimal": '"." or ","',
     "thousands": 'what stands between thousands: ",", ".", " " or "\'"',
     "before": 'a text that stands before numbers, such as "$"',

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from math import isfinite
+from math import inf, isfinite
 from operator import index
 from typing import Any, ClassVar, Literal, get_args
 
@@ -186,9 +186,12 @@ class Cuts(Attribute):
     ('<18', '18-40', '40-65', '65+')
 
     ``least`` and ``most`` are public bounds of the numbers, where there are any: synthetic records keep to them in the
-    first and last bin. They change no count. ``decimal=","`` reads texts with a decimal comma, in which a point may
-    stand between thousands: ``3,5``, ``1.234,50``. ``thousands=","`` reads ``1,234.50``; ``before`` and ``after`` are
-    what may stand beside a number, as in ``$5``, ``12 %``.
+    first and last bin. ``gaps`` are pairs of numbers between which there are none: ``(-99, 18)``, where -99 stands for
+    something else. Each reaches over a cut point, or to one, and leaves no bin empty. They change no count.
+
+    ``decimal=","`` reads texts with a decimal comma, in which a point may stand between thousands: ``3,5``,
+    ``1.234,50``. ``thousands=","`` reads ``1,234.50``; ``before`` and ``after`` are what may stand beside a number, as
+    in ``$5``, ``12 %``.
     """
 
     points: tuple[float, ...]
@@ -198,6 +201,7 @@ class Cuts(Attribute):
     after: str = field(default="", kw_only=True)
     least: float | None = field(default=None, kw_only=True)
     most: float | None = field(default=None, kw_only=True)
+    gaps: tuple[tuple[float, float], ...] = field(default=(), kw_only=True)
     kind: ClassVar[str] = "cuts"
     types: ClassVar[tuple[ColumnType, ...]] = ("text", "integer", "number")
 
@@ -224,6 +228,40 @@ class Cuts(Attribute):
                     "below the last."
                 )
             object.__setattr__(self, name, bound if isinstance(bound, int) else float(bound))
+        object.__setattr__(self, "gaps", tuple((low, high) for low, high in self.gaps))
+        if not all(_is_finite(end) for gap in self.gaps for end in gap) or not self._fits():
+            raise Error(
+                "gaps are pairs of numbers in order, such as [[-99, 18]]; each reaches over a cut point or to one, "
+                "lies between least and most, and leaves no bin empty. Take them out if cut points change."
+            )
+
+    def _fits(self) -> bool:
+        """Whether gaps lie one after the other, each over a cut point, and leave something of every bin."""
+        if not self.gaps:
+            return True
+        first, last = self.points[0] if self.least is None else self.least, self.points[-1]
+        ends = [first, *(end for gap in self.gaps for end in gap), last if self.most is None else self.most]
+        over = all(any(low < point <= high for point in self.points) for low, high in self.gaps)
+        open_bins = [low < high or high != point for (low, high), point in zip(self.bins, self.points, strict=False)]
+        filled = all(low <= high for low, high in self.bins) and all(open_bins)
+        return over and filled and all(low < high for low, high in self.gaps) and ends == sorted(ends)
+
+    @cached_property
+    def bins(self) -> list[tuple[float, float]]:
+        """Where the numbers of each bin lie: from one end to before the other, or at the one if both are the same.
+
+        The upper end of the last bin, and that of one that a gap ends, are part of it. Unknown ends are infinite.
+
+        >>> Cuts([0, 100], least=-99, most=100, gaps=[(-99, 20), (79, 100)]).bins
+        [(-99, -99), (20, 79), (100, 100)]
+        """
+        least, most = -inf if self.least is None else self.least, inf if self.most is None else self.most
+        found = []
+        for low, high in pairwise((least, *self.points, most)):
+            first = next((until for since, until in self.gaps if since < low < until), low)
+            last = next((since for since, until in self.gaps if low <= since < high <= until), high)
+            found.append((first, last))
+        return found
 
     @property
     def form(self) -> NumberForm:
@@ -241,7 +279,7 @@ class Cuts(Attribute):
         return True
 
     def content(self) -> dict[str, Any]:
-        bounds = {"least": self.least, "most": self.most}
+        bounds = {"least": self.least, "most": self.most, "gaps": [list(gap) for gap in self.gaps] or None}
         form = {name: value for name, value in vars(self.form).items() if value != getattr(NumberForm, name)}
         return {"cuts": list(self.points), **{k: bound for k, bound in bounds.items() if bound is not None}, **form}
 

@@ -13,7 +13,7 @@ from quietfield.schema import DROP, Cuts, Dates, Labels
 KINDS = {rule.kind: rule for rule in (Labels, Cuts, Dates)}
 TYPES = {kind: set(rule.types) - {"text"} for kind, rule in KINDS.items()}
 #: How a rule that was discovered reads texts: the form has no fields for it, and it is kept as it was found.
-WRITTEN = ("decimal", "thousands", "before", "after", "written", "years_from", "clock", "missing", "stored")
+WRITTEN = ("decimal", "thousands", "before", "after", "written", "years_from", "clock", "missing", "stored", "gaps")
 #: Kinds of columns whose labels are whole numbers where they look like it.
 NUMBERS = ("integer", "number")
 
@@ -78,6 +78,11 @@ def read_rule(item: Mapping[str, Any], kind: str) -> dict[str, Any]:
     if item.get("written"):
         known = {one.name for one in fields(KINDS[item["kind"]])}
         found |= {name: value for name, value in item["written"].items() if name in known}
+    if "gaps" in found:  # which were found with other cut points, if these have been edited
+        try:
+            Cuts(found["cuts"], least=found.get("least"), most=found.get("most"), gaps=found["gaps"])
+        except Error:
+            del found["gaps"]
     whole = bool(found.get("labels")) and all(isinstance(label, int) for label in found["labels"])
     for policy in ("null", "unknown"):
         text = item[policy].strip() or DROP

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from fractions import Fraction
 from itertools import accumulate, pairwise
-from math import floor, inf, isinf, log10
+from math import ceil, floor, inf, isinf, log10
 
 from quietfield.schema import Attribute, Cuts, Dates, Labels
 from quietfield.schema.rules import Period
@@ -30,7 +30,11 @@ SIGNIFICANT = 5
 LEAST_CELL = 8
 #: The powers of ten between which numbers are cut: the least for numbers that are not whole.
 LEAST_POWER, LARGEST_POWER = -6, 18
-CENT = Fraction(1, 100)
+CENT, SMALLEST = Fraction(1, 100), Fraction(10) ** LEAST_POWER
+#: After so many levels on which one part held everything, an interval is likely to hold one number: it is cut finer.
+ALONE = 2
+#: Of more parts than these, the ones that hold nothing would add up to much noise.
+MANY = 40
 #: Dates that are further apart from all others, in days, are no part of the range: they stand for something else.
 GAP = 20 * 366
 DECADE = 3653  # days, at most
@@ -49,11 +53,16 @@ class Leaf:
     low: End
     high: End
     count: float
+    alone: int = 0  # on how many levels in a row it held all that its parent did
 
     @property
     def is_single(self) -> bool:
         """Whether it holds one whole number."""
         return not isinf(self.low) and self.high == self.low + 1 and self.low == int(self.low)
+
+    def is_number(self, whole: bool) -> bool:
+        """Whether it holds one number, its lower end, as far as digits tell."""
+        return self.is_single if whole else self.alone > ALONE or (self.low, self.high) == (0, SMALLEST)
 
 
 def grow_leaves(
@@ -80,6 +89,7 @@ def grow_leaves(
     found = zip(roots, measure(roots), strict=True)
     leaves = [Leaf(*interval, count) for interval, count in found if count >= evident]
     total = sum(leaf.count for leaf in leaves)
+    significant = stand_out(std, evident)
     for _ in range(levels - 1):
         parts = [list(split(leaf)) for leaf in leaves]
         # What cannot be cut and fills a cell has one of its own: the others share what is left.
@@ -87,7 +97,8 @@ def grow_leaves(
             leaf.count for leaf, listed in zip(leaves, parts, strict=True) if listed or leaf.count < total / CELLS
         )
         least = max(light / (2 * CELLS), SIGNIFICANT * std)
-        parts = [listed if leaf.count >= least else [] for leaf, listed in zip(leaves, parts, strict=True)]
+        outer = _outermost(leaves, significant)
+        parts = [parts[i] if leaf.count >= least or i in outer else [] for i, leaf in enumerate(leaves)]
         asked = [interval for listed in parts for interval in listed]
         if not asked:
             break
@@ -98,14 +109,57 @@ def grow_leaves(
                 grown.append(leaf)
                 continue
             noisy = [next(counts) for _ in listed]
+            if len(listed) > MANY:
+                grown += _pick_common(leaf, listed, noisy, std, evident)
+                continue
             share = (leaf.count - sum(noisy)) / len(listed)
-            grown += [Leaf(*interval, count + share) for interval, count in zip(listed, noisy, strict=True)]
+            most = leaf.count - max(leaf.count / 10, 4 * std)
+            for interval, count in zip(listed, noisy, strict=True):
+                is_all = count + share >= max(most, significant)
+                grown.append(Leaf(*interval, count + share, leaf.alone + 1 if is_all else 0))
         leaves = grown
     return leaves
 
 
-def number_roots(whole: bool, within: tuple[Fraction, Fraction] | None) -> list[Interval]:
-    """Where numbers are cut first: at powers of ten and 0, or into about ten parts of a range that is public."""
+def _pick_common(
+    leaf: Leaf, parts: Sequence[Interval], counts: Sequence[float], std: float, evident: float
+) -> list[Leaf]:
+    """The parts of a leaf that hold something and what lies between them, if that is next to nothing; else the leaf."""
+    common = [Leaf(*part, count, leaf.alone + 1) for part, count in zip(parts, counts, strict=True) if count >= evident]
+    rest = leaf.count - sum(part.count for part in common)
+    if not common or rest > max(leaf.count / 10, 4 * std * (len(common) + 1) ** 0.5):
+        return [replace(leaf, alone=0)]
+    if len(common) > CELLS:
+        common = [replace(part, alone=0) for part in common]
+    ends = [leaf.low, *(end for part in common for end in (part.low, part.high)), leaf.high]
+    between = [(low, high) for low, high in zip(ends[::2], ends[1::2], strict=True) if low < high]
+    width = sum(high - low for low, high in between)
+    found = [*common, *(Leaf(low, high, rest * float((high - low) / width)) for low, high in between)]
+    return sorted(found, key=lambda part: part.low)
+
+
+def stand_out(std: float, evident: float) -> float:
+    """The least count that ends a range: half of what is evident, and no less than what is significant."""
+    return max(SIGNIFICANT * std, evident / 2)
+
+
+def _outermost(leaves: Sequence[Leaf], significant: float) -> set[int]:
+    """The positions of leaves that hold something beside one that does not: where numbers end is cut finer."""
+    joined = [a.high == b.low and min(a.count, b.count) >= significant for a, b in pairwise(leaves)]
+    inner = {i for i, (before, after) in enumerate(pairwise(joined), 1) if before and after}
+    return {i for i, leaf in enumerate(leaves) if leaf.count >= significant and i not in inner}
+
+
+def number_roots(
+    whole: bool, within: tuple[Fraction, Fraction] | None, limits: tuple[int, int] | None = None
+) -> list[Interval]:
+    """Where numbers are cut first: at powers of ten and 0, or into about ten parts of a range that is public.
+
+    Args:
+        whole: Whether numbers are whole.
+        within: The range, if one is public.
+        limits: The least and the most that the type of the column can hold, if it says so.
+    """
     if within is not None:
         low, high = within
         step = _power_below(high - low)
@@ -115,18 +169,27 @@ def number_roots(whole: bool, within: tuple[Fraction, Fraction] | None) -> list[
         return list(pairwise(points))
     powers = [Fraction(10) ** e for e in range(0 if whole else LEAST_POWER, LARGEST_POWER + 1)]
     edges: list[End] = [-inf, *(-p for p in reversed(powers)), Fraction(0), *powers, inf]
+    if limits is not None:
+        low, high = Fraction(limits[0]), Fraction(limits[1] + 1)
+        edges = [low, *(edge for edge in edges if low < edge < high), high]
     return list(pairwise(edges))
 
 
 def split_number(leaf: Leaf, whole: bool) -> list[Interval]:
-    """An interval cut by its next digit."""
+    """An interval cut by its next digit, or by the next three where it is likely to hold one number."""
     width = leaf.high - leaf.low
-    if isinf(width) or width <= (1 if whole else Fraction(10) ** LEAST_POWER):
+    if isinf(width):
+        return []
+    # Floats have to tell the ends of an interval apart.
+    smallest = Fraction(1) if whole else max(SMALLEST, _power_below(max(-leaf.low, leaf.high)) / 10**12)
+    if width <= smallest:
         return []
     step = _power_below(width)
     step = step / 10 if step == width else step
-    points = [leaf.low + i * step for i in range(int(width / step) + 1)]
-    return list(pairwise(points))
+    if leaf.alone >= ALONE:
+        step = max(step / 100, smallest)
+    inner = range(floor(leaf.low / step) + 1, ceil(leaf.high / step))
+    return list(pairwise([leaf.low, *(i * step for i in inner), leaf.high]))
 
 
 def date_roots(since: int | None = None) -> list[Interval]:
@@ -174,7 +237,7 @@ def number_rule(leaves: Sequence[Leaf], std: float, evident: float, *, plain: bo
         common = [leaf for leaf in leaves if leaf.is_single and leaf.count >= max(evident, total / 1000)]
         if 0 < len(common) <= CELLS and sum(leaf.count for leaf in common) >= 0.95 * total:
             return Labels(tuple(str(int(leaf.low)) for leaf in common))
-    points = cut_points(leaves, std)
+    points = cut_points(find_cells(leaves, std))
     return Cuts(tuple(map(plain_number, points))) if points else None
 
 
@@ -183,43 +246,51 @@ def plain_number(end: End) -> int | float:
     return int(end) if end == int(end) else float(end)
 
 
-def find_range(leaves: Sequence[Leaf], std: float, whole: bool, points: Sequence[float] = ()) -> Interval:
+def _reach(ordered: Sequence[Leaf], significant: float) -> int:
+    """The position of the first leaf at which there is something, seen from one side."""
+    sums = accumulate(leaf.count for leaf in ordered)
+    return next((i for i, total in enumerate(sums) if total >= significant), len(ordered) - 1)
+
+
+def find_range(
+    leaves: Sequence[Leaf], std: float, whole: bool, points: Sequence[float] = (), evident: float = 0.0
+) -> Interval:
     """The least and the most of all numbers, but for as few as noise hides; infinite where an end was not found.
 
-    Unless a single leaf stands out at an end, numbers go on beyond it. Lest these crowd at the last of the cut points,
-    the cell there is taken to be at least twice as wide as its neighbour, as far as there are leaves: both hold about
-    as much, and numbers are sparse at the ends.
+    Unless a single leaf stands out at an end, numbers go on beyond it. Where the last cell holds hardly more than
+    these, they would crowd at the last of the cut points. So that cell is taken to be at least twice as wide as its
+    neighbour, as far as there are leaves: both hold about as much, and numbers are sparse at the ends.
     """
-
-    def reach(ordered: Sequence[Leaf]) -> Leaf:
-        sums = accumulate(leaf.count for leaf in ordered)
-        found = (leaf for leaf, total in zip(ordered, sums, strict=True) if total >= SIGNIFICANT * std)
-        return next(found, ordered[-1])
-
-    first, last = reach(leaves), reach(leaves[::-1])
-    low, high = first.low, last.high
+    significant = stand_out(std, evident)
+    first, last = leaves[_reach(leaves, significant)], leaves[::-1][_reach(leaves[::-1], significant)]
+    low, high = first.low, last.low if not whole and last.is_number(whole) else last.high
     cuts = [Fraction(str(point)) for point in points]
-    if len(cuts) > 1 and first.count < SIGNIFICANT * std:
+    below = sum(leaf.count for leaf in leaves if cuts and leaf.high <= cuts[0])
+    above = sum(leaf.count for leaf in leaves if cuts and leaf.low >= cuts[-1])
+    if len(cuts) > 1 and first.count < significant and below < 2 * significant:
         low = min(low, max(leaves[0].low, cuts[0] - 2 * (cuts[1] - cuts[0])))
-    if len(cuts) > 1 and last.count < SIGNIFICANT * std:
+    if len(cuts) > 1 and last.count < significant and above < 2 * significant:
         high = max(high, min(leaves[-1].high, cuts[-1] + 2 * (cuts[-1] - cuts[-2])))
     return low, high - (1 if whole else 0)
 
 
-def bound_rule(rule: Attribute, low: End, high: End) -> Attribute:
-    """A rule that tells where numbers begin and end, for synthetic records; it reads records as before."""
+def bound_rule(rule: Attribute, low: End, high: End, gaps: Sequence[Interval] = ()) -> Attribute:
+    """A rule that tells where numbers begin and end, and between which there are none; it reads records as before."""
     if not isinstance(rule, Cuts):
         return rule
-    least = plain_number(low) if not isinf(low) and low < rule.points[0] else None
-    most = plain_number(high) if not isinf(high) and high >= rule.points[-1] else None
-    return replace(rule, least=least, most=most)
+    least, most = (None if isinf(end) else plain_number(end) for end in (low, high))
+    least = None if least is None or least >= rule.points[0] else least
+    most = None if most is None or most < rule.points[-1] else most
+    from_, until = rule.points[0] if least is None else least, rule.points[-1] if most is None else most
+    ends = ((plain_number(a), plain_number(b)) for a, b in gaps if not isinf(a) and not isinf(b))
+    return replace(rule, least=least, most=most, gaps=tuple((a, b) for a, b in ends if from_ <= a and b <= until))
 
 
-def cut_points(leaves: Sequence[Leaf], std: float) -> list[End]:
-    """Points that cut leaves into cells of about the same count, while a leaf that has as much has a cell of its own.
+def find_cells(leaves: Sequence[Leaf], std: float, whole: bool = True) -> "list[_Cell]":
+    """Cells of about the same count, while a leaf that has as much has a cell of its own.
 
     >>> ones = [Leaf(Fraction(i), Fraction(i + 1), 100.0) for i in range(1, 5)]
-    >>> [int(point) for point in cut_points([Leaf(Fraction(0), Fraction(1), 600.0), *ones], 25.0)]
+    >>> [int(point) for point in cut_points(find_cells([Leaf(Fraction(0), Fraction(1), 600.0), *ones], 25.0))]
     [1, 3]
     """
     share = sum(leaf.count for leaf in leaves) / CELLS
@@ -231,7 +302,7 @@ def cut_points(leaves: Sequence[Leaf], std: float) -> list[End]:
         last = cells[-1] if cells else None
         heavy = leaf.count >= max(least, share)
         if last is None or heavy or last.heavy or last.count >= least:
-            cells.append(_Cell(leaf.low, leaf.high, leaf.count, heavy))
+            cells.append(_Cell(leaf.low, leaf.high, leaf.count, heavy, heavy and leaf.is_number(whole)))
         else:
             cells[-1] = _Cell(last.low, leaf.high, last.count + leaf.count, False)
     kept: list[_Cell] = []
@@ -239,11 +310,40 @@ def cut_points(leaves: Sequence[Leaf], std: float) -> list[End]:
         after_light = bool(kept) and not kept[-1].heavy
         if not cell.heavy and cell.count < (least / 2 if after_light else SIGNIFICANT * std):
             if kept:  # too little for a cell of its own: it joins the one below, which keeps its limits if it is heavy
-                kept[-1] = _Cell(kept[-1].low, kept[-1].high, kept[-1].count + cell.count, kept[-1].heavy)
+                kept[-1] = replace(kept[-1], count=kept[-1].count + cell.count)
             continue  # and what lies below the first cell joins that
         kept.append(cell)
+    return kept
+
+
+def cut_points(cells: "Sequence[_Cell]") -> list[End]:
+    """Where cells are cut."""
     # Next to nothing lies between a common number and the cell after it, and 0.01 is a plainer limit than 1e-6.
-    return [b.low if b.heavy or not a.heavy else max(a.high, min(b.low, CENT)) for a, b in pairwise(kept)]
+    return [b.low if b.heavy or not a.heavy else max(a.high, min(b.low, CENT)) for a, b in pairwise(cells)]
+
+
+def find_gaps(leaves: Sequence[Leaf], std: float, evident: float, whole: bool) -> list[Interval]:
+    """Between which numbers there are none: beside those that fill a cell by themselves, up to where others are.
+
+    A cell of others that holds something in most of its width is taken to reach to its end.
+    """
+    significant, cells = stand_out(std, evident), find_cells(leaves, std, whole)
+    limits = [leaves[0].low, *cut_points(cells), leaves[-1].high]
+    held: list[Interval] = []
+    for cell, (low, high) in zip(cells, pairwise(limits), strict=True):
+        inside = [leaf for leaf in leaves if low <= leaf.low < high]
+        if cell.is_number or not inside:
+            held.append((cell.low, cell.low))
+            continue
+        i, j = sorted((_reach(inside, significant), len(inside) - 1 - _reach(inside[::-1], significant)))
+        first, last = inside[i].low, inside[j].high
+        wide = isinf(low) or isinf(high)
+        first = low if not wide and 2 * (first - low) < high - low else first
+        last = high if not wide and 2 * (high - last) < high - low else last
+        held.append((first, last - 1 if whole else last))
+    gaps = [(a[1], b[0]) for a, b in pairwise(held)]
+    beside = [a.is_number or b.is_number for a, b in pairwise(cells)]
+    return [gap for gap, is_one in zip(gaps, beside, strict=True) if is_one and gap[1] - gap[0] > (1 if whole else 0)]
 
 
 @dataclass(frozen=True)
@@ -252,6 +352,7 @@ class _Cell:
     high: End
     count: float
     heavy: bool
+    is_number: bool = False
 
 
 def date_rule(leaves: Sequence[Leaf], std: float, evident: float) -> Dates | None:

@@ -114,6 +114,19 @@ class Storage:
     type: str | None = None
     nullable: bool = True
 
+    @property
+    def limits(self) -> tuple[int, int] | None:
+        """The least and the most that a type of whole numbers can hold; None for other types.
+
+        >>> Storage("uint8").limits
+        (0, 255)
+        """
+        match = re.fullmatch("(u?)int([0-9]+)", self.type or "")
+        if match is None:
+            return None
+        signs = 0 if match[1] else 2 ** (int(match[2]) - 1)
+        return -signs, 2 ** int(match[2]) - 1 - signs
+
 
 @dataclass(frozen=True)
 class ColumnPlan:

@@ -21,6 +21,8 @@ from quietfield.schema import DROP, FILL_IN, YEARS_FROM, Attribute, Cuts, DateFo
 AUDIBLE = 4
 #: A column holds numbers, or dates, if so many of its values are; it has labels if these cover so many.
 MOST, COVERED = 0.9, 0.2
+#: It holds codes, which are texts, if so many of its values are digits that begin with a zero.
+PADDED = 0.01
 #: The most labels of a column, and the most characters of one: whatever is longer is an "other".
 MOST_LABELS, MOST_CHARACTERS = 1000, 100
 #: The most values that are handed to the mechanism at once.
@@ -129,6 +131,7 @@ class Questions:
             is_numbers, is_dates = (
                 valued > 0 and many >= MOST * valued for many in (found.many_numbers, found.many_dates)
             )
+            is_numbers = is_numbers and counts["padded"] < max(PADDED * valued, evident)
             holds = "dates" if is_dates else "numbers" if is_numbers else "categories"
             if holds == "categories" and (said := found.doubt(counts, MOST * valued)):
                 return Finding(None, said)
@@ -143,7 +146,7 @@ class Questions:
         else:
             few = max(found.many_numbers / 100, evident)
             whole = holds == "integers" or found.fractions <= few
-            plain = found.many_numbers - counts["plain"] - counts["yyyymmdd"] <= few
+            plain = found.many_numbers + counts["padded"] - counts["plain"] - counts["yyyymmdd"] <= few
             finding = self._find_numbers(values, column, null, facts, found.numbers, whole=whole, plain=plain)
         if finding.rule is None:
             return finding
@@ -183,7 +186,7 @@ class Questions:
     ) -> Finding:
         std, evident = self._std(self._levels), self._evident(self._levels)
         leaves = partitions.grow_leaves(
-            partitions.number_roots(whole, column.within),
+            partitions.number_roots(whole, column.within, column.storage.limits),
             lambda leaf: partitions.split_number(leaf, whole),
             self._ask_levels(values.numbers(form), self._levels, partitions.NUMBER_LEVELS),
             std,
@@ -194,9 +197,10 @@ class Questions:
         if rule is None:
             return Finding(None, "it has too few numbers for this epsilon; write cut points if it is wanted")
         points = rule.points if isinstance(rule, Cuts) else ()
-        low, high = column.within or partitions.find_range(leaves, std, whole, points)
+        low, high = column.within or partitions.find_range(leaves, std, whole, points, evident)
         facts |= {"range": [None if isinf(end) else partitions.plain_number(end) for end in (low, high)]}
-        rule = partitions.bound_rule(replace(rule, type="integer" if whole else "number"), low, high)
+        gaps = partitions.find_gaps(leaves, std, evident, whole)
+        rule = partitions.bound_rule(replace(rule, type="integer" if whole else "number"), low, high, gaps)
         if isinstance(rule, Cuts) and column.kind == "text":
             rule = replace(rule, **vars(form))
         return Finding(_with_others(rule, missing), facts=self._told(self._levels, facts))
@@ -254,6 +258,8 @@ def _advise(found: Written, counts: Mapping[str, float], present: float) -> str:
     """What to do about a column whose values are mostly rare, by what they look like."""
     if counts["unit"] >= present / 2:
         return 'most look like numbers with a unit, which a rule in --known reads ("after": " kg", for instance)'
+    if counts["padded"] > 0 and counts["padded"] + found.many_numbers >= present / 2:
+        return "most are digits, of which some begin with a zero, as codes do; if they are numbers, say so (--known)"
     for what, many in (("numbers", found.many_numbers), ("dates", found.many_dates)):
         if many >= present / 2:
             return f"most are {what}: say what stands for missing ones (--missing), or write a rule (--known)"

@@ -14,8 +14,8 @@ from quietfield.schema import Clock, DateForm, Decimal, NumberForm, Thousands
 
 #: What stands for a missing value in columns of numbers and dates. In others it is a label like any other.
 MARKS = ("-", "--", ".", "..", "?", "NA", "N/A", "n/a", "n.a.", "na", "NULL", "null", "None", "#N/A", "(null)", "\\N")
-#: A whole number as texts spell labels, and numbers that are codes, since they begin with zeros.
-PLAIN, PADDED = "0|-?[1-9][0-9]{0,17}", r"[ \t]*[+-]?0[0-9].*"
+#: A whole number as texts spell labels; digits that are a code, since they begin with a zero; what else begins so.
+PLAIN, PADDED, ZERO = "0|-?[1-9][0-9]{0,17}", "0[0-9]+", r"[ \t]*[+-]?0[0-9].*"
 #: Numbers with something between thousands, by class: what they match. "Either" is one that could be something else: a
 #: comma or a point before three digits may stand before decimal places, and a blank may be part of a code.
 _THREE = "[1-9][0-9]{{0,2}}{}[0-9]{{3}}"
@@ -36,7 +36,7 @@ GROUPED = {
 #: The classes of numbers that stand alone.
 NUMBERS = ("plain", "spelled", "fraction", "either point", "comma", "either comma", *GROUPED)
 #: What may stand before and after a number, by name; and what the digits beside it match, by class.
-BESIDE = {"%": ("", "%"), "$": ("$", ""), "€": ("€", ""), "after €": ("", " €"), "£": ("£", "")}
+BESIDE = {"blank %": ("", " %"), "%": ("", "%"), "$": ("$", ""), "€": ("€", ""), "after €": ("", " €"), "£": ("£", "")}
 _DIGITS = {
     "plain": "0|[1-9][0-9]{0,17}",
     "either point": _THREE.format("[.]"),
@@ -65,7 +65,7 @@ DATE_OF_DIGITS = "^(19|20)[0-9]{6}([ T]|$)"
 #: The first question's answers, in order: of dates, also by what follows.
 CLASSES = (
     "missing", "mark", *NUMBERS, *(f"{name} {sign}" for sign in BESIDE for name in _DIGITS),
-    *(f"{name}{clock}" for clock in CLOCKS for name in DATES), "unit", "text",
+    *(f"{name}{clock}" for clock in CLOCKS for name in DATES), "unit", "padded", "text",
 )  # fmt: skip
 
 
@@ -87,7 +87,8 @@ def classify(column: Column, null: str, parameters: Parameters) -> str:
             # Before others, and looked at more closely only where need be.
             "date": f"regexp_matches({value}, '{DATE_LIKE}')",
             "digits": f"regexp_matches({value}, '{DATE_OF_DIGITS}') AND {column.read_seconds('yyyymmdd')} IS NOT NULL",
-            "text": _matches(value, PADDED),
+            "padded": _matches(value, PADDED),
+            "text": _matches(value, ZERO),
             "plain": _matches(value, PLAIN),
             "either point": _matches(value, rf"[ \t]*[+-]?({_THREE.format('[.]')})[ \t]*"),
             "spelled": f"{column.integer} IS NOT NULL",
@@ -139,8 +140,12 @@ def _classify_beside(value: str, place: Mapping[str, str]) -> str:
     """Which class a text is of as a number with something before or after it."""
     every = []
     for sign, (before, after) in BESIDE.items():
+        blank = f"regexp_matches({value}, '[{BLANKS}\t]%') AND " if sign == "blank %" else ""
         every += [
-            (_matches(value, number_pattern(NumberForm(before=before, after=after), body)), place[f"{name} {sign}"])
+            (
+                blank + _matches(value, number_pattern(NumberForm(before=before, after=after), body)),
+                place[f"{name} {sign}"],
+            )
             for name, body in _DIGITS.items()
         ]
     return _cases(every, place["text"])
@@ -206,9 +211,11 @@ def _beside(counts: Mapping[str, float], significant: float) -> tuple[str, str, 
     """What stands before and after the numbers of a column, and how many there are by class with and without it."""
     totals = {sign: sum(counts[f"{name} {sign}"] for name in _DIGITS) for sign in BESIDE}
     sign = max(totals, key=lambda sign: totals[sign])
-    if totals[sign] < significant:
+    signs = ("%", "blank %") if "%" in sign else (sign,)  # either is read where the other is written
+    if sum(totals[one] for one in signs) < significant:
         return "", "", {name: counts[name] for name in NUMBERS}
-    return *BESIDE[sign], {name: counts[name] + counts.get(f"{name} {sign}", 0.0) for name in NUMBERS}
+    many = {name: sum(counts.get(f"{name} {one}", 0.0) for one in signs) for name in NUMBERS}
+    return *BESIDE[sign], {name: counts[name] + many[name] for name in NUMBERS}
 
 
 def _find_decimal(many: Mapping[str, float], others: Forms, significant: float) -> Decimal:
