@@ -36,7 +36,7 @@ GROUPED = {
 #: The classes of numbers that stand alone.
 NUMBERS = ("plain", "spelled", "fraction", "either point", "comma", "either comma", *GROUPED)
 #: What may stand before and after a number, by name; and what the digits beside it match, by class.
-BESIDE = {"blank %": ("", " %"), "%": ("", "%"), "$": ("$", ""), "€": ("€", ""), "after €": ("", " €"), "£": ("£", "")}
+BESIDE = {"%": ("", "%"), "$": ("$", ""), "€": ("€", ""), "after €": ("", " €"), "£": ("£", "")}
 _DIGITS = {
     "plain": "0|[1-9][0-9]{0,17}",
     "either point": _THREE.format("[.]"),
@@ -140,12 +140,8 @@ def _classify_beside(value: str, place: Mapping[str, str]) -> str:
     """Which class a text is of as a number with something before or after it."""
     every = []
     for sign, (before, after) in BESIDE.items():
-        blank = f"regexp_matches({value}, '[{BLANKS}\t]%') AND " if sign == "blank %" else ""
         every += [
-            (
-                blank + _matches(value, number_pattern(NumberForm(before=before, after=after), body)),
-                place[f"{name} {sign}"],
-            )
+            (_matches(value, number_pattern(NumberForm(before=before, after=after), body)), place[f"{name} {sign}"])
             for name, body in _DIGITS.items()
         ]
     return _cases(every, place["text"])
@@ -211,11 +207,9 @@ def _beside(counts: Mapping[str, float], significant: float) -> tuple[str, str, 
     """What stands before and after the numbers of a column, and how many there are by class with and without it."""
     totals = {sign: sum(counts[f"{name} {sign}"] for name in _DIGITS) for sign in BESIDE}
     sign = max(totals, key=lambda sign: totals[sign])
-    signs = ("%", "blank %") if "%" in sign else (sign,)  # either is read where the other is written
-    if sum(totals[one] for one in signs) < significant:
+    if totals[sign] < significant:
         return "", "", {name: counts[name] for name in NUMBERS}
-    many = {name: sum(counts.get(f"{name} {one}", 0.0) for one in signs) for name in NUMBERS}
-    return *BESIDE[sign], {name: counts[name] + many[name] for name in NUMBERS}
+    return *BESIDE[sign], {name: counts[name] + counts.get(f"{name} {sign}", 0.0) for name in NUMBERS}
 
 
 def _find_decimal(many: Mapping[str, float], others: Forms, significant: float) -> Decimal:
