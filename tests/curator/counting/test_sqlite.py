@@ -128,3 +128,24 @@ def test_every_form_of_dates(tmp_path: Path) -> None:
     for row in read.to_pylist():
         expected = [reference.seconds(row["a"], form, 1969) for form in forms]
         assert [row[f"s{i}"] for i in range(len(forms))] == expected, row["a"]
+
+
+@pytest.mark.parametrize(
+    "kind", ["TEXT", "VARCHAR(20)", "DATE", "TIMESTAMP", "REAL", "INTEGER", "DECIMAL(10,2)", "BOOLEAN"]
+)
+def test_bytes_that_are_no_text_end_no_count(tmp_path: Path, kind: str) -> None:
+    """They may stand in one record alone: no outcome may tell."""
+    broken = sqlite3.connect(tmp_path / "h.sqlite")
+    broken.execute(f"CREATE TABLE visits (who TEXT, x {kind}, day TEXT)")
+    broken.executemany("INSERT INTO visits VALUES (?, ?, ?)", [("a", "1", "2020-05-01")] * 500)
+    broken.execute("INSERT INTO visits VALUES (CAST(X'ff41' AS TEXT), CAST(X'ff31' AS TEXT), CAST(X'ff41' AS TEXT))")
+    broken.commit()
+    broken.close()
+    source = open_address(f"sqlite://{tmp_path / 'h.sqlite'}#visits")
+    for rule in (HALF, YEARS, Labels(("1", "2"))):
+        schema = Schema({"x": rule, "day": YEARS})
+        for unit in (Rows(1), Person("who", rows=1)):
+            wanted = statistics(Structure((("x",), ("day",))), schema.domain, unit, "add_remove", False)
+            assert all(np.sum(table) <= 500 for table in count(source, schema, wanted, unit).tables)
+    found = qf.discover(source, epsilon=5, delta=1e-6, unit=Rows(1), ledger=None)
+    assert found.discovered is not None

@@ -85,6 +85,11 @@ def _sqlite_seconds(text: str, form: str, years_from: int) -> int:  # type: igno
     """The seconds that a text tells, in SQLite alone: its parser takes no expression as deep as the one for others."""
 
 
+@ibis.udf.scalar.builtin(name="quietfield_text")
+def _sqlite_text(value: bytes) -> str:  # type: ignore[empty-body]
+    """The text that bytes spell in UTF-8, in SQLite alone: it keeps any bytes as a text, on which functions fail."""
+
+
 def open_table(address: str) -> Any:
     """The table that an address names: that of a database as Ibis takes it, then ``#`` and the table's name.
 
@@ -242,11 +247,12 @@ def _column(table: Any, name: str) -> Any:
 
 
 def _declared(column: Any) -> Any:
-    """A column, NULL where SQLite, whose types are hints, keeps a value of another type than it declares."""
+    """A column, NULL where SQLite, whose types are hints, keeps a value of another type, or bytes that are no text."""
     types = SQLITE_TYPES.get(ibis_kind(column.type()))
-    if types is None or column.type().is_decimal() or not _is_sqlite(column):
+    if types is None or not _is_sqlite(column):
         return column
-    return ibis.ifelse(column.typeof().isin(types), column, ibis.null(column.type()))
+    read = _sqlite_text(column.cast("binary")) if types == ["text"] else column
+    return ibis.ifelse(column.typeof().isin(types), read, ibis.null(column.type()))
 
 
 def _is_sqlite(expression: Any) -> bool:
@@ -531,7 +537,16 @@ def _bins(value: Any, points: Sequence[float], first: int = 0) -> Any:
 def _add_functions(connection: Any) -> None:
     """Give a connection of :mod:`sqlite3` functions that SQLite lacks, in Python: it calls them for each value."""
     connection.create_function("md5", 1, _hash_text, deterministic=True)
+    connection.create_function("quietfield_text", 1, _decode, deterministic=True)
     connection.create_function("quietfield_seconds", 3, read_seconds, deterministic=True)
+
+
+def _decode(value: bytes | None) -> str | None:
+    """The text that bytes spell in UTF-8; None where they spell none."""
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _hash_text(text: str | None) -> str | None:
