@@ -11,7 +11,8 @@ row names). A cell is *good* if the statement holds for its mean over the trials
 counts once, and in it each population). A statement **agrees** if at least 90% of its cells are good, is **partly** so
 if more than half are, and **differs** otherwise.
 Where the paper itself says "most", more than half is enough to agree, and where it says "some", one cell is. What is no
-comparison of two methods names the bound that it is held to. The table that opens the page has the paper's statements
+comparison of two methods names the bound that it is held to. Words of strength ("much", "very") are not judged, which
+favours the paper. The table that opens the page has the paper's statements
 that trials can check. Further down, (paper) marks one reading of such a statement, or the paper's methods side by side;
 (ours) our default, our exact EM or other software; (check) what else we looked at.
 Where the paper leaves a choice open (the size of lambda, above all) each reading is judged, and a statement that fares
