@@ -28,8 +28,8 @@ TEXT = """## Limits
 - CGM has three settings that the paper leaves open: the damping α, when NLBP has converged and when EM has (figure 3b
   says what we took). None was tuned with the truth. Other settings ran in some cells of s = 10. In figure 3b only our
   rule was run: it ends CGM early there, and in single cells many more iterations of EM change which method is ahead,
-  in either direction. It does not come to rest, so that one trial on two machines may differ by a factor 2 (see the check under figure 2); the geometric mean
-  over cells hardly does.
+  in either direction. It does not come to rest, so that one trial on two machines may differ by a factor 2 (see the
+  check under figure 2); the geometric mean over cells hardly does.
 - PSGD with one setting for all cells has 100 steps, chosen before any cell was run. That is too few where N is large,
   and leaves a floor; another setting would do better there. The wide search shows by how much.
 - {places} What it chose on the first split does badly on one or two others where N is largest.
