@@ -71,6 +71,7 @@ def test_a_published_network(tmp_path, monkeypatch) -> None:
     assert row["tv"] < 0.05
 
 
+@pytest.mark.slow
 def test_mbi_learns_from_the_same_tables(tiny) -> None:
     pytest.importorskip("mbi")
     found = real_tables.problem(tiny)
@@ -79,6 +80,7 @@ def test_mbi_learns_from_the_same_tables(tiny) -> None:
     assert tv < 0.5
 
 
+@pytest.mark.slow
 def test_counting_and_noise(tmp_path) -> None:
     pytest.importorskip("duckdb")
     counting.main(["--rows", "2000", "--repeat", "1", "--out", str(tmp_path)])

@@ -313,6 +313,7 @@ def test_naive_puts_what_is_left_into_a_cell_that_was_not_counted(sequences):
     assert project(shape, data.y / data.total)[4] == 0  # the cell itself holds noise alone
 
 
+@pytest.mark.slow
 def test_naive_finds_the_top_however_weak_the_regularisation():
     """Tables that contradict each other, so that parameters grow until inference leaves the range of floats."""
     domain = qf.Domain({f"x{i}": 4 for i in range(6)})

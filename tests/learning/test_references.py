@@ -80,6 +80,7 @@ def test_where_there_is_no_closed_form_newton_matches_the_tables():
         np.testing.assert_allclose(bethe.marginal(c), table / table.sum(), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_tree_is_the_one_that_pgmpy_learns():
     pd = pytest.importorskip("pandas")
     models = pytest.importorskip("pgmpy.models")
