@@ -81,8 +81,8 @@ _GRADIENT = (
 _CONVERGED = (
     "the paper does not say how large λ is, nor when NLBP and EM have converged; we end NLBP (α = 0.1) after 50 "
     "iterations, and EM when an iteration moves the average cell by less than 0.35 records, or when it has not slowed "
-    "down for 15. The paper says that NLBP is exact on trees, and this is a chain: so exact EM, stopped by our rule, "
-    "is the other reading"
+    "down for 15. 300 EM iterations are another reading. The paper says that NLBP is exact on trees, and this is a "
+    "chain: so exact EM, stopped by our rule, is a third"
 )
 WORDS = {"paper": "1/K weights", "ours": "1/K weights, sensitivity 2", "equal": "equal weights"}
 STRENGTHS = ("", " lambda=1/N")

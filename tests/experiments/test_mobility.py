@@ -143,9 +143,29 @@ def test_steps_go_to_the_next_size_or_epsilon() -> None:
 
 
 def test_sizes_that_are_the_same_units_are_one() -> None:
-    trials = fig3b.trials(fig3b.PLANS["full"])
+    trials = [t for t in fig3b.trials(fig3b.PLANS["full"]) if t.method != "random"]  # it has no size
     assert {t.records for t in trials if t.structure == "geolife"} == {1000, 10_000}
     assert {t.records for t in trials if t.structure == "msnbc"} == {1000, 10_000, 1_000_000}
+
+
+def test_methods_are_held_against_the_random_estimator_and_cgm_ends_in_two_ways() -> None:
+    def row(method: str, setting: str, value: float, records: int = 1000, epsilon: float = 1.0) -> Row:
+        return Row(Trial("fig3b", "msnbc", 0, records, epsilon, 0, 0, 0, method, setting), "holdout", value, 0.0)
+
+    uniform = mobility.know_nothing("msnbc")
+    rows = [
+        row("random", "", uniform - 10, 0, float("inf")), row("naive", "paper", uniform - 5),
+        row("cgm-letter", "paper", uniform - 20), row("cgm-letter", "paper rounds=300", uniform + 1),
+    ]  # fmt: skip
+    found = {claim.statement: claim for claim in fig3b.claims(rows)}
+    random = found["All methods perform better than the random estimator (figure 3b)"]
+    assert random.verdict == "partly"
+    for text in ("λ = 1e-3: above in 1 of 1", "CGM: above in 0 of 1", "300 EM iterations: above in 1 of 1"):
+        assert text in random.found
+    assert "naive MLE, λ = 1e-3 0 of 1, CGM 0 of 1, CGM, 300 EM iterations 1 of 1" in random.why
+    lead = found["CGM improves upon naive MLE across all parameter regimes (figure 3b)"]
+    assert lead.verdict == "partly"
+    assert found["CGM, 300 EM iterations above naive MLE, λ = 1e-3"].verdict == "agrees"
 
 
 def test_a_fit_that_broke_down_counts_and_what_has_no_claim_does_not() -> None:
