@@ -355,7 +355,8 @@ def test_limits_count_models_trials_and_cells() -> None:
     planned += plan.chosen(states=(20,), methods=("map",), replications=1).trials("fig2")
     planned += plan.chosen(states=(20,), methods=("cgm",)).trials("fig2")
     said = limits.limits({"fig2": [Row(trial, "kl", 1.0, 0.0) for trial in planned]}, [])
-    assert "five true models in every cell of quietfield. Elsewhere" in said
+    assert "s = 10 has five true models in every cell of quietfield; elsewhere fewer" in said
+    assert "s = 20 has five true models in every cell of no method; elsewhere fewer" in said
     assert "25 trials: exact EM (ours). 5 trials: quietfield." in said
     assert "at s = 10, naive MLE, λ tuned with the truth: 2; PSGD, wide search, δ = 1/N: none" in said
     cell = figure.cell(planned[0])
