@@ -31,6 +31,7 @@ from quietfield.curator.discovery import (
     column_kinds,
     column_storage,
     partitions,
+    periods,
     plan_discovery,
     questions,
     run_discovery,
@@ -79,7 +80,7 @@ SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 # --- What one unit can change -----------------------------------------------------------------------------------------
 
 FORMS = (NumberForm(","), NumberForm(".", ",", "$"), NumberForm(",", " ", "", " €"), NumberForm(after="%"))
-INTERVALS = {"numbers": partitions.number_roots(None, None), "days": partitions.date_roots()}
+INTERVALS = {"numbers": partitions.number_roots(None, None), "days": periods.date_roots()}
 
 
 def ask_everything(people, unit):

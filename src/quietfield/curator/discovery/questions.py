@@ -12,7 +12,7 @@ import numpy as np
 
 from quietfield.curator import mechanism
 from quietfield.curator.counting.coding import Column, Parameters
-from quietfield.curator.discovery import partitions
+from quietfield.curator.discovery import partitions, periods
 from quietfield.curator.discovery.plan import FIRST, REST, ColumnPlan, DiscoveryPlan, Forms
 from quietfield.curator.discovery.writing import CELLS, MARKS, Cell, Written, agree_forms, classify, sum_classes
 from quietfield.errors import Error
@@ -217,14 +217,14 @@ class Questions:
         form = written.dates
         since = self._plan.forms.years_from if is_short(form) else YEARS_FROM
         leaves = partitions.grow_leaves(
-            partitions.date_roots(since if is_short(form) else None),
-            partitions.split_date,
+            periods.date_roots(since if is_short(form) else None),
+            periods.split_date,
             self._ask_levels(values.days(form, since), self._dates, partitions.DATE_LEVELS),
             std,
             evident,
             partitions.DATE_LEVELS,
         )
-        rule = partitions.date_rule(leaves, std, evident)
+        rule = periods.date_rule(leaves, std, evident)
         if rule is None:
             return Finding(None, "it has too few dates for this epsilon; write a period if it is wanted")
         if written.is_guess:
