@@ -2,9 +2,11 @@
 
 import csv
 import json
+import re
 from datetime import date, datetime
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -23,7 +25,7 @@ from quietfield.curator.codes import codes as read_codes
 from quietfield.files import MANIFEST
 from quietfield.models.frames import write_table
 from quietfield.models.model_file import list_content
-from quietfield.models.values import column_type, describe_rule, draw_values, record_columns
+from quietfield.models.values import column_type, describe_rule, draw_values, record_columns, write_column
 from quietfield.releases.description import explain_promise
 from quietfield.schema import Attribute, Cuts, Dates, Labels, Schema
 
@@ -104,6 +106,47 @@ def test_any_cuts_read_back(rule: Cuts, kind: str) -> None:
     found = read_codes(draw_values(schema, drawn, seed=0), schema)
     for name, column in zip(schema, found.T, strict=True):
         np.testing.assert_array_equal(column, drawn[name])
+
+
+@pytest.mark.parametrize(
+    ("rule", "pattern"),
+    [
+        (Cuts([1, 2.5, 40], least=0, most=100, places=2), r"[0-9]+[.][0-9]{2}"),
+        (Cuts([1, 2, 40], least=0, most=100, places=1, type="integer"), r"[0-9]+[.]0"),
+        (Cuts([1, 2, 40], least=0, most=100, places=1, type="number", zeros=False), r"[0-9]+([.][1-9])?"),
+        (Cuts([1000, 2000], least=0, most=9e6, places=2, decimal=",", thousands=".", type="number", after=" €"),
+         r"[0-9]{1,3}([.][0-9]{3})*,[0-9]{2} €"),
+        (Cuts([0.001, 0.002], least=0, most=1, places=2), r"[0-9][.][0-9]{2,}"),  # a bin without such a number
+    ],
+)  # fmt: skip
+def test_numbers_have_the_decimal_places_that_the_schema_says(rule: Cuts, pattern: str) -> None:
+    schema = Schema({"a": rule})
+    assert Schema.from_json(schema.to_json()) == schema
+    codes = np.repeat(np.arange(len(rule.own)), 50)
+    written = write_column(rule, draw_values(schema, {"a": codes}, seed=0)["a"]).to_pylist()
+    assert [text for text in map(str, written) if not re.fullmatch(pattern, text)] == []
+    np.testing.assert_array_equal(read_codes({"a": list(map(str, written))}, schema)[:, 0], codes)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"places": 7}, "places is a number of decimal places, a whole number from 0 to 6, not 7"),
+        ({"places": True}, "from 0 to 6"),
+        ({"zeros": 1}, "zeros is whether zeros fill decimal places up"),
+    ],
+)
+def test_places_that_are_none_are_refused(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(qf.Error, match=said):
+        Cuts([1], **wrong)
+
+
+def test_ways_to_write_times_that_are_none_are_refused() -> None:
+    day = ("day", "2024-01-01", "2024-01-03")
+    with pytest.raises(qf.Error, match="a time is written as one of ' hh:mm:ss', 'Thh:mm:ss'"):
+        Dates(*day, time="hh:mm")  # type: ignore[arg-type]
+    with pytest.raises(qf.Error, match="a Z follows times of 24 hours"):
+        Dates(*day, time="Thh:mmZ", written="dd.mm.yyyy")
 
 
 def test_types_are_those_that_the_schema_says() -> None:

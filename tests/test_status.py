@@ -1,4 +1,4 @@
-"""Long work shows one line on a terminal, and nothing anywhere else."""
+"""Long work shows one line on a terminal. Elsewhere most commands show nothing, and the longest some plain lines."""
 
 import os
 import sys
@@ -11,6 +11,7 @@ import pytest
 from rich.status import Status
 
 import quietfield as qf
+from quietfield import status
 from quietfield.cli import main
 from quietfield.status import is_terminal, show_status
 
@@ -92,6 +93,23 @@ def test_without_a_terminal_nothing_is_shown(
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(sys, "stderr", None)
     assert not is_terminal()
+
+
+def test_without_a_terminal_plain_lines_tell_of_steps(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(status.time, "monotonic", lambda: now[0])
+    with show_status("outer", True), show_status("at once", True) as update:
+        for second in range(25):
+            now[0] += 1
+            update(f"second {second}")
+    with show_status("after", True):
+        pass
+    assert capsys.readouterr().err == "outer\nsecond 9\nsecond 19\nafter\n"
+    monkeypatch.setattr(sys, "stderr", None)
+    with show_status("nobody reads this", True) as update:
+        update("nor this")
 
 
 def test_a_call_in_python_is_silent_on_a_terminal_too(files: None, terminal: Terminal) -> None:

@@ -1,6 +1,7 @@
-"""A sign of life during long work: one line on the error stream, with a spinner."""
+"""A sign of life during long work: on a terminal one line with a spinner, elsewhere a plain line now and then."""
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -8,16 +9,35 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.status import Status
 
-_current: "Status | None" = None  # a terminal has room for one: work within other work says its words on that line
+_current: "Status | PlainStatus | None" = None  # there is room for one: work within other work says its words there
+#: Between two plain lines about the same work, in seconds.
+PAUSE = 10.0
+
+
+class PlainStatus:
+    """What work says where there is no terminal: its first words on a line, and others once a while has passed."""
+
+    def __init__(self, text: str) -> None:
+        self.status, self._told = "", -PAUSE
+        self.update(text)
+
+    def update(self, text: str) -> None:
+        """Say something else, unless it is the same or something was said just now."""
+        now = time.monotonic()
+        if text != self.status and now - self._told >= PAUSE:
+            sys.stderr.write(f"{text}\n")
+            sys.stderr.flush()
+            self._told = now
+        self.status = text
 
 
 @contextmanager
 def show_status(text: str, shown: bool) -> Iterator[Callable[[str], None]]:
-    """Show a line while some work goes on, and take it away at the end.
+    """Show a line while some work goes on, and take it away at the end; where there is no terminal, print plain lines.
 
     Args:
         text: What is being done. Nothing that depends on a record: no length, no speed.
-        shown: False shows nothing; the command line says :func:`is_terminal`.
+        shown: False shows nothing; most commands say :func:`is_terminal`, those that take long say True.
 
     Yields:
         A function that shows another text in its place.
@@ -30,12 +50,19 @@ def show_status(text: str, shown: bool) -> Iterator[Callable[[str], None]]:
         yield lambda text: None
         return
     if _current is not None:
-        outer = _current.status
+        outer = str(_current.status)
         _current.update(text)
         try:
             yield _current.update
         finally:
             _current.update(outer)
+        return
+    if not is_terminal():
+        _current = PlainStatus(text) if sys.stderr is not None else None
+        try:
+            yield _current.update if _current is not None else lambda text: None
+        finally:
+            _current = None
         return
     from rich.console import Console
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import quietfield as qf
-from quietfield.cli import arguments
+from quietfield.cli import arguments, main
 
 DOMAIN = qf.Domain({"age": 3, "sex": ["f", "m"], "smoker": 2, "visits": 4})
 
@@ -54,6 +54,31 @@ def test_records_are_no_schema(tmp_path: Path) -> None:
     (tmp_path / "people.csv").write_text("age,sex\n")
     with pytest.raises(qf.Error, match=r"holds records, and a schema was expected; start one with: quietfield schema"):
         arguments.domain(tmp_path / "people.csv")
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"),
+    [
+        ("rows", qf.Rows(1)),
+        ("rows:1", qf.Rows(1)),
+        ("rows:3", qf.Rows(3)),
+        ("person:COLUMN:3", qf.Person("COLUMN", rows=3)),
+        ("person:COLUMN+COLUMN:3", qf.Person(("COLUMN", "COLUMN2"), rows=3)),
+        ("person:COLUMN:normalise", qf.Person("COLUMN", normalise=True)),
+        ('{"kind":"person","column":"user","rows":3}', qf.Person("user", rows=3)),
+    ],
+)
+def test_every_form_of_a_unit_is_listed_in_help_and_messages(
+    text: str, unit: qf.Rows | qf.Person, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert arguments.unit(text.replace("+COLUMN", "+COLUMN2")) == unit
+    with pytest.raises(qf.Error) as raised:
+        arguments.unit("people")
+    assert f" {text}" in str(raised.value)
+    monkeypatch.setenv("COLUMNS", "1000")
+    for command in ("synthesize", "release", "plan", "score", "schema"):
+        assert main([command, "--help"]) == 0
+        assert text in capsys.readouterr().out, command
 
 
 @pytest.mark.parametrize(

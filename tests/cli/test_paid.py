@@ -73,7 +73,8 @@ def test_a_count_that_fails_says_that_it_was_charged(
     monkeypatch.setattr(counting, "count", fails)
     assert main(SAID) == 1
     assert capsys.readouterr().err == (
-        "Error: the data could not be read. It was charged before the data were read, and the charge stands.\n"
+        "Error: the data could not be read. It was charged before the data were read, and the charge stands. "
+        f"{outputs.NOTHING_KEPT}\n"
     )
     assert qf.Ledger("l.db").spent == 1
     assert not Path("r.qfr").exists()

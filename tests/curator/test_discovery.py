@@ -31,12 +31,13 @@ from quietfield.curator.discovery import (
     column_kinds,
     column_storage,
     partitions,
+    periods,
     plan_discovery,
     questions,
     run_discovery,
 )
 from quietfield.curator.discovery.plan import FIRST, REST, histogram_sensitivity
-from quietfield.curator.discovery.writing import BESIDE, CLASSES
+from quietfield.curator.discovery.writing import BESIDE, CELLS, CLASSES, sum_classes
 from quietfield.errors import Error
 from quietfield.models.values import draw_values, write_column
 from quietfield.privacy import thresholds
@@ -79,7 +80,7 @@ SHARED = Path(__file__).resolve().parents[3] / "shared" / "data"
 # --- What one unit can change -----------------------------------------------------------------------------------------
 
 FORMS = (NumberForm(","), NumberForm(".", ",", "$"), NumberForm(",", " ", "", " €"), NumberForm(after="%"))
-INTERVALS = {"numbers": partitions.number_roots(False, None), "days": partitions.date_roots()}
+INTERVALS = {"numbers": partitions.number_roots(None, None), "days": periods.date_roots()}
 
 
 def ask_everything(people, unit):
@@ -95,7 +96,7 @@ def ask_everything(people, unit):
             found = counted_values.count_values(con, engine, ["a", "b"])
         for column in found.values():
             values = questions.Values(con, column)
-            answers.append(dict(zip(CLASSES, values.classes().tolist(), strict=True)))
+            answers.append(dict(zip(CELLS, values.classes().tolist(), strict=True)))
             answers += [
                 dict(enumerate(getattr(values, how)().count(asked).tolist())) for how, asked in INTERVALS.items()
             ]
@@ -353,11 +354,12 @@ def test_what_noise_hides_at_the_ends_does_not_crowd_there():
     """In a tail of less than five standard deviations no end is found; the last cell must have a width all the same."""
     years = [partitions.Leaf(Fraction(i), Fraction(i + 1), 60.0) for i in range(20, 80)]
     tail = [partitions.Leaf(Fraction(80), Fraction(90), 250.0), partitions.Leaf(Fraction(90), Fraction(100), 100.0)]
-    low, high = partitions.find_range([*years, *tail], 100.0, True, [30, 35, 70, 79])
+    low, high = partitions.find_range([*years, *tail], 100.0, Fraction(1), [30, 35, 70, 79])
     assert (low, high) == (20, 96)  # 77 by the counts alone, below the last cut point: 79 plus twice 9, without 97
-    assert partitions.find_range([*years, *tail], 100.0, True, [30, 35, 70, 90]) == (20, 99)  # no leaf goes further
+    # No leaf goes further.
+    assert partitions.find_range([*years, *tail], 100.0, Fraction(1), [30, 35, 70, 90]) == (20, 99)
     top = partitions.Leaf(Fraction(99), Fraction(100), 600.0)  # a common number by itself is an end
-    assert partitions.find_range([*years, top], 100.0, True, [30, 70, 99])[1] == 99
+    assert partitions.find_range([*years, top], 100.0, Fraction(1), [30, 70, 99])[1] == 99
 
 
 def adversary(kind, scale, counts):
@@ -1011,7 +1013,8 @@ def test_every_pair_of_classes_is_told_apart():
         with connect(gathers=True) as con:
             column = counted_values.count_values(con, DuckEngine({"a": texts}), ["a"])["a"]
             classes = questions.Values(con, column).classes()
-        assert {one: many for one, many in zip(CLASSES, classes.tolist(), strict=True) if many} == {name: len(texts)}
+        counts = sum_classes(dict(zip(CELLS, classes.tolist(), strict=True)))
+        assert {one: many for one, many in counts.items() if many} == {name: len(texts)}
 
 
 # --- How values are written -----------------------------------------------------------------------------------------
@@ -1071,7 +1074,8 @@ def test_decimal_commas_are_found_and_read():
 def test_the_form_of_dates_is_found_and_written_again(written, form):
     """Python's own formatting writes the dates and times, and tells whether they come back so."""
     days = [datetime.datetime(2023, 1, 1) + datetime.timedelta(days=i, minutes=7 * i) for i in range(400)]
-    clocks = {"": "date", " %H:%M:%S": "time"} | ({} if written == "yyyy-mm-dd" else {" %I:%M:%S %p": "time"})
+    iso = {"T%H:%M": "time", "T%H:%M:%SZ": "time"}
+    clocks = {"": "date", " %H:%M:%S": "time"} | (iso if written == "yyyy-mm-dd" else {" %I:%M:%S %p": "time"})
     for clock, kind in clocks.items():
         rule = found_of(spread([*(day.strftime(form + clock) for day in days), "?"]))["a"]
         assert (rule.written, rule.period, rule.start, rule.end) == (written, "month", "2023-01-01", "2024-03-01")
@@ -1119,17 +1123,23 @@ def test_whole_numbers_of_eight_digits_are_dates_where_nearly_all_are():
 @pytest.mark.parametrize(
     ("write", "form", "whole"),
     [
-        (lambda n: f"{n:,.2f}", NumberForm(thousands=","), False),
+        (lambda n: f"{n:,.2f}", NumberForm(thousands=",", places=2), False),
         (lambda n: f"{n:,.0f}", NumberForm(thousands=","), True),
-        (lambda n: f"${n:,.2f}", NumberForm(thousands=",", before="$"), False),
+        (lambda n: f"{n:.0f}.00", NumberForm(places=2), True),
+        (lambda n: f"{n:.6f}", NumberForm(places=6), False),
+        (lambda n: repr(n), NumberForm(places=2, zeros=False), False),
+        (lambda n: repr(n + 1e-9), NumberForm(), False),
+        (lambda n: f"${n:,.2f}", NumberForm(thousands=",", before="$", places=2), False),
+        (lambda n: f"$ {n:,.0f}.00", NumberForm(thousands=",", before="$ ", places=2), True),
         (lambda n: f"£{n:,.0f}", NumberForm(thousands=",", before="£"), True),
-        (lambda n: f"{n % 100:.0f} %", NumberForm(after="%"), True),
-        (lambda n: f"{n % 100:.1f}%".replace(".", ","), NumberForm(",", after="%"), False),
-        (lambda n: f"{n:,.2f} €".translate({44: 46, 46: 44}), NumberForm(",", ".", after=" €"), False),
+        (lambda n: f"{n % 100:.0f} %", NumberForm(after=" %"), True),
+        (lambda n: f"{n % 100:.1f}%".replace(".", ","), NumberForm(",", after="%", places=1), False),
+        (lambda n: f"{n:,.2f} €".translate({44: 46, 46: 44}), NumberForm(",", ".", after=" €", places=2), False),
+        (lambda n: f"{n:.1f}€".replace(".", ","), NumberForm(",", after="€", places=1), False),
         (lambda n: f"{1000 * n:,.0f}".replace(",", "."), NumberForm(",", "."), True),
-        (lambda n: f"{n:,.2f}".translate({44: "\u202f", 46: ","}), NumberForm(",", " "), False),
+        (lambda n: f"{n:,.2f}".translate({44: "\u202f", 46: ","}), NumberForm(",", " ", places=2), False),
         (lambda n: f"{n:,.0f}".replace(",", " "), NumberForm(thousands=" "), True),
-        (lambda n: f"CHF {n:,.2f}"[4:].replace(",", "'"), NumberForm(thousands="'"), False),
+        (lambda n: f"CHF {n:,.2f}"[4:].replace(",", "'"), NumberForm(thousands="'", places=2), False),
     ],
 )
 def test_thousands_money_and_percents_are_found_and_written_again(write, form, whole):
@@ -1147,7 +1157,7 @@ def test_thousands_money_and_percents_are_found_and_written_again(write, form, w
     schema = Schema({"a": replace(rule, least=None, most=None)})
     codes = np.repeat(np.arange(len(rule.own)), 5)
     drawn = draw_values(schema, {"a": codes}, seed=0).column("a")
-    written = write_column(rule, drawn).to_pylist()
+    written = [str(text) for text in write_column(rule, drawn).to_pylist()]
     asked = statistics(qf.Structure((("a",),)), schema.domain, qf.Rows(1))
     counted = count({"a": written}, schema, asked, qf.Rows(1)).tables[0]
     assert counted.tolist() == [5] * len(rule.own) + [0] * (len(rule.labels) - len(rule.own))
@@ -1155,6 +1165,9 @@ def test_thousands_money_and_percents_are_found_and_written_again(write, form, w
         assert not any(re.search(f"[{form.decimal}][0-9]{{3}}", text) for text in written)  # no tenths of a cent
     if form.thousands is not None:
         assert any((form.thousands or "") in text for text in written)
+    digits = f"[0-9.,' ]*[{form.decimal}][0-9]{{{form.places}}}" if form.places and form.zeros else "[0-9.,' ]*"
+    pattern = f"{re.escape(form.before)}{digits}{re.escape(form.after)}"
+    assert all(re.fullmatch(pattern, text) for text in written)
 
 
 def test_which_century_years_of_two_digits_are_of_is_public():
@@ -1207,6 +1220,80 @@ def test_times_in_texts_stay_times():
         rule = found_of(spread([moment.strftime(form) for moment in moments]))["a"]
         assert rule.type == "time"
     assert found_of(spread([moment.strftime("%Y-%m-%d") for moment in moments]))["a"].type == "date"
+
+
+@pytest.mark.parametrize(
+    ("form", "time"),
+    [
+        ("%Y-%m-%dT%H:%M:%S", "Thh:mm:ss"),
+        ("%Y-%m-%dT%H:%M", "Thh:mm"),
+        ("%Y-%m-%d %H:%M", " hh:mm"),
+        ("%Y-%m-%dT%H:%M:%SZ", "Thh:mm:ssZ"),
+        ("%Y-%m-%d %H:%M:%S.%f+02:00", " hh:mm:ssZ"),  # in UTC, which it says
+        ("%d.%m.%Y %H:%M", " hh:mm"),
+        ("%m/%d/%YT%H:%M:%S", "Thh:mm:ss"),
+        ("%m/%d/%Y %I:%M %p", " hh:mm"),
+    ],
+)
+def test_times_follow_dates_as_in_the_source(form, time):
+    """As the most common of the noisy counts says: a few that are written otherwise change nothing."""
+    moments = [datetime.datetime(2023, 1, 1) + datetime.timedelta(hours=7 * i) for i in range(1000)]
+    texts = [moment.strftime("%Y-%m-%d %H:%M:%S" if i % 20 == 0 else form) for i, moment in enumerate(moments)]
+    rule = found_of(spread(texts))["a"]
+    assert (rule.type, rule.time) == ("time", time)
+    written = write_column(rule, draw_values(Schema({"a": rule}), {"a": np.arange(len(rule.own))}, seed=0).column("a"))
+    expected = form.replace(".%f+02:00", "Z")
+    assert all(datetime.datetime.strptime(text, expected) for text in written.to_pylist())
+
+
+@pytest.mark.parametrize("kind", ["laplace", "gaussian"])
+@NOISES
+@pytest.mark.parametrize(
+    ("low", "high", "step"),
+    [((0, 17), (65, 99), 1), ((100, 199), (900, 999), 1), ((100, 199), (90_000, 99_999), 1), ((0, 1), (3, 5), 0.01)],
+    ids=["ages", "codes", "roots", "places"],
+)
+def test_nothing_is_drawn_from_a_hole_between_numbers(low, high, step, noise, kind, monkeypatch):
+    random = np.random.default_rng(3)
+    parts = [np.arange(ends[0], ends[1] + step / 2, step).round(2) for ends in (low, high)]
+    column = np.concatenate([random.choice(part, 15_000) for part in parts])
+    rule, drawn = found_without_chance([f"{number:.10g}" for number in column], monkeypatch, noise, kind)
+    assert len(rule.gaps) == 1
+    slack = 2 * max(high[1] - high[0], low[1] - low[0]) / 20  # what noise hides beside the hole
+    assert not ((drawn > low[1] + slack) & (drawn < high[0] - slack)).any()
+    assert abs((drawn <= low[1] + slack).mean() - 0.5) < 0.01
+    assert drawn.min() <= low[0] + slack
+    assert drawn.max() >= high[1] - slack
+
+
+@pytest.mark.parametrize("name", ["normal", "uniform", "exponential", "heaped"])
+def test_numbers_without_a_hole_have_none(name):
+    """At noise that hides single leaves, and at hardly any."""
+    random = np.random.default_rng(4)
+    heaps, ages = random.integers(2, 9, 20_000) * 10, random.integers(18, 90, 20_000)
+    drawn = {
+        "normal": random.normal(50, 15, 20_000).round(1),
+        "uniform": random.integers(0, 1000, 20_000),
+        "exponential": random.exponential(30, 20_000).round(2),
+        "heaped": np.where(random.random(20_000) < 0.5, heaps, ages),
+    }[name]
+    for epsilon in (0.1, 1, 10):
+        rule = qf.discover({"a": drawn}, epsilon=epsilon, delta=1e-9, noise="gaussian", **ROW)["a"]
+        assert all(high - low < np.ptp(drawn) / 10 for low, high in rule.gaps)
+
+
+def test_a_few_that_are_written_otherwise_do_not_change_the_places_of_the_others():
+    """Neither one record nor one in a thousand: what noisy counts do not show is not told."""
+    texts = [f"{i % 700 / 100:.2f}" for i in range(12_000)]
+    texts[::1000] = ["1.23456"] * 12
+    assert found_of(texts)["a"].form == NumberForm(places=2)
+    column = np.round(np.arange(12_000) % 700 / 100, 2)  # numbers themselves have places, and no zeros
+    rule = found_of(column)["a"]
+    assert rule.form == NumberForm(places=2, zeros=False)
+    assert all(
+        len(str(number).partition(".")[2]) <= 2
+        for number in draw_values(Schema({"a": rule}), {"a": np.arange(len(rule.own))}, seed=0)["a"].to_pylist()
+    )
 
 
 def test_dates_that_nothing_tells_the_order_of_have_to_be_said():
@@ -1268,7 +1355,7 @@ def test_nothing_is_read_from_noise(monkeypatch):
 
     class Nothing:
         def classes(self):
-            return np.zeros(len(CLASSES), np.int64)
+            return np.zeros(len(CELLS), np.int64)
 
     monkeypatch.setattr(asked, "_measure", lambda scale, counts: counts + 3.9 * std)
     found = asked.find_rules({plan.columns[0]: Nothing()})["a"]

@@ -1,5 +1,6 @@
 """A release in steps: no procedure overspends, no score moves further than stated, and choices have the right odds."""
 
+import warnings
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, permutations, product
@@ -338,6 +339,28 @@ def test_what_is_charged_is_spent(sizes, choice):
     )
     whole = accounting.zcdp_rho(Fraction(1), Fraction(1, 10**6))
     assert 0.999 * whole < released.promise.rho <= whole
+
+
+def test_an_attribute_of_one_value_is_joined_with_none():
+    """One that can have no other value costs nothing; one that has no other, as far as noise tells, its own table."""
+    random = np.random.default_rng(5)
+    codes = random.integers(0, [3, 1, 3, 4, 3, 5], (5000, 6))
+    codes[:, 3] = 2
+    schema = qf.Schema(dict(zip("avbcdg", (3, 1, 3, 4, 3, 5), strict=True)))
+    asked = {"delta": "1e-6", "noise": "gaussian", "unit": qf.Rows(1), "ledger": None}
+    questions = [("a", "c", "v"), ("a", "d")]
+    for choice, epsilon in ((Choice(), 100), (Choice(rounds=3), 1), (Choice(workload=questions), 1)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of an epsilon that promises next to nothing
+            released = qf.release(codes, schema, choice, epsilon=epsilon, **asked)
+        assert ("c",) in released.tables
+        assert not any("v" in clique or ("c" in clique and len(clique) > 1) for clique in released.tables)
+        assert any(len(clique) > 1 for clique in released.tables)
+        whole = accounting.zcdp_rho(Fraction(epsilon), Fraction(1, 10**6))
+        assert 0.999 * whole < released.promise.rho <= whole
+        assert qf.fit(released).marginal("v").tolist() == [1]
+    single = qf.release(codes[:, :2] * 0, qf.Schema({"v": 1, "w": 1}), "auto", epsilon=1, **asked)
+    assert list(single.tables) == [("v",)]  # which tells how many records there are
 
 
 def test_a_release_whose_noise_outweighs_the_records_is_not_lost():

@@ -59,8 +59,17 @@ SCHEMA = "The schema: a JSON file, or a release or a model, which have one."
 WEIGHTS = ("by_size", "equal")
 
 
+#: The forms of a unit, as help and messages list them.
+UNITS = (
+    "rows:1 or rows for one row each; rows:3 for persons with at most 3 rows (your word, not checked); person:COLUMN:3 "
+    "for persons of whom at most 3 rows are counted; person:COLUMN+COLUMN:3 where several columns tell persons apart; "
+    "person:COLUMN:normalise for all rows of a person, weighted (not to discover or choose); or JSON such as "
+    '{"kind":"person","column":"user","rows":3}'
+)
+
+
 def unit(text: str) -> "Unit":
-    """A unit: rows:K, person:COLUMN:K, person:COLUMN:normalise (COLUMN+COLUMN for several), or JSON."""
+    """A unit in one of the forms of :data:`UNITS`."""
     if text.lstrip().startswith("{"):
         return unit_from_json(parse_json(text.encode(), "--unit"))
     kind, _, rest = text.partition(":")
@@ -71,10 +80,7 @@ def unit(text: str) -> "Unit":
         said = f"--unit {text}"
         column: Any = tuple(columns.split("+")) if "+" in columns else columns
         return Person(column, normalise=True) if how == "normalise" else Person(column, rows=_whole(how, said))
-    raise Error(
-        f"the unit {text!r} is not understood; write rows:1, person:user:3 (at most 3 rows of each user), "
-        'person:user+day:1, person:user:normalise, or JSON such as {"kind": "rows", "rows": 1}.'
-    )
+    raise Error(f"the unit {text!r} is not understood; write {UNITS}. Columns are named as in the data.")
 
 
 def records(
@@ -327,7 +333,7 @@ def _whole(text: str, option: str) -> int:
 reading_option = partial(typer.Option, rich_help_panel="How records are read")
 privacy_option = partial(typer.Option, rich_help_panel="Privacy")
 EPSILON = privacy_option("--epsilon", help="The privacy loss, such as 1 or 0.1 or 1/3; taken exactly as written.")
-UNIT = privacy_option("--unit", help="Who is protected: rows:1, person:COLUMN:3, person:COLUMN:normalise, or JSON.")
+UNIT = privacy_option("--unit", help=f"Who is protected: {UNITS}.")
 DataArgument = Annotated[
     str,
     typer.Argument(

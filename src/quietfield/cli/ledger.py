@@ -29,7 +29,11 @@ def root() -> None:
 def create(
     path: Annotated[Path, typer.Argument(help="The file to make; it must not exist.")],
     unit: Annotated[
-        str, typer.Option(help="Who is protected: rows:1, person:COLUMN or person:COLUMN+COLUMN, or JSON.")
+        str,
+        typer.Option(
+            help="Who is protected: rows:1 or rows for one row each, rows:3 for persons with at most 3 rows, "
+            "person:COLUMN for persons, person:COLUMN+COLUMN where several columns tell them apart, or JSON."
+        ),
     ],
     epsilon: Annotated[str | None, typer.Option(help="The total epsilon, such as 4 or 0.5 or 1/3.")] = None,
     delta: Annotated[

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from quietfield.archives import put_in_place
-from quietfield.errors import Error, FileError
+from quietfield.errors import STANDS, Error, FileError
 from quietfield.files import archive_kind, check_writable, read_beginning, temporary_neighbour
 from quietfield.releases.release import Release
 
@@ -163,6 +163,14 @@ def keep_release(found: "Release", out: Path, signer: "Ed25519PrivateKey | None"
     )
 
 
+#: Ends the message of a command that failed after its charge and before anything was measured.
+NOTHING_KEPT = (
+    "No table was measured, so nothing is kept, and the same --id gets nothing back: that the work failed may tell of "
+    "a record, and that is what was paid for. Mend what was wrong and run the command again, which is charged again. "
+    "Before that, quietfield inspect reads the whole of a source at no charge, for your eyes alone."
+)
+
+
 @contextmanager
 def keep_measured(out: Path, signer: "Ed25519PrivateKey | None", force: bool, paid: bool) -> Iterator[None]:
     """Keep what was measured before work that is paid for failed or was interrupted, as a release of its own."""
@@ -172,6 +180,8 @@ def keep_measured(out: Path, signer: "Ed25519PrivateKey | None", force: bool, pa
         if (found := getattr(stopped, "release", None)) is not None:
             keep_release(Release.of(found), out, signer, force, paid)
             typer.echo(f"What was measured until then is kept in {out}; see its notes.", err=True)
+        elif isinstance(stopped, Error) and STANDS in str(stopped):
+            stopped.args = (f"{stopped} {NOTHING_KEPT}",)
         raise
 
 

@@ -33,7 +33,6 @@ from quietfield.output.report import write_report
 from quietfield.privacy.accounting import format_number
 from quietfield.releases.release import Release
 from quietfield.schema import Schema
-from quietfield.status import is_terminal
 from quietfield.text import join_names, plural, printable
 
 app = typer.Typer()
@@ -152,7 +151,6 @@ def synthesize(
     if dry_run:
         _show_plan(plan, book, lines.describe_unit(records, plan.price.unit))
         return
-    busy = is_terminal()
     if before is not None:
         typer.echo(f"{files['release']} was made under this id: it is continued, and nothing is charged.", err=True)
         for note in before.notes:
@@ -161,7 +159,7 @@ def synthesize(
         release = before
     else:
         with arguments.tell_charge(), outputs.keep_measured(files["release"], signer, force, paid=book is not None):
-            found = charge_and_release(records, plan, book, id=id, progress=busy)
+            found = charge_and_release(records, plan, book, id=id, progress=True)
         release = outputs.keep_release(found, files["release"], signer, force, paid=book is not None)
     typer.echo(f"release     {files['release']}")
     if release.complete:
@@ -182,7 +180,7 @@ def synthesize(
     if files["model"] in kept:
         made = Synthesis.load(release, files["model"])
     else:
-        made = learn(release, progress=busy)
+        made = learn(release, progress=True)
         if made.model.report is not None and made.model.report.interrupted:
             typer.echo(
                 f"{files['release']} is whole: go on with quietfield fit {files['release']} --out "
@@ -207,7 +205,7 @@ def synthesize(
     if page is not None:
         if page not in kept:
             names = (files["release"].name, files["model"].name)
-            write_report(page, release, made.model, names=names, progress=busy)
+            write_report(page, release, made.model, names=names, progress=True)
         typer.echo(f"report      {page}")
     for text in dict.fromkeys(str(warning.message) for warning in told_of):
         typer.echo(f"note        {text}")

@@ -5,8 +5,8 @@ holds beyond that no release knows, so the rules are these (:func:`describe_rule
 
 * a label is itself, in the type of its column where every label can be written so;
 * numbers are uniform between the cut points: whole ones in columns of integers, and where no type is known and all cut
-  points are whole; else with the decimal places of the cut points, so that a bin from 0 to 0.01 holds zeros, and of
-  money with cents;
+  points are whole; else with the decimal places that the schema says, or those of the cut points, so that a bin from 0
+  to 0.01 holds zeros, and of money with cents;
 * an open first or last bin reaches to the schema's public bound; without one it gives the number next to its limit;
 * no number lies in one of the schema's gaps, as between -99, which stands for something else, and the least age;
 * dates are uniform over the days of a period, times over its seconds;
@@ -156,13 +156,16 @@ def describe_form(rule: Attribute) -> str:
     ('written like $1,234.5', '')
     >>> describe_form(Dates("year", "2000-01-01", "2010-01-01", written="dd/mm/yy", years_from=1930))
     'written dd/mm/yy, of the years 1930 to 2029'
+    >>> describe_form(Dates("day", "2024-01-15", "2024-01-16", type="time", time="Thh:mm"))
+    'written yyyy-mm-ddThh:mm'
     """
-    if isinstance(rule, Cuts) and rule.form != NumberForm():
+    if isinstance(rule, Cuts) and rule.form not in (NumberForm(), NumberForm(places=rule.places, zeros=False)):
         form, number = rule.form, 1234 if rule.type == "integer" else 1234.5
         return f"written like {_write_number(form, number)}"
-    if isinstance(rule, Dates) and rule.written != "yyyy-mm-dd":
+    if isinstance(rule, Dates) and (rule.written, rule.time) != ("yyyy-mm-dd", " hh:mm:ss"):
         years = f", of the years {rule.years_from} to {rule.years_from + 99}" if is_short(rule.written) else ""
-        return f"written {rule.written}{years}{', with AM or PM' if rule.clock == 12 else ''}"
+        clock = rule.time if rule.time != " hh:mm:ss" else ""
+        return f"written {rule.written}{clock}{years}{', with AM or PM' if rule.clock == 12 else ''}"
     return ""
 
 
@@ -317,9 +320,10 @@ def write_column(rule: Attribute, array: Any) -> Any:
     if isinstance(rule, Cuts) and rule.form != NumberForm():
         kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
         return _write_numbers(rule.form, array) if any(is_kind(array.type) for is_kind in kinds) else array
-    if isinstance(rule, Dates) and rule.written != "yyyy-mm-dd" and pa.types.is_temporal(array.type):
-        form, clock = strptime_form(rule.written), "%H:%M:%S" if rule.clock == 24 else "%I:%M:%S %p"
-        return pc.strftime(array, form if pa.types.is_date(array.type) else f"{form} {clock}")
+    if isinstance(rule, Dates) and describe_form(rule) and pa.types.is_temporal(array.type):
+        form, clock = strptime_form(rule.written), rule.time.replace("mm", "%M").replace("ss", "%S")
+        clock = clock.replace("hh", "%H") if rule.clock == 24 else f"{clock.replace('hh', '%I')} %p"
+        return pc.strftime(array, form if pa.types.is_date(array.type) else f"{form}{clock}")
     return array
 
 
@@ -329,6 +333,8 @@ def _write_numbers(form: NumberForm, array: Any) -> Any:
     >>> import pyarrow as pa
     >>> _write_numbers(NumberForm(",", " ", after=" €"), pa.array([-1234567, 12, None])).to_pylist()
     ['-1 234 567 €', '12 €', None]
+    >>> _write_numbers(NumberForm(places=2), pa.array([12.5, 3.0])).to_pylist()
+    ['12.50', '3.00']
     """
     import pyarrow as pa
 
@@ -343,6 +349,7 @@ def _write_number(form: NumberForm, number: Any) -> str:
     whole, _, rest = digits.partition(".")
     if form.thousands is not None:
         whole = f"{int(whole):,}".replace(",", form.thousands)
+    rest = rest.ljust(form.places or 0, "0") if form.zeros else rest
     return f"{sign}{form.before}{whole}{form.decimal + rest if rest else ''}{form.after}"
 
 
@@ -363,14 +370,14 @@ def _whole_bins(rule: Cuts) -> tuple[np.ndarray, np.ndarray] | None:
 def _decimal_bins(rule: Cuts) -> tuple[np.ndarray, np.ndarray, int] | None:
     """The first and last multiple of a decimal place in each bin, and the place; None where no cut point has any.
 
-    The place is that of the source's decimals, if it has these; else that of the cut points.
+    The place is that of the source's decimals, if it has these; else the rule's own, or that of the cut points.
     """
     points = [Fraction(repr(float(point))) for point in rule.points]
     exact = [*points, *(Fraction(repr(float(end))) for gap in rule.gaps for end in gap)]
     digits = _decimal_type(rule)
     places = next((n for n in range(1, 7) if all((10**n * point).denominator == 1 for point in exact)), None)
-    if digits is not None:
-        places = digits[1]
+    if digits is not None or rule.places is not None:
+        places = digits[1] if digits is not None else rule.places
     elif places is None or all(point.denominator == 1 for point in exact):
         return None
     assert places is not None
@@ -407,7 +414,7 @@ def _draw_whole(
 
 
 def _draw_numbers(rule: Cuts, codes: np.ndarray, uniform: np.ndarray) -> np.ndarray:
-    """Numbers, uniform within their bins, with the decimal places of the cut points.
+    """Numbers, uniform within their bins, with the decimal places that the rule says, or those of the cut points.
 
     Where all of these are whole, rounded to about a thousandth of the narrowest bin's width; money, to cents.
     """

@@ -34,6 +34,7 @@ from quietfield.schema.rules import Decimal as Decimal
 from quietfield.schema.rules import Labels as Labels
 from quietfield.schema.rules import NumberForm as NumberForm
 from quietfield.schema.rules import Thousands as Thousands
+from quietfield.schema.rules import TimeForm as TimeForm
 from quietfield.schema.rules import is_short as is_short
 from quietfield.schema.rules import strptime_form as strptime_form
 from quietfield.schema.schema import Rule as Rule

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, ValidationError
 
 from quietfield.errors import Error, FileError
 from quietfield.schema.rules import (
@@ -20,6 +20,7 @@ from quietfield.schema.rules import (
     Decimal,
     Period,
     Thousands,
+    TimeForm,
     rule_from_json,
 )
 from quietfield.text import join_names
@@ -56,6 +57,8 @@ class _Cuts(_Attribute):
     thousands: Thousands | None = None
     before: StrictStr = ""
     after: StrictStr = ""
+    places: StrictInt | None = None
+    zeros: StrictBool = True
 
 
 class _Dates(_Attribute):
@@ -66,6 +69,7 @@ class _Dates(_Attribute):
     written: DateForm = "yyyy-mm-dd"
     years_from: StrictInt = YEARS_FROM
     clock: Clock = 24
+    time: TimeForm = " hh:mm:ss"
 
 
 class _Schema(_Strict):
@@ -101,8 +105,11 @@ FIELDS = {
     "thousands": 'what stands between thousands: ",", ".", " " or "\'"',
     "before": 'a text that stands before numbers, such as "$"',
     "after": 'a text that stands after numbers, such as " %"',
+    "places": "how many decimal places numbers have, a whole number from 0 to 6",
+    "zeros": "false where zeros at the end of decimal places are left off, else true",
     "written": "how texts write dates: " + ", ".join(f'"{form}"' for form in get_args(DateForm)),
     "clock": "12 where AM or PM follows a time, else 24",
+    "time": "how a time follows a date: " + ", ".join(f'"{form}"' for form in get_args(TimeForm)),
     "years_from": "the first of the hundred years that years of two digits are of, such as 1930",
     "period": '"year", "month", "week", "day" or "hour"',
     "start": 'a date such as "2024-01-01"',

@@ -38,6 +38,10 @@ DateForm = Literal[
 ]  # fmt: skip
 #: How many hours a day has as times are written: with 12, AM or PM follows.
 Clock = Literal[24, 12]
+#: How a time of day follows a date in a text; Z says that it is UTC.
+TimeForm = Literal[
+    " hh:mm:ss", "Thh:mm:ss", " hh:mm", "Thh:mm", " hh:mm:ssZ", "Thh:mm:ssZ", " hh:mmZ", "Thh:mmZ"
+]  # fmt: skip
 #: The first of the hundred years that years of two digits are of, unless a rule says so: as in POSIX.
 YEARS_FROM = 1969
 #: What may stand before or after a number: a sign of money, a unit. No digits, and nothing that numbers are made of.
@@ -154,12 +158,15 @@ class NumberForm:
     """How texts write numbers: what stands before decimal places, between thousands, before and after a number.
 
     What stands between thousands, before or after may also be missing. A blank between thousands may be of any width.
+    ``places`` and ``zeros`` are for numbers that are written: how many decimal places, and if zeros fill them up.
     """
 
     decimal: Decimal = "."
     thousands: Thousands | None = None
     before: str = ""
     after: str = ""
+    places: int | None = None
+    zeros: bool = True
 
     @property
     def groups(self) -> Thousands | None:
@@ -176,6 +183,11 @@ class NumberForm:
         for name, text in (("before", self.before), ("after", self.after)):
             if not isinstance(text, str) or len(text) > 10 or not all(map(_BESIDE.fullmatch, text)):
                 raise Error(f"{name} is what stands {name} a number, such as '$', 'CHF ' or ' kg', not {text!r:.60}.")
+        places = self.places
+        if places is not None and (isinstance(places, bool) or not isinstance(places, int) or not 0 <= places <= 6):
+            raise Error(f"places is a number of decimal places, a whole number from 0 to 6, not {places!r:.60}.")
+        if not isinstance(self.zeros, bool):
+            raise Error(f"zeros is whether zeros fill decimal places up, True or False, not {self.zeros!r:.60}.")
 
 
 @dataclass(frozen=True)
@@ -191,7 +203,8 @@ class Cuts(Attribute):
 
     ``decimal=","`` reads texts with a decimal comma, in which a point may stand between thousands: ``3,5``,
     ``1.234,50``. ``thousands=","`` reads ``1,234.50``; ``before`` and ``after`` are what may stand beside a number, as
-    in ``$5``, ``12 %``.
+    in ``$5``, ``12 %``. ``places=2`` gives synthetic records two decimal places, ``12.50``; with ``zeros=False``
+    they are as short as they can be, ``12.5``. These change no count.
     """
 
     points: tuple[float, ...]
@@ -199,6 +212,8 @@ class Cuts(Attribute):
     thousands: Thousands | None = field(default=None, kw_only=True)
     before: str = field(default="", kw_only=True)
     after: str = field(default="", kw_only=True)
+    places: int | None = field(default=None, kw_only=True)
+    zeros: bool = field(default=True, kw_only=True)
     least: float | None = field(default=None, kw_only=True)
     most: float | None = field(default=None, kw_only=True)
     gaps: tuple[tuple[float, float], ...] = field(default=(), kw_only=True)
@@ -266,7 +281,7 @@ class Cuts(Attribute):
     @property
     def form(self) -> NumberForm:
         """How texts write the numbers."""
-        return NumberForm(self.decimal, self.thousands, self.before, self.after)
+        return NumberForm(self.decimal, self.thousands, self.before, self.after, self.places, self.zeros)
 
     @cached_property
     def own(self) -> tuple[Label, ...]:
@@ -291,7 +306,8 @@ class Dates(Attribute):
     Periods are whole: months and years begin where the calendar has them, weeks, days and hours at ``start``. A
     ``start`` or an ``end`` inside a period is refused. ``written`` says how texts write dates: ``dd.mm.yyyy``. Years of
     two digits, as in ``dd.mm.yy``, are of the hundred years from ``years_from`` on. ``mon`` and ``month`` are English
-    names, short or not. With ``clock=12``, synthetic records have times such as ``03:05:00 PM``; both are read.
+    names, short or not. With ``clock=12``, synthetic records have times such as ``03:05:00 PM``, and ``time``
+    says how a time follows a date there: ``"Thh:mm:ss"``, ``" hh:mm"``. All of these are read.
 
     >>> Dates(period="month", start="2024-11-01", end="2025-02-01").labels
     ('2024-11', '2024-12', '2025-01')
@@ -303,6 +319,7 @@ class Dates(Attribute):
     written: DateForm = field(default="yyyy-mm-dd", kw_only=True)
     years_from: int = field(default=YEARS_FROM, kw_only=True)
     clock: Clock = field(default=24, kw_only=True)
+    time: TimeForm = field(default=" hh:mm:ss", kw_only=True)
     kind: ClassVar[str] = "dates"
     types: ClassVar[tuple[ColumnType, ...]] = ("text", "date", "time")
 
@@ -315,6 +332,10 @@ class Dates(Attribute):
         check_years_from(self.years_from)
         if self.clock not in get_args(Clock):
             raise Error(f"a clock has 24 hours or 12, not {self.clock!r}.")
+        if self.time not in get_args(TimeForm):
+            raise Error(f"a time is written as one of {join_names(get_args(TimeForm))}, not as {self.time!r:.60}.")
+        if self.time.endswith("Z") and (self.written != "yyyy-mm-dd" or self.clock == 12):
+            raise Error("a Z follows times of 24 hours after dates that are written yyyy-mm-dd, and no others.")
         for name in ("start", "end"):
             try:
                 moment = datetime.datetime.fromisoformat(str(getattr(self, name)))
@@ -381,6 +402,7 @@ class Dates(Attribute):
         form: dict[str, Any] = {} if self.written == "yyyy-mm-dd" else {"written": self.written}
         form |= {"years_from": self.years_from} if is_short(self.written) or self.years_from != YEARS_FROM else {}
         form |= {"clock": self.clock} if self.clock != 24 else {}
+        form |= {"time": self.time} if self.time != " hh:mm:ss" else {}
         return {"period": self.period, "start": self.start, "end": self.end, **form}
 
 

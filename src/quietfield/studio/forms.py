@@ -13,7 +13,10 @@ from quietfield.schema import DROP, Cuts, Dates, Labels
 KINDS = {rule.kind: rule for rule in (Labels, Cuts, Dates)}
 TYPES = {kind: set(rule.types) - {"text"} for kind, rule in KINDS.items()}
 #: How a rule that was discovered reads texts: the form has no fields for it, and it is kept as it was found.
-WRITTEN = ("decimal", "thousands", "before", "after", "written", "years_from", "clock", "missing", "stored", "gaps")
+WRITTEN = (
+    "decimal", "thousands", "before", "after", "places", "zeros", "written", "years_from", "clock", "time", "missing",
+    "stored", "gaps",
+)  # fmt: skip
 #: Kinds of columns whose labels are whole numbers where they look like it.
 NUMBERS = ("integer", "number")
 

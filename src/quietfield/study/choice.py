@@ -1,10 +1,12 @@
 """Choose the tables of a release privately: which attributes belong together is learned from the records, too.
 
-First all one-way tables are measured. If the tables of all questions together are small and would get little noise,
-they are measured next, and nothing is chosen. Else come a few rounds: a model is learned from all noisy tables so far,
-and tables that it misses are chosen, measured and learned from in turn, the first round a tree of pairs. A table scores
-by how far its counts are from the model's, less what chance and noise alone would make of it. Nothing here sees a
-record: choices and noisy tables come from :class:`quietfield.curator.steps.Steps`, which keeps to the budget.
+First all one-way tables are measured. An attribute that has one value, as far as these tell, is joined with no other,
+since it depends on none; one that can have no other value is not measured at all. If the tables of all questions
+together are small and would get little noise, they are measured next, and nothing is chosen. Else come a few rounds: a
+model is learned from all noisy tables so far, and tables that it misses are chosen, measured and learned from in turn,
+the first round a tree of pairs. A table scores by how far its counts are from the model's, less what chance and noise
+alone would make of it. Nothing here sees a record: choices and noisy tables come from
+:class:`quietfield.curator.steps.Steps`, which keeps to the budget.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,6 +37,7 @@ _CELLS_OF_FOUR = 100  # of a table of four attributes, at the median, so that ta
 _MOST_TABLES = 5_000  # that may be chosen
 _MOST_WEIGHT = 100  # of a question
 _LITTLE_NOISE = Fraction(1, 4)  # of the variance of a cell's count: with less there is nothing to choose
+_CONSTANT = 3, Fraction(1, 20)  # all other values: standard deviations of their noise, and the part of all records
 _WORK_OF_ALL = 4  # tables that all questions ask for take at most one part in so many of the work
 
 
@@ -133,11 +136,12 @@ class Choice:
         for clique in (*self.include, *self.weights):
             for name in clique:
                 domain.position(name)
-        singles = [(name,) for name in domain]
+        several = [name for name in domain if domain.size(name) > 1] or list(domain)[:1]
+        singles = [(name,) for name in several]
         sets = [frozenset(question) for question in self.weights]
         candidates = []
         for many in range(2, self.most_attributes_for(domain) + 1):
-            for clique in combinations(domain, many):
+            for clique in combinations(several, many):
                 if domain.cells(clique) <= self.most_cells and (
                     not sets or any(set(clique) <= question for question in sets)
                 ):
@@ -231,7 +235,11 @@ class Choice:
         growth, most = _Growth(domain, first, self.most_work), self.most_attributes_for(domain)
         pool = [c for c in tables[len(first) :] if len(c) <= most and growth.fits(c, forest=False)]
         steps.measure(first, _SINGLES * (1 + bool(forced)) if pool else steps.left, "by_size")
-        if pool and self.rounds is None and (asked := self._measurable(steps, pool)):
+        constant = {table.cliques[0] for table in steps.tables if len(table.cliques[0]) == 1 and _is_constant(table)}
+        several = [name for name in domain if domain.size(name) > 1 and (name,) not in constant]
+        if kept := [clique for clique in pool if set(clique) <= set(several)]:
+            pool = kept
+        if pool and self.rounds is None and (asked := self._measurable(steps, pool, several)):
             steps.measure(asked, steps.left, "by_size")
             return
         rounds = self.rounds_for(domain)
@@ -239,12 +247,12 @@ class Choice:
             for number in range(rounds if pool else 0):
                 say(f"choosing tables: round {number + 1} of {rounds}")
                 amount = steps.left / (rounds - number)
-                kept = steps.left - amount  # for later rounds
+                later = steps.left - amount  # for the rounds after this one
                 limit = self.most_work * (number + 1) // rounds
                 try:
-                    chosen = self._choose(steps, pool, amount, limit, forest=number == 0)
+                    chosen = self._choose(steps, pool, several, amount, limit, forest=number == 0)
                     if not chosen and number == 0:  # the tables that are included join all attributes, say
-                        chosen = self._choose(steps, pool, amount, limit, forest=False)
+                        chosen = self._choose(steps, pool, several, amount, limit, forest=False)
                 except CannotLearn:  # noise outweighs the records, and no choice can be told: the smallest tables
                     steps.measure(self._fitting(steps, pool), steps.left, "by_size")
                     break
@@ -253,17 +261,18 @@ class Choice:
                 measured = [table.cliques[0] for table in steps.tables]
                 growth = _Growth(domain, [*measured, *chosen], self.most_work)
                 pool = [c for c in pool if c not in chosen and growth.fits(c, forest=False)]
-                steps.measure(chosen, steps.left - kept if pool else steps.left, "by_size")
+                steps.measure(chosen, steps.left - later if pool else steps.left, "by_size")
                 if not pool:  # no round after this one could choose: these tables had all that was left
                     break
 
-    def _measurable(self, steps: Measured, pool: Sequence[Clique]) -> list[Clique]:
+    def _measurable(self, steps: Measured, pool: Sequence[Clique], several: Sequence[str]) -> list[Clique]:
         """The tables of all questions, if together they are few and small enough and get little noise; else none."""
         domain = steps.domain
-        sets = [frozenset(q) for q in self.weights or combinations(domain, min(3, len(domain)))]
+        questions = self.weights or combinations(several, min(3, len(several)))
+        sets = {joined for question in questions if (joined := frozenset(several).intersection(question))}
         measured = [table.cliques[0] for table in steps.tables]
         asked = [clique for clique in pool if frozenset(clique) in sets]
-        if not asked or len(asked) < len(set(sets) - {frozenset(clique) for clique in measured}):
+        if not asked or len(asked) < len(sets - {frozenset(clique) for clique in measured}):
             return []
         each = float(steps.left * steps.budget) / len(asked)
         noise = 2 * (steps.sensitivity / each) ** 2 if steps.kind == "laplace" else steps.sensitivity**2 / (2 * each)
@@ -282,11 +291,18 @@ class Choice:
         return growth.added or [pool[0]]
 
     def _choose(
-        self, steps: Measured, pool: Sequence[Clique], amount: Fraction, limit: int, *, forest: bool
+        self,
+        steps: Measured,
+        pool: Sequence[Clique],
+        several: Sequence[str],
+        amount: Fraction,
+        limit: int,
+        *,
+        forest: bool,
     ) -> list[Clique]:
         """The tables of one round: a tree (or trees) of pairs, or tables of any kind."""
         domain, measured = steps.domain, [table.cliques[0] for table in steps.tables]
-        times = max(1, len(domain) - 1 if forest else len(domain) // 2)
+        times = max(1, len(several) - 1 if forest else len(several) // 2)
         candidates = [clique for clique in pool if not forest or len(clique) == 2]
         growth = _Growth(domain, measured, limit)
 
@@ -340,6 +356,14 @@ def count_records(steps: Measured) -> float:
     sums = [(float(part.values.sum()), part.values.size * part.noise.variance) for part in steps.tables]
     precision = [1 / max(variance, 1e-12) for _, variance in sums]
     return max(1.0, sum(p * s for p, (s, _) in zip(precision, sums, strict=True)) / sum(precision))
+
+
+def _is_constant(table: Table) -> bool:
+    """Whether an attribute has one value, as far as the noisy table of it tells."""
+    counts, (deviations, part) = np.asarray(table.values, float).ravel(), _CONSTANT
+    others = counts.sum() - counts.max()
+    noise = (table.noise.variance * (counts.size - 1)) ** 0.5
+    return bool(others <= min(deviations * noise, float(part) * counts.max()))
 
 
 def _runs(shares: np.ndarray) -> np.ndarray | None:

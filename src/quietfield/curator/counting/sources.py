@@ -295,6 +295,8 @@ def _parquet_schema(path: str) -> Any:
     import pyarrow.parquet as pq
 
     schema = attempt(lambda: pq.read_schema(path))
+    if schema is not None and not attempt(lambda: _is_whole(path)):
+        raise FileError(f"{mask_path(path)} is damaged: its footer names more than there is; write it anew.")
     if schema is None and Path(path).suffix.lower() in (".parquet", ".pq"):
         raise FileError(f"{mask_path(path)} cannot be read as Parquet; check that it is whole.")
     if schema is None and (kind := DATABASES.get(Path(path).suffix.lower())):
@@ -308,6 +310,20 @@ def _parquet_schema(path: str) -> Any:
             "as tables or frames."
         )
     return schema
+
+
+def _is_whole(path: str) -> bool:
+    """Whether a Parquet file begins as one and holds all that its footer names, by its metadata and size alone."""
+    import pyarrow.parquet as pq
+
+    found = pq.read_metadata(path)
+    groups = [found.row_group(i) for i in range(found.num_row_groups)]
+    chunks = [group.column(i) for group in groups for i in range(group.num_columns)]
+    starts = [min(c.data_page_offset, c.dictionary_page_offset or c.data_page_offset) for c in chunks]
+    ends = [start + chunk.total_compressed_size for start, chunk in zip(starts, chunks, strict=True)]
+    with open(path, "rb") as file:
+        begins = file.read(4) == b"PAR1"
+    return begins and min(starts, default=4) >= 4 and max(ends, default=4) <= Path(path).stat().st_size - 8
 
 
 def _open_arrow(data: Any) -> Source:

@@ -1,24 +1,25 @@
-"""Cells for numbers and dates that nobody has named, from noisy counts alone: a tree of intervals, and what it tells.
+"""Cells for numbers that nobody has named, from noisy counts alone: a tree of intervals, and what it tells.
 
-The line is cut where everybody would cut it: at powers of ten and then digit by digit, or at centuries, decades, years,
-months and days. On each level, the intervals that may hold more than a cell's share are cut further, by what the noisy
-counts of the level above say. All intervals of a level are disjoint, so that one row adds to at most one of them.
+The line is cut where everybody would cut it: at powers of ten and then digit by digit; ``periods.py`` cuts dates at
+centuries, decades, years, months and days. On each level, the intervals that may hold more than a cell's share are cut
+further, by what the noisy counts of the level above say. All intervals of a level are disjoint, so that one row adds to
+at most one of them.
 
 Nothing here sees a record: whoever asks hands over ``measure``, which returns noisy counts of intervals.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, timedelta
 from fractions import Fraction
 from itertools import accumulate, pairwise
 from math import ceil, floor, inf, isinf, log10
 
-from quietfield.schema import Attribute, Cuts, Dates, Labels
-from quietfield.schema.rules import Period
+import numpy as np
 
-#: The most cells that numbers are cut into, and the most periods that dates are, if a period is not a year.
-CELLS, PERIODS = 32, 36
+from quietfield.schema import Attribute, Cuts, Labels
+
+#: The most cells that numbers are cut into.
+CELLS = 32
 #: Levels of the tree: powers of ten and six digits; centuries, decades, years, months and days.
 NUMBER_LEVELS, DATE_LEVELS = 7, 5
 #: A noisy count of so many scales of its noise is taken for a count of something: where nothing is, noise alone has it
@@ -35,15 +36,13 @@ CENT, SMALLEST = Fraction(1, 100), Fraction(10) ** LEAST_POWER
 ALONE = 2
 #: Of more parts than these, the ones that hold nothing would add up to much noise.
 MANY = 40
-#: Dates that are further apart from all others, in days, are no part of the range: they stand for something else.
-GAP = 20 * 366
-DECADE = 3653  # days, at most
+#: Where numbers are so much sparser than beside, over no less than such a part of their range, there are none.
+SPARSE, WIDE = 0.5, Fraction(1, 10)
 
 #: An end of an interval: exact, or infinite.
 End = Fraction | float
 Interval = tuple[End, End]
 Measure = Callable[[Sequence[Interval]], Sequence[float]]
-EPOCH = date(1970, 1, 1)
 
 
 @dataclass(frozen=True)
@@ -60,9 +59,16 @@ class Leaf:
         """Whether it holds one whole number."""
         return not isinf(self.low) and self.high == self.low + 1 and self.low == int(self.low)
 
-    def is_number(self, whole: bool) -> bool:
-        """Whether it holds one number, its lower end, as far as digits tell."""
-        return self.is_single if whole else self.alone > ALONE or (self.low, self.high) == (0, SMALLEST)
+    @property
+    def width(self) -> End:
+        """How wide it is."""
+        return self.high - self.low
+
+    def is_number(self, step: Fraction | None) -> bool:
+        """Whether it holds one number, its lower end, as far as digits tell; all are multiples of a step, if any."""
+        if step == 1:
+            return self.is_single
+        return self.width == step or self.alone > ALONE or (self.low, self.high) == (0, SMALLEST)
 
 
 def grow_leaves(
@@ -151,23 +157,22 @@ def _outermost(leaves: Sequence[Leaf], significant: float) -> set[int]:
 
 
 def number_roots(
-    whole: bool, within: tuple[Fraction, Fraction] | None, limits: tuple[int, int] | None = None
+    step: Fraction | None, within: tuple[Fraction, Fraction] | None, limits: tuple[int, int] | None = None
 ) -> list[Interval]:
     """Where numbers are cut first: at powers of ten and 0, or into about ten parts of a range that is public.
 
     Args:
-        whole: Whether numbers are whole.
+        step: Of what all numbers are multiples: 1 where they are whole, 1/100 with two decimal places, None if unknown.
         within: The range, if one is public.
         limits: The least and the most that the type of the column can hold, if it says so.
     """
     if within is not None:
         low, high = within
-        step = _power_below(high - low)
-        step = max(step, Fraction(1)) if whole else step
-        first, last = floor(low / step), -floor(-high / step)
-        points = [i * step for i in range(first, last + 1)]
+        part = max(_power_below(high - low), step or Fraction(0))
+        first, last = floor(low / part), -floor(-high / part)
+        points = [i * part for i in range(first, last + 1)]
         return list(pairwise(points))
-    powers = [Fraction(10) ** e for e in range(0 if whole else LEAST_POWER, LARGEST_POWER + 1)]
+    powers = [Fraction(10) ** e for e in range(LEAST_POWER, LARGEST_POWER + 1) if Fraction(10) ** e >= (step or 0)]
     edges: list[End] = [-inf, *(-p for p in reversed(powers)), Fraction(0), *powers, inf]
     if limits is not None:
         low, high = Fraction(limits[0]), Fraction(limits[1] + 1)
@@ -175,58 +180,33 @@ def number_roots(
     return list(pairwise(edges))
 
 
-def split_number(leaf: Leaf, whole: bool) -> list[Interval]:
+def split_number(leaf: Leaf, step: Fraction | None) -> list[Interval]:
     """An interval cut by its next digit, or by the next three where it is likely to hold one number."""
-    width = leaf.high - leaf.low
+    width = leaf.width
     if isinf(width):
         return []
     # Floats have to tell the ends of an interval apart.
-    smallest = Fraction(1) if whole else max(SMALLEST, _power_below(max(-leaf.low, leaf.high)) / 10**12)
+    smallest = Fraction(1) if step == 1 else max(step or SMALLEST, _power_below(max(-leaf.low, leaf.high)) / 10**12)
     if width <= smallest:
         return []
-    step = _power_below(width)
-    step = step / 10 if step == width else step
+    part = _power_below(width)
+    part = part / 10 if part == width else part
     if leaf.alone >= ALONE:
-        step = max(step / 100, smallest)
-    inner = range(floor(leaf.low / step) + 1, ceil(leaf.high / step))
-    return list(pairwise([leaf.low, *(i * step for i in inner), leaf.high]))
+        part = max(part / 100, smallest)
+    inner = range(floor(leaf.low / part) + 1, ceil(leaf.high / part))
+    return list(pairwise([leaf.low, *(i * part for i in inner), leaf.high]))
 
 
-def date_roots(since: int | None = None) -> list[Interval]:
-    """The centuries, in days since 1970; or, of the hundred years since a year, the decades.
-
-    >>> [(_date(low).year, _date(high).year) for low, high in date_roots(1969)][:2]
-    [(1969, 1970), (1970, 1980)]
-    """
-    if since is not None:
-        decades = range(since // 10 * 10 + 10, since + 100, 10)
-        return list(pairwise([_day(year, 1) for year in (since, *decades, since + 100)]))
-    return list(pairwise([_day(year, 1) for year in (1, *range(100, 10_000, 100))] + [_last_day()]))
-
-
-def split_date(leaf: Leaf) -> list[Interval]:
-    """A century cut into decades, a decade into years, a year into months, a month into days."""
-    first, days = _date(leaf.low), leaf.high - leaf.low
-    if days == 1:
-        return []
-    if days <= 31:
-        return list(pairwise([leaf.low + i for i in range(int(days) + 1)]))
-    if days <= 366:
-        points = [_day(first.year, month) for month in range(1, 13)]
-    else:
-        step = 1 if days < 4000 else 10
-        last = _date(leaf.high - 1).year
-        points = [_day(max(year, 1), 1) for year in range(first.year // step * step, last + 1, step)]
-    return list(pairwise([*points, leaf.high]))
-
-
-def number_rule(leaves: Sequence[Leaf], std: float, evident: float, *, plain: bool) -> Attribute | None:
+def number_rule(
+    leaves: Sequence[Leaf], std: float, evident: float, step: Fraction | None, *, plain: bool
+) -> Attribute | None:
     """The rule of numbers: labels where a few whole numbers are nearly all of them, else cut points; None for neither.
 
     Args:
         leaves: What :func:`grow_leaves` found.
         std: The standard deviation of their noise.
         evident: The least noisy count of something.
+        step: Of what all numbers are multiples, if that is known.
         plain: Whether values are written as labels are, so that they can be labels.
 
     Returns:
@@ -237,7 +217,7 @@ def number_rule(leaves: Sequence[Leaf], std: float, evident: float, *, plain: bo
         common = [leaf for leaf in leaves if leaf.is_single and leaf.count >= max(evident, total / 1000)]
         if 0 < len(common) <= CELLS and sum(leaf.count for leaf in common) >= 0.95 * total:
             return Labels(tuple(str(int(leaf.low)) for leaf in common))
-    points = cut_points(find_cells(leaves, std))
+    points = cut_points(find_cells(leaves, std, evident, step))
     return Cuts(tuple(map(plain_number, points))) if points else None
 
 
@@ -253,7 +233,7 @@ def _reach(ordered: Sequence[Leaf], significant: float) -> int:
 
 
 def find_range(
-    leaves: Sequence[Leaf], std: float, whole: bool, points: Sequence[float] = (), evident: float = 0.0
+    leaves: Sequence[Leaf], std: float, step: Fraction | None, points: Sequence[float] = (), evident: float = 0.0
 ) -> Interval:
     """The least and the most of all numbers, but for as few as noise hides; infinite where an end was not found.
 
@@ -263,7 +243,7 @@ def find_range(
     """
     significant = stand_out(std, evident)
     first, last = leaves[_reach(leaves, significant)], leaves[::-1][_reach(leaves[::-1], significant)]
-    low, high = first.low, last.low if not whole and last.is_number(whole) else last.high
+    low, high = first.low, last.low + (step or 0) if last.is_number(step) else last.high
     cuts = [Fraction(str(point)) for point in points]
     below = sum(leaf.count for leaf in leaves if cuts and leaf.high <= cuts[0])
     above = sum(leaf.count for leaf in leaves if cuts and leaf.low >= cuts[-1])
@@ -271,7 +251,7 @@ def find_range(
         low = min(low, max(leaves[0].low, cuts[0] - 2 * (cuts[1] - cuts[0])))
     if len(cuts) > 1 and last.count < significant and above < 2 * significant:
         high = max(high, min(leaves[-1].high, cuts[-1] + 2 * (cuts[-1] - cuts[-2])))
-    return low, high - (1 if whole else 0)
+    return low, high - (step or 0)
 
 
 def bound_rule(rule: Attribute, low: End, high: End, gaps: Sequence[Interval] = ()) -> Attribute:
@@ -286,8 +266,83 @@ def bound_rule(rule: Attribute, low: End, high: End, gaps: Sequence[Interval] = 
     return replace(rule, least=least, most=most, gaps=tuple((a, b) for a, b in ends if from_ <= a and b <= until))
 
 
-def find_cells(leaves: Sequence[Leaf], std: float, whole: bool = True) -> "list[_Cell]":
-    """Cells of about the same count, while a leaf that has as much has a cell of its own.
+def find_holes(leaves: Sequence[Leaf], std: float, evident: float) -> list[range]:
+    """The places of leaves in a row that hold nothing, while numbers are dense on both sides: between 17 and 65, say.
+
+    Such a hole is wide, and its noisy count far below what half of the density beside it would give; only these counts
+    tell. Numbers that noise hides in it are taken for ones beside it. One between two leaves has no places.
+
+    >>> ages = [*((i, 90.0) for i in range(18)), *((i, 1.0 - i % 3) for i in range(18, 65)), (65, 80.0), (66, 80.0)]
+    >>> find_holes([Leaf(Fraction(age), Fraction(age + 1), count) for age, count in ages], 5.0, 30.0)
+    [range(18, 65)]
+    """
+    many, significant = len(leaves), stand_out(std, evident)
+    if many < 2:
+        return []
+    lows, highs = np.array([(float(leaf.low), float(leaf.high)) for leaf in leaves]).T
+    sizes = [(leaf.count, width) for leaf, width in zip(leaves, (highs - lows).tolist(), strict=True)]
+    sums = np.array([0.0, *accumulate(leaf.count for leaf in leaves)])
+    span = highs[many - 1 - _reach(leaves[::-1], significant)] - lows[_reach(leaves, significant)]
+    beside = np.minimum.outer(
+        [_density(reversed(sizes[:i]), significant, float(WIDE) / 2 * span) for i in range(1, many)],
+        [_density(sizes[i:], significant, float(WIDE) / 2 * span) for i in range(1, many)],
+    )
+    # From each leaf but the first until before each leaf but the first.
+    width, held = lows[1:] - highs[:-1, None], sums[1:-1] - sums[1:-1, None]
+    places = np.arange(1, many)
+    noise = std * np.sqrt(np.maximum(places - places[:, None], 1))
+    lacking = SPARSE * beside * width - held
+    empty = (places >= places[:, None]) & (width >= float(WIDE) * span) & (held <= 2 * noise) & np.isfinite(width)
+    gain = np.where(empty & (lacking * std >= significant * noise), lacking, 0.0)
+    least = max(LEAST_CELL * std, sums[-1] / (2 * CELLS))
+
+    def search(begin: int, end: int) -> list[range]:
+        """The holes among some leaves that leave enough for a cell on both sides, the emptiest first."""
+        first = (sums[places] - sums[begin] >= least) & (places > begin)
+        last = (sums[end] - sums[places] >= least) & (places < end)
+        among = np.where(np.outer(first, last), gain, 0.0)
+        if not among.any():
+            return []
+        i, j = np.unravel_index(among.argmax(), among.shape)
+        hole = _emptiest(leaves, range(int(i) + 1, int(j) + 1), SPARSE * beside[i, j])
+        return [*search(begin, hole.start), hole, *search(hole.stop, end)]
+
+    return search(0, many)
+
+
+def _emptiest(leaves: Sequence[Leaf], among: range, density: float) -> range:
+    """The leaves in a row that together are the farthest below a density; all of them where there are none."""
+    best, begin, lacking, most = among, among.start, 0.0, 0.0
+    for i in among:
+        lacking += density * float(leaves[i].width) - leaves[i].count
+        if lacking <= 0:
+            begin, lacking = i + 1, 0.0
+        elif lacking > most:
+            best, most = range(begin, i + 1), lacking
+    return best
+
+
+def _density(sizes: Iterable[tuple[float, float]], significant: float, least: float) -> float:
+    """How dense numbers are in as many leaves as stand out together and have some width; 0 where none stand out.
+
+    Of each leaf its count and its width are given, the nearest first.
+    """
+    count = width = 0.0
+    for more, wider in sizes:
+        count, width = count + more, width + wider
+        if count >= significant and width >= least:
+            break
+    return count / max(width, least) if count >= significant else 0.0
+
+
+def _between(leaves: Sequence[Leaf], holes: Sequence[range]) -> list[Sequence[Leaf]]:
+    """The leaves before, between and after holes."""
+    ends = [0, *(end for hole in holes for end in (hole.start, hole.stop)), len(leaves)]
+    return [leaves[begin:end] for begin, end in zip(ends[::2], ends[1::2], strict=True)]
+
+
+def find_cells(leaves: Sequence[Leaf], std: float, evident: float = 0.0, step: Fraction | None = None) -> "list[_Cell]":
+    """Cells of about the same count, while a leaf that has as much has a cell of its own; none reaches over a hole.
 
     >>> ones = [Leaf(Fraction(i), Fraction(i + 1), 100.0) for i in range(1, 5)]
     >>> [int(point) for point in cut_points(find_cells([Leaf(Fraction(0), Fraction(1), 600.0), *ones], 25.0))]
@@ -297,12 +352,26 @@ def find_cells(leaves: Sequence[Leaf], std: float, whole: bool = True) -> "list[
     light = [leaf.count for leaf in leaves if leaf.count < share]
     most = max(CELLS - (len(leaves) - len(light)), CELLS // 4)  # what is left of the cells for those that share one
     least = max(sum(light) / most, LEAST_CELL * std)
+    holes = find_holes(leaves, std, evident)
+    groups = _between(leaves, holes)
+    found = [_join_leaves(group, std, share, least, step) for group in groups]
+    for hole, group, cells in zip(holes, groups[1:], found[1:], strict=True):
+        # What noise hides in a hole is taken for a number on the side that is nearer: it is cut about in the middle.
+        middle = (leaves[hole.start - 1].high + group[0].low) / 2
+        ends = [*(leaves[i].high for i in hole), group[0].low]
+        cells[0] = replace(cells[0], cut_in_hole=min(ends, key=lambda end: abs(float(end) - float(middle))))
+    return [cell for cells in found for cell in cells]
+
+
+def _join_leaves(
+    leaves: Sequence[Leaf], std: float, share: float, least: float, step: Fraction | None
+) -> "list[_Cell]":
     cells: list[_Cell] = []
     for leaf in leaves:
         last = cells[-1] if cells else None
         heavy = leaf.count >= max(least, share)
         if last is None or heavy or last.heavy or last.count >= least:
-            cells.append(_Cell(leaf.low, leaf.high, leaf.count, heavy, heavy and leaf.is_number(whole)))
+            cells.append(_Cell(leaf.low, leaf.high, leaf.count, heavy, heavy and leaf.is_number(step)))
         else:
             cells[-1] = _Cell(last.low, leaf.high, last.count + leaf.count, False)
     kept: list[_Cell] = []
@@ -319,31 +388,39 @@ def find_cells(leaves: Sequence[Leaf], std: float, whole: bool = True) -> "list[
 def cut_points(cells: "Sequence[_Cell]") -> list[End]:
     """Where cells are cut."""
     # Next to nothing lies between a common number and the cell after it, and 0.01 is a plainer limit than 1e-6.
-    return [b.low if b.heavy or not a.heavy else max(a.high, min(b.low, CENT)) for a, b in pairwise(cells)]
+    points = [b.low if b.heavy or not a.heavy else max(a.high, min(b.low, CENT)) for a, b in pairwise(cells)]
+    for i, (a, b) in enumerate(pairwise(cells)):
+        if b.cut_in_hole is not None and not (a.is_number or b.is_number):
+            points[i] = b.cut_in_hole
+    return points
 
 
-def find_gaps(leaves: Sequence[Leaf], std: float, evident: float, whole: bool) -> list[Interval]:
-    """Between which numbers there are none: beside those that fill a cell by themselves, up to where others are.
+def find_gaps(leaves: Sequence[Leaf], std: float, evident: float, step: Fraction | None) -> list[Interval]:
+    """Between which numbers there are none: in holes, and beside numbers that fill a cell by themselves.
 
-    A cell of others that holds something in most of its width is taken to reach to its end.
+    These reach up to where others are; a cell of others that holds something in most of its width reaches to its end.
     """
-    significant, cells = stand_out(std, evident), find_cells(leaves, std, whole)
+    significant, cells = stand_out(std, evident), find_cells(leaves, std, evident, step)
+    solid = [leaf for group in _between(leaves, find_holes(leaves, std, evident)) for leaf in group]
     limits = [leaves[0].low, *cut_points(cells), leaves[-1].high]
     held: list[Interval] = []
-    for cell, (low, high) in zip(cells, pairwise(limits), strict=True):
-        inside = [leaf for leaf in leaves if low <= leaf.low < high]
+    for place, (cell, (low, high)) in enumerate(zip(cells, pairwise(limits), strict=True)):
+        inside = [leaf for leaf in solid if low <= leaf.low < high]
         if cell.is_number or not inside:
             held.append((cell.low, cell.low))
             continue
+        low = low if cell.cut_in_hole is None else inside[0].low
+        if place + 1 < len(cells) and cells[place + 1].cut_in_hole is not None:
+            high = inside[-1].high
         i, j = sorted((_reach(inside, significant), len(inside) - 1 - _reach(inside[::-1], significant)))
         first, last = inside[i].low, inside[j].high
         wide = isinf(low) or isinf(high)
         first = low if not wide and 2 * (first - low) < high - low else first
         last = high if not wide and 2 * (high - last) < high - low else last
-        held.append((first, last - 1 if whole else last))
+        held.append((first, last - (step or 0)))
     gaps = [(a[1], b[0]) for a, b in pairwise(held)]
-    beside = [a.is_number or b.is_number for a, b in pairwise(cells)]
-    return [gap for gap, is_one in zip(gaps, beside, strict=True) if is_one and gap[1] - gap[0] > (1 if whole else 0)]
+    beside = [a.is_number or b.is_number or b.cut_in_hole is not None for a, b in pairwise(cells)]
+    return [gap for gap, is_one in zip(gaps, beside, strict=True) if is_one and gap[1] - gap[0] > (step or 0)]
 
 
 @dataclass(frozen=True)
@@ -353,77 +430,9 @@ class _Cell:
     count: float
     heavy: bool
     is_number: bool = False
-
-
-def date_rule(leaves: Sequence[Leaf], std: float, evident: float) -> Dates | None:
-    """The rule of dates: the shortest period of which a few dozen cover the range; None where there is no range.
-
-    Dates that lie far from all others (9999-12-31, say) are none of the range.
-    """
-    groups: list[list[Leaf]] = []
-    # Where no single year stands out from the noise, as with dates of birth of few people, decades may.
-    for leaf in _evident(leaves, 366, evident) or _evident(leaves, DECADE, evident):
-        if not groups or leaf.low - groups[-1][-1].high > GAP:
-            groups.append([])
-        groups[-1].append(leaf)
-    if not groups:
-        return None
-    group = max(groups, key=lambda found: sum(leaf.count for leaf in found))
-    first, last = group[0], group[-1]
-    for days in (31, 1):  # from years to months to days, as far as these can be told apart
-        first = next(iter(_evident(_within(leaves, first), days, evident)), first)
-        last = next(reversed(_evident(_within(leaves, last), days, evident)), last)
-    low, high = _date(first.low), _date(min(last.high, _day(9999, 1)))
-    total = sum(leaf.count for leaf in group)
-    days = (high - low).days
-    months = (high.year - low.year) * 12 + high.month - low.month + (high.day > 1)
-    lengths: dict[Period, int] = {"day": days, "week": -(-days // 7), "month": months}
-    fitting = [p for p, many in lengths.items() if 1 <= many <= PERIODS and total / many >= LEAST_CELL * std]
-    period: Period = fitting[0] if fitting else "year"
-    if period in ("day", "week"):
-        start, end = low, low + timedelta(days=lengths[period] * (7 if period == "week" else 1))
-    elif period == "month":
-        start = low.replace(day=1)
-        end = high if high.day == 1 else date(high.year + high.month // 12, high.month % 12 + 1, 1)
-    else:
-        start = date(low.year, 1, 1)
-        end = high if (high.month, high.day) == (1, 1) else date(high.year + 1, 1, 1)
-    return Dates(period, str(start), str(end)) if start < end else None
-
-
-def _evident(leaves: Sequence[Leaf], days: int, least: float) -> list[Leaf]:
-    """The decades, years (of up to 366 days), months (31) or days (1) that hold something; longer leaves as they are.
-
-    Leaves add up to what was measured of what they are parts of, so sums of them are no noisier than that.
-    """
-    found: dict[date, Leaf] = {}
-    for leaf in leaves:
-        first = _date(leaf.low)
-        key = first if leaf.high - leaf.low > days or days == 1 else first.replace(day=1)
-        if leaf.high - leaf.low <= days and days >= 366:
-            key = key.replace(year=key.year if days == 366 else max(key.year // 10 * 10, 1), month=1)
-        one = found.get(key, Leaf(leaf.low, leaf.high, 0.0))
-        found[key] = Leaf(one.low, leaf.high, one.count + leaf.count)
-    return [leaf for leaf in found.values() if leaf.count >= least]
-
-
-def _within(leaves: Sequence[Leaf], outer: Leaf) -> list[Leaf]:
-    """The leaves in an interval."""
-    return [leaf for leaf in leaves if outer.low <= leaf.low and leaf.high <= outer.high]
+    cut_in_hole: End | None = None  # where a hole below it is cut, if there is one
 
 
 def _power_below(width: End) -> Fraction:
     """The largest power of ten that is at most a width."""
     return Fraction(10) ** floor(log10(width) + 1e-9)
-
-
-def _day(year: int, month: int) -> Fraction:
-    return Fraction((date(year, month, 1) - EPOCH).days)
-
-
-def _last_day() -> Fraction:
-    return Fraction((date.max - EPOCH).days + 1)
-
-
-def _date(day: End) -> date:
-    return min(EPOCH + timedelta(days=int(day)), date.max) if day < _last_day() else date.max

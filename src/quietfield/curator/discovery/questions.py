@@ -3,6 +3,7 @@
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from itertools import pairwise
 from math import isinf
 from typing import Any
@@ -11,14 +12,14 @@ import numpy as np
 
 from quietfield.curator import mechanism
 from quietfield.curator.counting.coding import Column, Parameters
-from quietfield.curator.discovery import partitions
+from quietfield.curator.discovery import partitions, periods
 from quietfield.curator.discovery.plan import FIRST, REST, ColumnPlan, DiscoveryPlan, Forms
-from quietfield.curator.discovery.writing import CLASSES, MARKS, Written, agree_forms, classify
+from quietfield.curator.discovery.writing import CELLS, MARKS, Cell, Written, agree_forms, classify, sum_classes
 from quietfield.errors import Error
 from quietfield.schema import DROP, FILL_IN, YEARS_FROM, Attribute, Cuts, DateForm, Labels, NumberForm, is_short
 
-#: An answer of fewer standard deviations of its noise is taken for none: noise of many would add up.
-AUDIBLE = 4
+#: The part of all values that no answer depends on.
+NEGLIGIBLE = 0.001
 #: A column holds numbers, or dates, if so many of its values are; it has labels if these cover so many.
 MOST, COVERED = 0.9, 0.2
 #: It holds codes, which are texts, if so many of its values are digits that begin with a zero.
@@ -40,11 +41,11 @@ class Values:
             self._null = f"({self._null} OR {column.is_one_of(missing, self._parameters)})"
 
     def classes(self) -> np.ndarray:
-        """How many rows are of each of :data:`writing.CLASSES`."""
+        """How many rows are in each of :data:`writing.CELLS`."""
         parameters = Parameters(dict(self._parameters.values))
         found = classify(self._column, self._null, parameters)
-        summed = f"SELECT {found} AS class, sum(many)::BIGINT FROM {self._view} GROUP BY 1"
-        counts = np.zeros(len(CLASSES), np.int64)
+        summed = f"SELECT {found} AS cell, sum(many)::BIGINT FROM {self._view} GROUP BY 1"
+        counts = np.zeros(len(CELLS), np.int64)
         for number, many in self._con.execute(summed, parameters.values).fetchall():
             counts[number] = many
         return counts
@@ -109,22 +110,24 @@ class Questions:
 
     def find_rules(self, columns: Mapping[ColumnPlan, Values]) -> dict[str, Finding]:
         """The rules of columns: first what each holds and how that is written, then the cells of that."""
-        counts = {column: self._classify(values) for column, values in columns.items()}
-        others = agree_forms(list(counts.values()), self._evident(self._first))
-        return {one.name: self._find_rule(values, one, counts[one], others) for one, values in columns.items()}
+        cells = {column: self._classify(values) for column, values in columns.items()}
+        others = agree_forms(list(map(sum_classes, cells.values())), self._evident(self._first))
+        return {one.name: self._find_rule(values, one, cells[one], others) for one, values in columns.items()}
 
-    def _classify(self, values: Values) -> dict[str, float]:
-        """How many values are of each class, as far as noise lets it be told."""
-        least = AUDIBLE * self._std(self._first)
+    def _classify(self, values: Values) -> dict[Cell, float]:
+        """How many values are in each cell; what does not stand out is taken for none: noise of many would add up."""
+        least = partitions.stand_out(self._std(self._first), self._evident(self._first))
         noisy = self._measure(self._first, values.classes()).tolist()
-        return {name: many if many >= least else 0.0 for name, many in zip(CLASSES, noisy, strict=True)}
+        least = max(least, NEGLIGIBLE * sum(many for many in noisy if many >= least))
+        return {cell: many if many >= least else 0.0 for cell, many in zip(CELLS, noisy, strict=True)}
 
-    def _find_rule(self, values: Values, column: ColumnPlan, counts: Mapping[str, float], others: Forms) -> Finding:
+    def _find_rule(self, values: Values, column: ColumnPlan, cells: Mapping[Cell, float], others: Forms) -> Finding:
         std, evident = self._std(self._first), self._evident(self._first)
+        counts = sum_classes(cells)
         present = sum(counts.values()) - counts["missing"]
         if present < partitions.LEAST_CELL * std:
             return Finding(None, "it has too few values for this epsilon; write its rule if it is wanted")
-        found = Written.find(counts, self._plan.forms, others, evident)
+        found = Written.find(cells, self._plan.forms, others, evident)
         holds = column.holds
         if holds is None:
             valued = present - counts["mark"]
@@ -185,24 +188,26 @@ class Questions:
         plain: bool,
     ) -> Finding:
         std, evident = self._std(self._levels), self._evident(self._levels)
+        step = Fraction(1) if whole else None if form.places is None else Fraction(1, 10**form.places)
         leaves = partitions.grow_leaves(
-            partitions.number_roots(whole, column.within, column.storage.limits),
-            lambda leaf: partitions.split_number(leaf, whole),
+            partitions.number_roots(step, column.within, column.storage.limits),
+            lambda leaf: partitions.split_number(leaf, step),
             self._ask_levels(values.numbers(form), self._levels, partitions.NUMBER_LEVELS),
             std,
             evident,
             partitions.NUMBER_LEVELS,
         )
-        rule = partitions.number_rule(leaves, std, evident, plain=whole and plain)
+        rule = partitions.number_rule(leaves, std, evident, step, plain=whole and plain)
         if rule is None:
             return Finding(None, "it has too few numbers for this epsilon; write cut points if it is wanted")
         points = rule.points if isinstance(rule, Cuts) else ()
-        low, high = column.within or partitions.find_range(leaves, std, whole, points, evident)
+        low, high = column.within or partitions.find_range(leaves, std, step, points, evident)
         facts |= {"range": [None if isinf(end) else partitions.plain_number(end) for end in (low, high)]}
-        gaps = partitions.find_gaps(leaves, std, evident, whole)
+        gaps = partitions.find_gaps(leaves, std, evident, step)
         rule = partitions.bound_rule(replace(rule, type="integer" if whole else "number"), low, high, gaps)
-        if isinstance(rule, Cuts) and column.kind == "text":
-            rule = replace(rule, **vars(form))
+        if isinstance(rule, Cuts):
+            written = {"places": form.places, "zeros": form.places is None} if column.kind != "text" else vars(form)
+            rule = replace(rule, **written)
         return Finding(_with_others(rule, missing), facts=self._told(self._levels, facts))
 
     def _find_dates(
@@ -212,20 +217,21 @@ class Questions:
         form = written.dates
         since = self._plan.forms.years_from if is_short(form) else YEARS_FROM
         leaves = partitions.grow_leaves(
-            partitions.date_roots(since if is_short(form) else None),
-            partitions.split_date,
+            periods.date_roots(since if is_short(form) else None),
+            periods.split_date,
             self._ask_levels(values.days(form, since), self._dates, partitions.DATE_LEVELS),
             std,
             evident,
             partitions.DATE_LEVELS,
         )
-        rule = partitions.date_rule(leaves, std, evident)
+        rule = periods.date_rule(leaves, std, evident)
         if rule is None:
             return Finding(None, "it has too few dates for this epsilon; write a period if it is wanted")
         if written.is_guess:
             facts |= {"note": f"its dates are read as {form}; if they begin with years, say --dates yy-mm-dd"}
         timed = column.kind == "time" or written.timed > written.many_dates / 2
         rule = replace(rule, type="time" if timed else "date", written=form, years_from=since, clock=written.clock)
+        rule = replace(rule, time=written.time) if timed and column.kind == "text" else rule
         return Finding(_with_others(rule, missing), facts=self._told(self._dates, facts))
 
     def _ask_levels(self, values: "Sorted", scale: float, levels: int) -> partitions.Measure:

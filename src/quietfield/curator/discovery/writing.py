@@ -1,16 +1,17 @@
 """How texts write numbers and dates: the classes of the first question, and what noisy counts of them tell.
 
-Whatever a text is, it is of one class, which depends on that text alone. So all classes together are one histogram, and
-that there are many of them costs nothing.
+Whatever a text is, it is of one class, which depends on that text alone, as does what else is told of it: how many
+decimal places it has, for instance. So all of these together are one histogram, and that there are many costs nothing.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import get_args
+from itertools import product
+from typing import Any, get_args
 
 from quietfield.curator.counting.coding import BLANKS, MONTHS, NAN, Column, Parameters, number_pattern
 from quietfield.curator.discovery.plan import Forms
-from quietfield.schema import Clock, DateForm, Decimal, NumberForm, Thousands
+from quietfield.schema import Clock, DateForm, Decimal, NumberForm, Thousands, TimeForm
 
 #: What stands for a missing value in columns of numbers and dates. In others it is a label like any other.
 MARKS = ("-", "--", ".", "..", "?", "NA", "N/A", "n/a", "n.a.", "na", "NULL", "null", "None", "#N/A", "(null)", "\\N")
@@ -62,22 +63,73 @@ CLOCKS = ("", " time", " am time")
 _MONTH = f"(?i:{'|'.join(name[:3] for name in MONTHS)})"
 DATE_LIKE = f"^([0-9]{{1,4}}[./-][0-9]{{1,2}}[./-][0-9]{{1,4}}|[0-9]{{1,2}}[ -]?{_MONTH}|{_MONTH})"
 DATE_OF_DIGITS = "^(19|20)[0-9]{6}([ T]|$)"
-#: The first question's answers, in order: of dates, also by what follows.
+#: What a value may look like: of dates, also by what follows.
 CLASSES = (
     "missing", "mark", *NUMBERS, *(f"{name} {sign}" for sign in BESIDE for name in _DIGITS),
     *(f"{name}{clock}" for clock in CLOCKS for name in DATES), "unit", "padded", "text",
 )  # fmt: skip
+#: What is told of a value: its class, and what is told of that class.
+Cell = tuple[str, Any]
+#: Zeros fill decimal places up if so many of the numbers have the most places.
+FILLED = 0.95
+#: The most decimal places that are told apart; one more stands for all beyond, and for exponents.
+MOST_PLACES = 6
+#: The decimal places of a number, and whether all of them are zeros, which is told of one and two.
+PLACES = (*((places, False) for places in range(MOST_PLACES + 2)), (1, True), (2, True))
+#: The classes of numbers of which decimal places are told; others have none, or three.
+PLACED = ("spelled", "fraction", "comma", *(name for name in GROUPED if name.endswith((" fraction", " comma"))))
+
+
+def _list_details(name: str) -> tuple[Any, ...]:
+    """What is told of the values of a class: of numbers their places, and if a blank stands beside them; of times how.
+
+    >>> _list_details("plain %"), len(_list_details("comma")), _list_details("dd.mm.yyyy time")[1]
+    ((((0, False), False), ((0, False), True)), 10, 'Thh:mm:ss')
+    """
+    if name.endswith(" time"):
+        return get_args(TimeForm)[: 8 if name == "yyyy-mm-dd time" else 4]
+    for number, sign in product(_DIGITS, BESIDE):
+        if name == f"{number} {sign}":
+            return tuple(product(_list_details(number), (False, True)))
+    if name in PLACED:
+        return PLACES
+    return ((3 if name in ("either point", "either comma") else 0, False),) if name in NUMBERS else (None,)
+
+
+#: The first question's answers, in order: a class, and what is told of its values.
+CELLS = tuple((name, detail) for name in CLASSES for detail in _list_details(name))
+
+
+def _place_cell(value: str, name: str, first: int) -> str:
+    """The number of the cell that a value of a class is in, in SQL; ``first`` is that of the class."""
+    details = _list_details(name)
+    if len(details) == 1:
+        return str(first)
+    if isinstance(details[0], str):  # a time: by its T, by its seconds, and of ISO's by how far it is from UTC
+        tests = ("[0-9]T[0-9]", "^[^:]*:[^:]*$", ":.*(Z|[+-])" if len(details) > 4 else "$^")
+        bits = (f"{2**i} * regexp_matches({value}, '{test}')::INTEGER" for i, test in enumerate(tests))
+        return f"{first} + {' + '.join(bits)}"
+    digits = f"regexp_extract({value}, '[.,]([0-9]*)[^0-9]*$', 1)"
+    more = MOST_PLACES + 1
+    zeros = [(f"{digits} = '{'0' * places}'", str(PLACES.index((places, True)))) for places in (1, 2)]
+    places = _cases([(f"contains(lower({value}), 'e')", str(more)), *zeros], f"least(length({digits}), {more})")
+    if isinstance(details[0][0], int):
+        return f"{first} + {places}"
+    sign = f"[%$€£][{BLANKS}]|[{BLANKS}][%$€£]"
+    blank = f"regexp_matches(trim({value}, ' \t'), '{sign}')::INTEGER"
+    return f"{first} + {blank}" if len(details) == 2 else f"{first} + 2 * ({places}) + {blank}"
 
 
 def classify(column: Column, null: str, parameters: Parameters) -> str:
-    """The number of the class among :data:`CLASSES` that a value of a column is of, in SQL.
+    """The number of the cell among :data:`CELLS` that a value of a column is in, in SQL.
 
     Args:
         column: The column.
         null: Whether a value is a null.
         parameters: What travels beside the query.
     """
-    value, place = f"{column.sql}::VARCHAR", {name: str(number) for number, name in enumerate(CLASSES)}
+    value, firsts = f"{column.sql}::VARCHAR", {cell[0]: i for i, cell in reversed([*enumerate(CELLS)])}
+    place = {name: f"({_place_cell(value, name, first)})" for name, first in firsts.items()}
     tests = {"missing": null}
     if column.kind == "text":
         matches = {name: _matches(value, rf"[ \t]*[+-]?({body})[ \t]*") for name, body in GROUPED.items()}
@@ -159,8 +211,9 @@ def _cases(tests: Sequence[tuple[str, str]], otherwise: str) -> str:
 class Written:
     """How a column writes numbers and dates, and how many of its values are numbers, or dates, if read so.
 
-    ``fractions`` is how many of the numbers have decimal places, ``timed`` how many of the dates a time, and ``clock``
-    how many hours these times have. ``is_guess`` says that nothing told whether dates begin with days or with years.
+    ``fractions`` is how many of the numbers are not whole, ``timed`` how many of the dates have a time, ``clock`` how
+    many hours these times have, and ``time`` how they follow dates. ``is_guess`` says that nothing told whether dates
+    begin with days or with years.
     """
 
     numbers: NumberForm
@@ -170,21 +223,29 @@ class Written:
     many_dates: float
     timed: float
     clock: Clock = 24
+    time: TimeForm = " hh:mm:ss"
     is_guess: bool = False
 
     @classmethod
-    def find(cls, counts: Mapping[str, float], known: Forms, others: Forms, significant: float) -> "Written":
-        """What is said of the source, or what noisy counts of :data:`CLASSES` tell, or else what other columns do."""
-        before, after, many = _beside(counts, significant)
+    def find(cls, cells: Mapping[Cell, float], known: Forms, others: Forms, significant: float) -> "Written":
+        """What is said of the source, or what noisy counts of :data:`CELLS` tell, or else what other columns do."""
+        counts = sum_classes(cells)
+        sign, many = _beside(counts, significant)
         decimal = known.decimal or _find_decimal(many, others, significant)
         thousands = _find_thousands(many, decimal, known, others, significant)
         whole, fractions = _readable(decimal, thousands)
-        parts = sum(many[name] for name in fractions)
-        form = NumberForm(decimal, thousands, before, after)
+        shares = _sum_places(cells, sign, whole, fractions, counts["yyyymmdd"])
+        numbers = sum(shares.values())
+        parts = sum(share for (places, is_zero), share in shares.items() if places and not is_zero)
+        few = max(numbers / 100, significant)
+        places, zeros = _find_places(shares, numbers, few)
+        if parts <= few and not zeros:  # whole numbers, of which most are written as such
+            places, zeros = None, True
+        form = NumberForm(decimal, thousands, *_find_blank(cells, sign), places, zeros)
         date, (days, times, halves), is_guess = _find_dates(counts, known, others, significant)
         clock: Clock = 12 if halves > times else 24
-        numbers = parts + sum(many[name] for name in whole) + counts["yyyymmdd"]
-        return cls(form, numbers, parts, date, days + times + halves, times + halves, clock, is_guess)
+        time = _find_time(cells, date, clock)
+        return cls(form, numbers, parts, date, days + times + halves, times + halves, clock, time, is_guess)
 
     def doubt(self, counts: Mapping[str, float], most: float) -> str | None:
         """What there is to say of a column whose values can be read in two ways, of which nothing tells the right one.
@@ -203,13 +264,73 @@ class Written:
         return None
 
 
-def _beside(counts: Mapping[str, float], significant: float) -> tuple[str, str, dict[str, float]]:
-    """What stands before and after the numbers of a column, and how many there are by class with and without it."""
+def sum_classes(cells: Mapping[Cell, float]) -> dict[str, float]:
+    """How many values are of each of :data:`CLASSES`, from how many are in each of :data:`CELLS`."""
+    counts = dict.fromkeys(CLASSES, 0.0)
+    for (name, _), many in cells.items():
+        counts[name] += many
+    return counts
+
+
+def _beside(counts: Mapping[str, float], significant: float) -> tuple[str | None, dict[str, float]]:
+    """What stands beside the numbers of a column, and how many there are by class with and without it."""
     totals = {sign: sum(counts[f"{name} {sign}"] for name in _DIGITS) for sign in BESIDE}
     sign = max(totals, key=lambda sign: totals[sign])
     if totals[sign] < significant:
-        return "", "", {name: counts[name] for name in NUMBERS}
-    return *BESIDE[sign], {name: counts[name] + counts.get(f"{name} {sign}", 0.0) for name in NUMBERS}
+        return None, {name: counts[name] for name in NUMBERS}
+    return sign, {name: counts[name] + counts.get(f"{name} {sign}", 0.0) for name in NUMBERS}
+
+
+def _find_blank(cells: Mapping[Cell, float], sign: str | None) -> tuple[str, str]:
+    """What stands before and after numbers, with a blank or without, by which of these are more."""
+    if sign is None:
+        return "", ""
+    beside = [(detail[1], many) for (name, detail), many in cells.items() if name in _signed(sign)]
+    blank = " " if sum(many if is_blank else -many for is_blank, many in beside) > 0 else ""
+    before, after = (text.strip() for text in BESIDE[sign])
+    return before and before + blank, after and blank + after
+
+
+def _signed(sign: str | None) -> dict[str, str]:
+    """The classes of numbers with a sign beside them, and what each is called without."""
+    return {} if sign is None else {f"{name} {sign}": name for name in _DIGITS}
+
+
+def _sum_places(
+    cells: Mapping[Cell, float], sign: str | None, whole: Sequence[str], fractions: Sequence[str], days: float
+) -> dict[tuple[int, bool], float]:
+    """How many numbers have how many decimal places, which may all be zeros; ``days`` are whole numbers besides."""
+    shares, signed = {(0, False): days}, _signed(sign)
+    for (name, detail), many in cells.items():
+        number, told = (signed[name], detail[0]) if name in signed else (name, detail)
+        if number == "spelled":  # which is a whole number, whatever places it has
+            told = told[0], True
+        elif number not in fractions:
+            told = 0, False
+        if number in (*whole, *fractions):
+            shares[told] = shares.get(told, 0.0) + many
+    return shares
+
+
+def _find_places(shares: Mapping[tuple[int, bool], float], numbers: float, few: float) -> tuple[int | None, bool]:
+    """The decimal places of all numbers but a few, and whether zeros fill them up; None for none, or for too many."""
+    by_places = [shares.get((n, False), 0.0) + shares.get((n, True), 0.0) for n in range(MOST_PLACES + 2)]
+    most = max((places for places, many in enumerate(by_places) if many >= few), default=0)
+    if most == 0 or most > MOST_PLACES:
+        return None, True
+    return most, by_places[most] >= FILLED * numbers
+
+
+def _find_time(cells: Mapping[Cell, float], date: DateForm, clock: Clock) -> TimeForm:
+    """How times follow dates of a form, by which way is the most common."""
+    # What may be of two orders is of the one that was found, and ISO's dates are of no other form.
+    dates = [name for name in DATES if (name == "yyyy-mm-dd") == (date == "yyyy-mm-dd")]
+    classes = {f"{name}{CLOCKS[2 if clock == 12 else 1]}" for name in dates}
+    forms: dict[TimeForm, float] = dict.fromkeys(get_args(TimeForm), 0.0)
+    for (name, detail), many in cells.items():
+        if name in classes:
+            forms[detail] += many
+    return max(forms, key=lambda form: forms[form])
 
 
 def _find_decimal(many: Mapping[str, float], others: Forms, significant: float) -> Decimal:
