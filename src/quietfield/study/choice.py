@@ -305,11 +305,13 @@ class Choice:
         times = max(1, len(several) - 1 if forest else len(several) // 2)
         candidates = [clique for clique in pool if not forest or len(clique) == 2]
         growth = _Growth(domain, measured, limit)
+        left = list(range(len(candidates)))  # what does not fit once is out for this round
 
         def allowed(chosen: Sequence[Clique]) -> list[int]:
             for clique in chosen[len(growth.added) :]:
                 growth.add(clique)
-            return [i for i, clique in enumerate(candidates) if growth.fits(clique, forest=forest)]
+            left[:] = [i for i in left if growth.fits(candidates[i], forest=forest)]
+            return list(left)
 
         if not allowed([]):
             return []
@@ -392,12 +394,27 @@ def _expect(
         column = codes[:, place].astype(np.int64)
         columns[name] = column if starts is None else np.searchsorted(starts, column, side="right") - 1
         sizes[name] = domain.size(name) if starts is None else len(starts)
+    many = np.full(_DRAWN, total / _DRAWN)
+    if prod(sizes.values()) < 2**62:  # records that are alike are counted once
+        _, first, alike = np.unique(_cells_of(domain, columns, sizes), return_index=True, return_counts=True)
+        columns, many = {name: column[first] for name, column in columns.items()}, alike * (total / _DRAWN)
+    held: dict[Clique, np.ndarray] = {}  # of the tables before: those that begin alike come one after the other
     found = []
     for clique in cliques:
+        if clique[:-1] not in held:
+            held = {clique[:-1]: _cells_of(clique[:-1], columns, sizes)}
+        cells = held[clique[:-1]] * sizes[clique[-1]] + columns[clique[-1]]
         shape = tuple(sizes[name] for name in clique)
-        cells = np.ravel_multi_index([columns[name] for name in clique], shape)
-        found.append(np.bincount(cells, minlength=prod(shape)).reshape(shape) * (total / _DRAWN))
+        found.append(np.bincount(cells, many, prod(shape)).reshape(shape))
     return found
+
+
+def _cells_of(names: Iterable[str], columns: Mapping[str, np.ndarray], sizes: Mapping[str, int]) -> np.ndarray:
+    """The place of each record in a table, row by row."""
+    cells = np.zeros(len(next(iter(columns.values()))), np.int64)
+    for name in names:
+        cells = cells * sizes[name] + columns[name]
+    return cells
 
 
 def _mean_noise(steps: Measured, amount: float, times: int) -> float:
@@ -409,12 +426,16 @@ def _mean_noise(steps: Measured, amount: float, times: int) -> float:
 
 
 class _Growth:
-    """The bags of exact inference while tables are added, and what one more table would cost."""
+    """The bags of exact inference while tables are added, and what one more table would cost.
+
+    Sets of attributes are the bits of whole numbers, by place: there are many to compare.
+    """
 
     def __init__(self, domain: Domain, cliques: Iterable[Clique], limit: int) -> None:
         self.domain, self.limit = domain, limit
         self.scopes = [tuple(domain.position(name) for name in clique) for clique in cliques]
         self.added: list[Clique] = []
+        self._sizes: dict[int, int] = {}
         self._build()
 
     def add(self, clique: Clique) -> None:
@@ -428,7 +449,8 @@ class _Growth:
         In a forest, only between attributes that nothing joins yet.
         """
         scope = tuple(self.domain.position(name) for name in clique)
-        if any(len(set(clique) & set(other)) > 1 for other in self.added):
+        mask = _bits(scope)
+        if any((mask & _bits(other)).bit_count() > 1 for other in self.scopes[len(self.scopes) - len(self.added) :]):
             return False
         if forest and len({self.part[v] for v in scope}) < len(scope):
             return False
@@ -439,33 +461,36 @@ class _Growth:
         order = elimination_order(sizes, self.scopes, restarts=0)
         rank = {v: i for i, v in enumerate(order)}
         steps = schedule([tuple(sorted(scope, key=rank.__getitem__)) for scope in self.scopes], order)
-        self.bags = [frozenset(step.bag) for step in steps]
-        self.work = sum(self._cells(bag) for bag in self.bags)
-        self.links: list[list[tuple[int, frozenset[int]]]] = [[] for _ in steps]
+        self.bags = [_bits(step.bag) for step in steps]
+        self.work = sum(map(self._cells, self.bags))
+        self.links: list[list[tuple[int, int]]] = [[] for _ in steps]
         self.part = {v: v for v in order}
         for k in range(len(steps) - 1, -1, -1):  # parents first
             message = steps[k].message
             if message:
                 above = rank[message[0]]
-                self.links[k].append((above, frozenset(message)))
-                self.links[above].append((k, frozenset(message)))
+                self.links[k].append((above, _bits(message)))
+                self.links[above].append((k, _bits(message)))
                 self.part[order[k]] = self.part[message[0]]
-        self.holding = {v: [k for k, bag in enumerate(self.bags) if v in bag] for v in order}
-        self._reached: dict[int, dict[int, tuple[int, frozenset[int]]]] = {}
+        self.holding = {v: [k for k, bag in enumerate(self.bags) if bag >> v & 1] for v in order}
+        self._reached: dict[int, dict[int, tuple[int, int]]] = {}
 
     def _cost(self, scope: tuple[int, ...]) -> int:
         """How many cells a table adds at most: its attributes are carried, one by one, to a bag that holds the rest."""
+        mask = _bits(scope)
         if len({self.part[v] for v in scope}) == len(scope):
-            return self._cells(scope)
+            return self._cells(mask)
         best = 2**62
+        by_size = sorted(scope, key=self.domain.shape.__getitem__)
         for k in {k for v in scope for k in self.holding[v]}:
-            missing = [v for v in scope if v not in self.bags[k]]
-            if not missing:
+            joined, factor, cost = mask & self.bags[k], 1, 0
+            if joined == mask:
                 return 0
-            joined, factor, cost = frozenset(scope) & self.bags[k], 1, 0
-            for v in sorted(missing, key=self.domain.shape.__getitem__):
-                paid, separator = self._carried(v).get(k, (0, frozenset()))  # what nothing joins is free to come
-                joined |= separator | {v}
+            for v in by_size:
+                if self.bags[k] >> v & 1:
+                    continue
+                paid, separator = self._carried(v).get(k, (0, 0))  # what nothing joins is free to come
+                joined |= separator | 1 << v
                 # Those that were carried before may lie along the way, and are then carried once more beside it.
                 cost += factor * paid + self._cells(joined)
                 factor *= self.domain.shape[v]
@@ -474,25 +499,31 @@ class _Growth:
             best = min(best, cost)
         return best
 
-    def _carried(self, v: int) -> dict[int, tuple[int, frozenset[int]]]:
+    def _carried(self, v: int) -> dict[int, tuple[int, int]]:
         """For each bag, the cells that it takes to carry an attribute to it, and the separator that it comes by."""
         if v not in self._reached:
             size = self.domain.shape[v]
-            found: dict[int, tuple[int, frozenset[int]]] = {k: (0, frozenset()) for k in self.holding[v]}
+            found = dict.fromkeys(self.holding[v], (0, 0))
             waiting = list(found)
             while waiting:
                 k = waiting.pop()
                 cost, came = found[k]
                 for other, separator in self.links[k]:
                     if other not in found:
-                        through = 0 if v in self.bags[k] else self._cells(came | separator) * size
+                        through = 0 if self.bags[k] >> v & 1 else self._cells(came | separator) * size
                         found[other] = (cost + through, separator)
                         waiting.append(other)
             self._reached[v] = found
         return self._reached[v]
 
-    def _cells(self, scope: Iterable[int]) -> int:
-        return prod(self.domain.shape[v] for v in scope)
+    def _cells(self, mask: int) -> int:
+        if mask not in self._sizes:
+            self._sizes[mask] = prod(size for v, size in enumerate(self.domain.shape) if mask >> v & 1)
+        return self._sizes[mask]
+
+
+def _bits(places: Iterable[int]) -> int:
+    return sum(1 << v for v in places)
 
 
 def _clique(names: Any) -> Clique:
