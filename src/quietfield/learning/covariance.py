@@ -218,7 +218,7 @@ class Covariance:
             )
         _, w = self._cells
         counted = w > 0
-        curvature = Curvature(self.point, self.total**2 * w, self.prior, thorough=True)
+        curvature = Curvature(self.point, self.total**2 * w, self.prior)
 
         def follow(right: np.ndarray) -> np.ndarray:
             return curvature.solve(right, _ACCURACY, _MOST)
