@@ -228,12 +228,12 @@ def test_models_of_both_solvers_agree(smooth, monkeypatch):
 
 
 def test_climbs_of_large_problems_get_as_far(smooth, monkeypatch):
-    """In single precision."""
+    """By quasi-Newton steps, in single precision."""
     truth, release, model = smooth
     for module in (default, prior):
         monkeypatch.setattr(module, "_LARGE", sum(table.size for table in release.tables.values()) - 1)
     large = qf.fit(release)
-    assert large.report.objective != model.report.objective
+    assert large.report.steps != model.report.steps
     assert large.report.objective > model.report.objective - 0.3
     assert abs(truth.kl(large) / truth.kl(model) - 1) < 0.02
 

@@ -283,20 +283,22 @@ class SmoothTable:
     def hold(self, tables: np.ndarray) -> np.ndarray:
         """U' times each of some tables."""
         first, second = self.bases
-        return (first @ tables @ second.T)[..., *self.waves]
+        i, j = self.waves
+        return (first @ tables @ second.T)[..., i, j]
 
     def lay(self, held: np.ndarray) -> np.ndarray:
         """U times each of some rows."""
         first, second = self.bases
         found = np.zeros((*held.shape[:-1], len(first), len(second)), held.dtype)
-        found[..., *self.waves] = held
+        i, j = self.waves
+        found[..., i, j] = held
         return first.T @ found @ second
 
     def margins(self, along_rows: np.ndarray, along_columns: np.ndarray) -> np.ndarray:
         """U'F times one table for each row, which it fills with ``along_rows`` there, and the same for each column."""
-        (first, second), (k, l) = self.bases, self.waves
-        rows = first[k] * (second @ (self.diagonal * along_rows).T)[l]
-        return np.concatenate([rows, second[l] * (first @ (self.diagonal * along_columns))[k]], axis=1)
+        (first, second), (i, j) = self.bases, self.waves
+        rows = first[i] * (second @ (self.diagonal * along_rows).T)[j]
+        return np.concatenate([rows, second[j] * (first @ (self.diagonal * along_columns))[i]], axis=1)
 
 
 class Pairs:
@@ -407,7 +409,7 @@ class Preconditioner:
 
     J Q x moves no margin, so the diagonal is right for it. In C, an effect that moves from one table to another has
     the prior's curvature, and the sum over tables the information of all of them besides. Where the prior is smooth,
-    what this compensates with may cost more than all the rest: tables of two attributes are then left to :class:`Pairs`.
+    what Q takes away may cost more than all the rest: tables of two attributes are then left to :class:`Pairs`.
     """
 
     def __init__(

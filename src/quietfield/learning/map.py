@@ -47,7 +47,7 @@ _ROUNDING = 1e-9  # of a variance, which remains where another as large is taken
 _LAST = 8  # times as many steps as other climbs may take, the last one may: what it leaves, no other makes up for
 _SHORT = 5  # steps of a quasi-Newton method for one of Newton's
 _EARLY = 4.0  # times what the last climb may leave, the others may: the prior moves by more
-_LARGE = 5_000  # parameters from which a climb may end with a gain in proportion: no answer would show the rest
+_LARGE = 5_000  # parameters from which quasi-Newton steps are faster, and gains in proportion end a climb
 _COST = 0.2  # nats a parameter that the last step may cost: ordinary ones cost a fifth of that at most
 _LEAST_VARIANCE = 3.0  # of the noise of a count, where the records are learned: none of their empty cells is certain
 
@@ -99,15 +99,15 @@ class Map(Learner):
         single = shape.per_cell(len(group[0]) == 1 for group in shape.groups)
         blur = _BLUR * np.where(single, 1.0, prior.determined[0].mean())
         leaned = _correct_skew(shape, data, state.theta, used, prior.wide) if last else data
-        found, near = self._climb(shape, leaned, state.theta, used, blur, self.steps * (_LAST if last else 1))
+        found, start = self._climb(shape, leaned, state.theta, used, blur, self.steps * (_LAST if last else 1))
         steps = state.steps + found.steps
         if last:
-            joined = _join(shape, leaned, found.theta, found.point, used, blur, near)
+            joined = _join(shape, leaned, found.theta, found.point, used, blur, start)
             theta = _guard(shape, leaned, found, joined, used, blur)
             if self.of == "records":
                 theta = self._approach_records(shape, data, theta, blur)
             return FitState(theta, found.value, steps, settled, Extra(used, round + 1, True, prior))
-        curvature = Curvature(found.point, weights(shape, data, found.point.shares), prior, near)
+        curvature = Curvature(found.point, weights(shape, data, found.point.shares), prior, start)
         fresh = prior.learn(curvature, self.probes)
         moved = np.abs(np.log(fresh.variances.mean(1) / prior.variances.mean(1))) / 2
         near = bool((moved < self.settled * np.array([1.0, _LOOSER])).all())
@@ -198,10 +198,9 @@ class Map(Learner):
 
         start = shape.at(theta)
         first = Curvature(start, weights(shape, data, start.shares, blur), prior)
-        early = 1.0 if steps > self.steps else _EARLY
-        gain = early * self.gain * max(1.0, shape.size / _LARGE)
-        if start.dense is not None:
-            return ascend(shape, value, newton, theta, steps=steps, gain=gain), first
+        if shape.size <= _LARGE:
+            return ascend(shape, value, newton, theta, steps=steps, gain=self.gain), first
+        gain = self.gain * shape.size / _LARGE * (1.0 if steps > self.steps else _EARLY)
         quasi = QuasiNewton(first.approximate, first.kind)
 
         def direction(theta: np.ndarray, point: Point) -> tuple[np.ndarray, np.ndarray]:

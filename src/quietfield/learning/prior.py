@@ -14,7 +14,7 @@ _EXPECTED = 20.0  # parameters of scale 1 that every prior has seen: holds a sca
 _OWN = 20.0  # parameters of the common scale that each table has seen
 _SCALES = (1e-3, 1e3)  # bounds of tau: a release of pure noise would shrink it to 0, one without noise let it grow
 _PROBED = 50_000  # parameters of all probes together, at most
-_LARGE = 20_000  # parameters of which half the digits are enough
+_LARGE = 20_000  # parameters from which half the digits are enough
 
 
 @dataclass(frozen=True, eq=False)
