@@ -20,6 +20,7 @@ Operator = Callable[[np.ndarray], np.ndarray]
 
 _WIDE = 10_000  # cells of a table of two attributes that is summed as it lies
 _WAVES = 192  # of a table, that are taken one by one: 384 take four times as long to set up, and save few steps
+_ENTRIES = 1_000_000  # of the matrix of margins that tables of two move, at most: more take longer than they save
 _LEAST = 1e-30  # a share below this counts as none: its inverse must be a float of single precision
 
 
@@ -117,6 +118,7 @@ class Effects:
         held = Counter(s for sets in within for s in sets)
         #: Per table, whether it has a rest; and those of two attributes that have one.
         self.with_rest = np.array([len(t) > 1 and held[frozenset(t)] == 1 for t in tables])
+        self.entries = sum(sum(map(shape.domain.size, t)) ** 2 for t in tables)
         self.tables, self.pairs = tables, [i for i, t in enumerate(tables) if len(t) == 2 and self.with_rest[i]]
         #: Per attribute, where the numbers of its own effect start: among those that tables share, and in each table.
         self.singles: dict[str, tuple[int, list[int]]] = {}
@@ -243,9 +245,18 @@ class SmoothEffect:
 
     def __init__(self, starts: list[int], root: np.ndarray, spread: np.ndarray, known: np.ndarray, kind: Any) -> None:
         self.numbers = np.add.outer(starts, np.arange(len(root)))
-        whole = np.sqrt(spread[self.numbers[:, 0]].sum()) * root
+        spreads = spread[self.numbers[:, :1]]
+        whole = np.sqrt(spreads.sum()) * root
         after = whole @ np.linalg.solve(np.eye(len(root)) + (whole * known) @ whole, whole)
-        self.covariance, self.followed = (root @ root).astype(kind), (after * known).astype(kind)
+        matrices = (root @ root, after, after * known)
+        self.covariance, self.after, self.followed = (matrix.astype(kind) for matrix in matrices)
+        self.spreads, self.parts = spreads.astype(kind), (spreads / spreads.sum()).astype(kind)
+
+    def solve(self, right: np.ndarray, found: np.ndarray) -> None:
+        """About the inverse of the curvature, from all numbers to those of this effect, where tables stand alone."""
+        held = right[..., self.numbers]
+        mean = (self.parts * held).sum(-2, keepdims=True)
+        found[..., self.numbers] = self.spreads * ((held - mean) @ self.covariance) + self.parts * (mean @ self.after)
 
     def follow(self, values: np.ndarray, matrix: np.ndarray) -> None:
         """A matrix of the attribute's values applied to the numbers of each table, in place."""
@@ -443,10 +454,21 @@ class Preconditioner:
                 for name, (first, starts) in effects.singles.items()
                 if (root := smoothness.root(name)) is not None
             ]
-            self.pairs = Pairs(
-                shape, effects, shares, information, variances, smoothness, spread, known, self.smooth, inverse, kind
-            )
-            kept = kept & ~np.isin(np.arange(len(kept)), effects.pairs)
+            if effects.entries <= _ENTRIES:
+                self.pairs = Pairs(
+                    shape,
+                    effects,
+                    shares,
+                    information,
+                    variances,
+                    smoothness,
+                    spread,
+                    known,
+                    self.smooth,
+                    inverse,
+                    kind,
+                )
+                kept = kept & ~np.isin(np.arange(len(kept)), effects.pairs)
         self.diagonal = (diagonal * np.repeat(kept, shape.sizes)).astype(kind)
         self.with_rest = bool(kept.any())
         self.shares = shares.astype(kind)
@@ -485,6 +507,9 @@ class Preconditioner:
             tables, numbers = self.pairs(right, sums)
             found += tables
             spread = np.where(self.effects.single, numbers, spread)
+        else:
+            for effect in self.smooth:
+                effect.solve(sums, spread)
         if self.lower is not None:
             spread += _product(self.lower.T, spread)
         back += spread
