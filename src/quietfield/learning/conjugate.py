@@ -19,7 +19,9 @@ from quietfield.learning.smoothness import Smoothness
 Operator = Callable[[np.ndarray], np.ndarray]
 
 _WIDE = 10_000  # cells of a table of two attributes that is summed as it lies
-_WAVES = 384  # of a table, that are taken one by one
+_WAVES = 192  # of a table, that are taken one by one: 384 take four times as long to set up, and save few steps
+_ENTRIES = 1_000_000  # of the matrix of margins that tables of two move, at most: more take longer than they save
+_LEAST = 1e-30  # a share below this counts as none: its inverse must be a float of single precision
 
 
 def dot(a: np.ndarray, b: np.ndarray) -> Any:
@@ -114,12 +116,14 @@ class Effects:
         tables = [tuple(name for name in group[0] if shape.domain.size(name) > 1) for group in shape.groups]
         within = _sets_within(tables)
         held = Counter(s for sets in within for s in sets)
-        #: Per table, whether it has a rest.
+        #: Per table, whether it has a rest; and those of two attributes that have one.
         self.with_rest = np.array([len(t) > 1 and held[frozenset(t)] == 1 for t in tables])
+        self.entries = sum(sum(map(shape.domain.size, t)) ** 2 for t in tables)
+        self.tables, self.pairs = tables, [i for i, t in enumerate(tables) if len(t) == 2 and self.with_rest[i]]
         #: Per attribute, where the numbers of its own effect start: among those that tables share, and in each table.
         self.singles: dict[str, tuple[int, list[int]]] = {}
         firsts: dict[frozenset[str], int] = {}  # where the numbers of a set start among those that tables share
-        cells, effects, members, homes, whole, rest = ([np.zeros(0, int)] for _ in range(6))
+        cells, effects, members, homes, whole, rest, single = ([np.zeros(0, int)] for _ in range(7))
         lower: list[tuple[np.ndarray, np.ndarray, float]] = []
         self._wide: list[tuple[slice, tuple[int, ...], list[slice]]] = []
         size = shared = 0
@@ -140,6 +144,7 @@ class Effects:
                 members.append(np.arange(firsts[s], firsts[s] + prod(sizes)))
                 homes.append(np.full(prod(sizes), i))
                 whole.append(np.full(prod(sizes), s == full))
+                single.append(np.full(prod(sizes), len(s) == 1))
                 rest.append(np.full(prod(sizes), weights[s]))
                 size += prod(sizes)
             if self.with_rest[i] and len(table) == 2 and shape.sizes[i] >= _WIDE:
@@ -154,6 +159,8 @@ class Effects:
                 below = _weights_of_means(s, [t for t in sets if t < s])
                 lower += [(place[s][first], place[t][first], weight) for t, weight in below.items()]
         self.homes, self.whole, self.rest = (np.concatenate(x) for x in (homes, whole, rest))
+        self.single = np.concatenate(single).astype(bool)
+        self.paired = np.isin(self.homes, self.pairs)
         self.members = np.concatenate(members)
         cell, effect = np.concatenate(cells), np.concatenate(effects)
         # Sums of cells to effects, effects laid over cells, and sums of effects to those that tables share.
@@ -177,18 +184,24 @@ class Effects:
 
     def sum(self, values: np.ndarray) -> np.ndarray:
         """Sums of cells to effects. Large tables are added up as they lie, three times as fast as by a matrix."""
-        found = self.matrices(values.dtype.type)[0] @ values
+        found = _product(self.matrices(values.dtype.type)[0], values)
         for cells, sizes, (rows, columns) in self._wide:
-            table = values[cells].reshape(sizes)
-            found[rows], found[columns] = table.sum(1), table.sum(0)
+            table = values[..., cells].reshape(*values.shape[:-1], *sizes)
+            found[..., rows], found[..., columns] = table.sum(-1), table.sum(-2)
         return found
 
     def lay(self, values: np.ndarray) -> np.ndarray:
         """Effects laid over cells."""
-        found = self.matrices(values.dtype.type)[1] @ values
+        found = _product(self.matrices(values.dtype.type)[1], values)
         for cells, sizes, (rows, columns) in self._wide:
-            np.add.outer(values[rows], values[columns], out=found[cells].reshape(sizes))
+            table = found[..., cells].reshape(*values.shape[:-1], *sizes)
+            np.add(values[..., rows, None], values[..., None, columns], out=table)
         return found
+
+
+def _product(matrix: Any, values: np.ndarray) -> np.ndarray:
+    """A sparse matrix times a vector, or times each row: it takes vectors faster than a few columns."""
+    return matrix @ values if values.ndim == 1 else np.stack([matrix @ row for row in values])
 
 
 @lru_cache(maxsize=64)
@@ -227,8 +240,7 @@ class SmoothEffect:
     """An attribute's own effect where it is smooth along the values: its covariance is no diagonal.
 
     Tables hold it with covariances spread_t S; what all of them hold together has spread S, the sum of these, before
-    and C = (K + (spread S)^-1)^-1 after the information K of the tables. What moves from one table to another
-    has the prior's covariance.
+    and C = (K + (spread S)^-1)^-1 after the information K of the tables.
     """
 
     def __init__(self, starts: list[int], root: np.ndarray, spread: np.ndarray, known: np.ndarray, kind: Any) -> None:
@@ -238,20 +250,17 @@ class SmoothEffect:
         after = whole @ np.linalg.solve(np.eye(len(root)) + (whole * known) @ whole, whole)
         matrices = (root @ root, after, after * known)
         self.covariance, self.after, self.followed = (matrix.astype(kind) for matrix in matrices)
-        self.spreads, self.parts = (x.astype(kind)[..., None] for x in (spreads, spreads / spreads.sum()))
+        self.spreads, self.parts = spreads.astype(kind), (spreads / spreads.sum()).astype(kind)
 
     def solve(self, right: np.ndarray, found: np.ndarray) -> None:
-        """About the inverse of the curvature, from all numbers to those of this effect."""
-        held = right[self.numbers].reshape(*self.numbers.shape, -1)
-        mean = (self.parts * held).sum(0)
-        moved = self.spreads * (self.covariance @ (held - mean)) + self.parts * (self.after @ mean)
-        found[self.numbers] = moved.reshape(found[self.numbers].shape)
+        """About the inverse of the curvature, from all numbers to those of this effect, where tables stand alone."""
+        held = right[..., self.numbers]
+        mean = (self.parts * held).sum(-2, keepdims=True)
+        found[..., self.numbers] = self.spreads * ((held - mean) @ self.covariance) + self.parts * (mean @ self.after)
 
-    def follow(self, values: np.ndarray, transposed: bool = False) -> None:
-        """The part of each table's numbers that the effect can take over, in place."""
-        held = values[self.numbers].reshape(*self.numbers.shape, -1)
-        moved = (self.followed.T if transposed else self.followed) @ held
-        values[self.numbers] = moved.reshape(values[self.numbers].shape)
+    def follow(self, values: np.ndarray, matrix: np.ndarray) -> None:
+        """A matrix of the attribute's values applied to the numbers of each table, in place."""
+        values[..., self.numbers] = values[..., self.numbers] @ matrix.T
 
 
 class SmoothTable:
@@ -262,18 +271,17 @@ class SmoothTable:
     A product of cosines is a sum of cosines: the cosine transform of F holds all that U'FU needs.
     """
 
-    def __init__(self, cells: slice, variances: np.ndarray, known: np.ndarray, kind: Any) -> None:
-        self.cells, self.sizes = cells, variances.shape
+    def __init__(self, variances: np.ndarray, known: np.ndarray, kind: Any) -> None:
+        self.sizes = variances.shape
         order = np.argsort(-variances, axis=None, kind="stable")
         falling = variances.ravel()[order]
         common = np.exp(np.log(falling[min(_WAVES, len(order) - 1) :]).mean())
-        many = max(1, min(int((falling > 2 * common).sum()), _WAVES))
-        diagonal = 1 / (known.reshape(self.sizes) + 1 / common)
-        self.diagonal = diagonal.astype(kind)
+        many = min(int((falling > 2 * common).sum()), _WAVES)
+        self.diagonal = 1 / (known.reshape(self.sizes) + 1 / common)
         self.waves = np.unravel_index(order[:many], self.sizes)
-        sums, norms, self.bases = diagonal, np.ones(many), []
+        sums, norms, self.bases = self.diagonal, np.ones(many), []
         for size, wave in zip(self.sizes, self.waves, strict=True):
-            most = int(wave.max()) + 1
+            most = int(wave.max(initial=-1)) + 1
             angles = np.pi / (2 * size) * np.outer(np.arange(2 * most - 1), np.arange(1, 2 * size, 2))
             sums = (np.cos(angles) @ sums).T
             norms *= np.sqrt(np.where(wave > 0, 2, 1) / size / 2)
@@ -283,13 +291,122 @@ class SmoothTable:
         inner = np.diag(1 / (1 / common - 1 / falling[:many])) - np.outer(norms, norms) * products
         self.inverse = np.linalg.inv(inner).astype(kind)
 
-    def follow(self, values: np.ndarray) -> None:
-        """From F times a vector to the inverse times it, in place."""
+    def hold(self, tables: np.ndarray) -> np.ndarray:
+        """U' times each of some tables."""
         first, second = self.bases
-        held = first @ values[self.cells].reshape(self.sizes) @ second.T
-        found = np.zeros_like(held)
-        found[self.waves] = self.inverse @ held[self.waves]
-        values[self.cells] += (self.diagonal * (first.T @ found @ second)).ravel()
+        i, j = self.waves
+        return (first @ tables @ second.T)[..., i, j]
+
+    def lay(self, held: np.ndarray) -> np.ndarray:
+        """U times each of some rows."""
+        first, second = self.bases
+        found = np.zeros((*held.shape[:-1], len(first), len(second)), held.dtype)
+        i, j = self.waves
+        found[..., i, j] = held
+        return first.T @ found @ second
+
+    def margins(self, along_rows: np.ndarray, along_columns: np.ndarray) -> np.ndarray:
+        """U'F times one table for each row, which it fills with ``along_rows`` there, and the same for each column."""
+        (first, second), (i, j) = self.bases, self.waves
+        rows = first[i] * (second @ (self.diagonal * along_rows).T)[j]
+        return np.concatenate([rows, second[j] * (first @ (self.diagonal * along_columns))[i]], axis=1)
+
+
+class Pairs:
+    """Effects of single attributes and tables of two, solved together where some of them are smooth.
+
+    A table that holds x of its own moves the margin of an attribute by its conditional means A x under the model, and
+    the effect e of that attribute moves it too. With T the prior's covariance of effects, S the inverse of what the
+    prior and the cells of a table know of its own part (:class:`SmoothTable`), and K what all tables know of margins,
+
+        T^-1 on e  +  S^-1 on x  +  (e + A x)' K (e + A x)
+
+    is about the curvature. The last term has no more rows than the attributes have values: a small system is left.
+    """
+
+    def __init__(
+        self,
+        shape: Shape,
+        effects: Effects,
+        shares: np.ndarray,
+        information: np.ndarray,
+        variances: np.ndarray,
+        smoothness: Smoothness,
+        spread: np.ndarray,
+        known: np.ndarray,
+        smooth: list[SmoothEffect],
+        means: np.ndarray,
+        kind: Any,
+    ) -> None:
+        from scipy import sparse
+        from scipy.sparse.linalg import splu
+
+        self.effects, self.smooth, self.kind = effects, smooth, kind
+        self.shares, self.spread = shares.astype(kind), spread.astype(kind)
+        self.diagonal, ones = np.zeros(shape.size), np.ones(shape.size)
+        self.tables: list[tuple[slice, np.ndarray, SmoothTable, np.ndarray]] = []
+        factors = {table: s for _, table, s in smoothness.by_table()}
+        blocks: list[tuple[np.ndarray, np.ndarray]] = []
+        for name, (first, starts) in effects.singles.items():
+            size = shape.domain.size(name)
+            root = smoothness.root(name)
+            covariance = np.eye(size) if root is None else root @ root
+            blocks.append((np.arange(first, first + size), spread[starts].sum() * covariance))
+        for table in effects.pairs:
+            names, cells = effects.tables[table], slice(shape.starts[table], shape.starts[table + 1])
+            sizes = tuple(shape.domain.size(name) for name in names)
+            within = np.where(find_interactions(sizes), *variances[:, table])
+            own = SmoothTable(within * np.reshape(factors.get(table, ones[cells]), sizes), information[cells], kind)
+            m = shares[cells].reshape(sizes)
+            rows, columns = (m / np.maximum(m.sum(axis, keepdims=True), _LEAST) for axis in (1, 0))
+            held = own.margins(rows, columns)
+            moved = np.zeros((sum(sizes), sum(sizes)))  # A S A'
+            n, f = sizes[0], own.diagonal
+            moved[:n, :n], moved[n:, n:] = np.diag((f * rows**2).sum(1)), np.diag((f * columns**2).sum(0))
+            moved[:n, n:] = f * rows * columns
+            moved[n:, :n] = moved[:n, n:].T
+            followed = own.inverse @ held
+            moved += held.T @ followed
+            values = np.concatenate(
+                [effects.singles[name][0] + np.arange(size) for name, size in zip(names, sizes, strict=True)]
+            )
+            blocks.append((values, moved))
+            self.diagonal[cells] = own.diagonal.ravel()
+            if len(own.inverse):
+                self.tables.append((cells, values, own, followed.astype(kind)))
+        self.means = np.where(effects.paired, means, 0.0).astype(kind)
+        i, j = (np.concatenate([f(values, len(values)) for values, _ in blocks]) for f in (np.repeat, np.tile))
+        self.scale = np.sqrt(known)
+        entries = np.concatenate([block.ravel() for _, block in blocks]) * self.scale[i] * self.scale[j]
+        system = sparse.csc_array((entries, (i, j)), shape=(len(known), len(known))) + sparse.eye_array(len(known))
+        self.system = splu(
+            system.tocsc(), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
+        )
+        self.diagonal = self.diagonal.astype(kind)
+
+    def __call__(self, right: np.ndarray, sums: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(the tables, the numbers of effects) of about the inverse, for rows of cells and of their sums to effects."""
+        found = right * self.diagonal
+        spread = self.spread * sums
+        for effect in self.smooth:
+            effect.follow(spread, effect.covariance)
+        moved = spread + self.means * self.effects.sum(self.shares * found)
+        margins = _product(self.effects.matrices(self.kind)[2], moved)
+        waves = []
+        for cells, values, own, followed in self.tables:
+            waves.append(own.hold(found[:, cells].reshape(-1, *own.sizes)))
+            margins[:, values] += waves[-1] @ followed
+        pull = (-self.scale * self.system.solve((self.scale * margins).T).T).astype(self.kind)
+        back = pull[:, self.effects.members]
+        laid = self.shares * self.effects.lay(self.means * back)
+        for (cells, values, own, followed), held in zip(self.tables, waves, strict=True):
+            laid[:, cells] += own.lay(held @ own.inverse + pull[:, values] @ followed.T).reshape(len(laid), -1)
+        laid *= self.diagonal
+        found += laid
+        back *= self.spread
+        for effect in self.smooth:
+            effect.follow(back, effect.covariance)
+        return found, spread + back
 
 
 class Preconditioner:
@@ -302,7 +419,8 @@ class Preconditioner:
         Q (diagonal of W m^2 + P)^-1 Q^T  on the rest of each table  +  Q C^-1 Q^T  on effects, of all tables together
 
     J Q x moves no margin, so the diagonal is right for it. In C, an effect that moves from one table to another has
-    the prior's curvature, and the sum over tables the information of all of them besides.
+    the prior's curvature, and the sum over tables the information of all of them besides. Where the prior is smooth,
+    what Q takes away may cost more than all the rest: tables of two attributes are then left to :class:`Pairs`.
     """
 
     def __init__(
@@ -313,7 +431,6 @@ class Preconditioner:
         variances: np.ndarray,
         smoothness: Smoothness,
         kind: Any,
-        thorough: bool = False,
     ) -> None:
         self.shape, self.effects = shape, (effects := _effects(shape))
         self.together = effects.matrices(kind)[2]
@@ -325,23 +442,35 @@ class Preconditioner:
         known = np.bincount(effects.members, effects.sum(information))
         self.spread = spread.astype(kind)
         self.shared = (known / (1 + known * np.bincount(effects.members, spread))).astype(kind)
-        self.smooth = [
-            SmoothEffect(starts, root, spread, known[first : first + len(root)], kind)
-            for name, (first, starts) in effects.singles.items()
-            if (root := smoothness.root(name)) is not None
-        ]
         margins = effects.sum(shares)
-        inverse = np.divide(1, margins, out=np.zeros_like(margins), where=margins > 1e-30)
+        inverse = np.divide(1, margins, out=np.zeros_like(margins), where=margins > _LEAST)
         self.rest = (effects.rest * inverse).astype(kind)
         diagonal = 1 / (information + np.repeat(1 / own, shape.sizes))
-        self.diagonal = (diagonal * np.repeat(effects.with_rest, shape.sizes)).astype(kind)
-        self.tables = []
-        if thorough:
-            for place, table, factors in smoothness.by_table():
-                if effects.with_rest[table] and factors.ndim == 2:
-                    whole = factors * np.where(find_interactions(factors.shape), *variances[:, table])
-                    self.tables.append(SmoothTable(place, whole, information[place], kind))
-                    self.diagonal[place] = self.tables[-1].diagonal.ravel()
+        kept = effects.with_rest
+        self.pairs, self.smooth = None, []
+        if smoothness.factors:
+            self.smooth = [
+                SmoothEffect(starts, root, spread, known[first : first + len(root)], kind)
+                for name, (first, starts) in effects.singles.items()
+                if (root := smoothness.root(name)) is not None
+            ]
+            if effects.entries <= _ENTRIES:
+                self.pairs = Pairs(
+                    shape,
+                    effects,
+                    shares,
+                    information,
+                    variances,
+                    smoothness,
+                    spread,
+                    known,
+                    self.smooth,
+                    inverse,
+                    kind,
+                )
+                kept = kept & ~np.isin(np.arange(len(kept)), effects.pairs)
+        self.diagonal = (diagonal * np.repeat(kept, shape.sizes)).astype(kind)
+        self.with_rest = bool(kept.any())
         self.shares = shares.astype(kind)
         # P in the same terms, where effects of single attributes are all that tables hold beside interactions.
         self.knows_prior = not large.any() and not smoothness.factors
@@ -355,34 +484,34 @@ class Preconditioner:
 
     def precision(self, p: np.ndarray) -> np.ndarray:
         """P p, for tables of one attribute or two: faster than table by table, if these are small."""
-        if p.ndim > 1:
-            return np.stack([self.precision(row) for row in p])
         return self.inside * p + self.effects.lay(self.outside * self.effects.sum(p))
 
     def __call__(self, right: np.ndarray) -> np.ndarray:
-        if right.ndim > 1:  # sparse matrices take vectors faster than a few columns
-            return np.stack([self(row) for row in right])
+        if right.ndim == 1:
+            return self(right[None])[0]
         sums = self.effects.sum(right)
-        taken = sums.copy()
-        for effect in self.smooth:
-            effect.follow(taken, transposed=True)
-        found = right + self.shares * self.effects.lay(self.rest * taken)
-        found *= self.diagonal
-        for table in self.tables:
-            table.follow(found)
-        back = self.effects.sum(self.shares * found)
-        back *= self.rest
-        for effect in self.smooth:
-            effect.follow(back)
+        found, back = np.zeros_like(right), np.zeros_like(sums)
+        if self.with_rest:
+            taken = sums.copy()
+            for effect in self.smooth:
+                effect.follow(taken, effect.followed.T)
+            np.multiply(right + self.shares * self.effects.lay(self.rest * taken), self.diagonal, out=found)
+            np.multiply(self.effects.sum(self.shares * found), self.rest, out=back)
+            for effect in self.smooth:
+                effect.follow(back, effect.followed)
         if self.lower is not None:
-            sums += self.lower @ sums
+            sums += _product(self.lower, sums)
         spread = self.spread * sums
-        spread -= self.spread * ((self.together @ spread) * self.shared)[self.effects.members]
-        for effect in self.smooth:
-            effect.solve(sums, spread)
-        sums = spread
+        spread -= self.spread * (_product(self.together, spread) * self.shared)[:, self.effects.members]
+        if self.pairs is not None:
+            tables, numbers = self.pairs(right, sums)
+            found += tables
+            spread = np.where(self.effects.single, numbers, spread)
+        else:
+            for effect in self.smooth:
+                effect.solve(sums, spread)
         if self.lower is not None:
-            sums += self.lower.T @ sums
-        back += sums
+            spread += _product(self.lower.T, spread)
+        back += spread
         found += self.effects.lay(back)
         return self.shape.centre(found)[1]

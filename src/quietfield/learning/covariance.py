@@ -48,6 +48,7 @@ DENSE = 1500  # parameters: up to here a factorised matrix is exact, and as fast
 DRAWS = (8, 24)  # of the data, and of the prior, at least and at most: a standard deviation of 24 is right by a seventh
 _DRAWN = 6_000_000  # parameters of all draws of a kind together: of more, fewer are drawn, and intervals are wider
 _ACCURACY = 0.1  # of the equations for each draw, in units of its own size
+_SMOOTH = 0.06  # the same where smooth tables are solved together: that preconditioner weighs what is left otherwise
 _MOST = 150  # iterations for each
 _TOGETHER = 8  # draws that are followed together
 
@@ -218,10 +219,12 @@ class Covariance:
             )
         _, w = self._cells
         counted = w > 0
-        curvature = Curvature(self.point, self.total**2 * w, self.prior, thorough=True)
+        curvature = Curvature(self.point, self.total**2 * w, self.prior)
+
+        accuracy = _ACCURACY if curvature.preconditioner.pairs is None else _SMOOTH
 
         def follow(right: np.ndarray) -> np.ndarray:
-            return curvature.solve(right, _ACCURACY, _MOST)
+            return curvature.solve(right, accuracy, _MOST)
 
         def respond(response: np.ndarray) -> np.ndarray:
             """S N J W of errors of the cells."""

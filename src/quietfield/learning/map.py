@@ -30,7 +30,7 @@ from quietfield.learning.effects import basis_of, effect_count
 from quietfield.learning.learner import Learner
 from quietfield.learning.likelihood import Density, information, noisy_normal
 from quietfield.learning.observation import independent_variance
-from quietfield.learning.prior import LARGE, Curvature, Prior, precision_of
+from quietfield.learning.prior import Curvature, Prior, precision_of
 from quietfield.learning.problem import Data, FitState, Point, Shape
 from quietfield.models.uncertainty import OF, Uncertainty, remember_fit
 from quietfield.releases.release import Release
@@ -46,6 +46,8 @@ _JOINED = 3  # joint steps where tables overlap much: the fourth moves nothing
 _ROUNDING = 1e-9  # of a variance, which remains where another as large is taken from it
 _LAST = 8  # times as many steps as other climbs may take, the last one may: what it leaves, no other makes up for
 _SHORT = 5  # steps of a quasi-Newton method for one of Newton's
+_EARLY = 4.0  # times what the last climb may leave, the others may: the prior moves by more
+_LARGE = 5_000  # parameters from which quasi-Newton steps are faster, and gains in proportion end a climb
 _COST = 0.2  # nats a parameter that the last step may cost: ordinary ones cost a fifth of that at most
 _LEAST_VARIANCE = 3.0  # of the noise of a count, where the records are learned: none of their empty cells is certain
 
@@ -97,15 +99,16 @@ class Map(Learner):
         single = shape.per_cell(len(group[0]) == 1 for group in shape.groups)
         blur = _BLUR * np.where(single, 1.0, prior.determined[0].mean())
         leaned = _correct_skew(shape, data, state.theta, used, prior.wide) if last else data
-        found = self._climb(shape, leaned, state.theta, used, blur, self.steps * (_LAST if last else 1))
+        found, start = self._climb(shape, leaned, state.theta, used, blur, self.steps * (_LAST if last else 1))
         steps = state.steps + found.steps
         if last:
-            joined = _join(shape, leaned, found.theta, found.point, used, blur)
+            joined = _join(shape, leaned, found.theta, found.point, used, blur, start)
             theta = _guard(shape, leaned, found, joined, used, blur)
             if self.of == "records":
                 theta = self._approach_records(shape, data, theta, blur)
             return FitState(theta, found.value, steps, settled, Extra(used, round + 1, True, prior))
-        fresh = prior.learn(found.theta, found.point, weights(shape, data, found.point.shares), self.probes)
+        curvature = Curvature(found.point, weights(shape, data, found.point.shares), prior, start)
+        fresh = prior.learn(curvature, self.probes)
         moved = np.abs(np.log(fresh.variances.mean(1) / prior.variances.mean(1))) / 2
         near = bool((moved < self.settled * np.array([1.0, _LOOSER])).all())
         return FitState(found.theta, found.value, steps, False, Extra(fresh, round + 1, near))
@@ -170,8 +173,10 @@ class Map(Learner):
 
         return ascend(shape, value, direction, near, steps=self.first, gain=gain)
 
-    def _climb(self, shape: Shape, data: Data, theta: np.ndarray, prior: Prior, blur: np.ndarray, steps: int) -> Climb:
-        """Up to the most probable parameters."""
+    def _climb(
+        self, shape: Shape, data: Data, theta: np.ndarray, prior: Prior, blur: np.ndarray, steps: int
+    ) -> tuple[Climb, Curvature]:
+        """Up to the most probable parameters; and the curvature at the start."""
 
         @lru_cache(maxsize=2)
         def look(point: Point) -> tuple[Density, np.ndarray]:
@@ -187,23 +192,21 @@ class Map(Learner):
             slope = shape.counted * data.total * (density.by_variance * (1 - 2 * m / shape.copies) - density.by_error)
             return point.jacobian(slope) - pulled
 
-        def curvature(point: Point, thorough: bool = False) -> Curvature:
-            return Curvature(point, weights(shape, data, point.shares, blur), prior, thorough)
-
         def newton(theta: np.ndarray, point: Point) -> tuple[np.ndarray, np.ndarray]:
-            return (gradient := slope(point)), curvature(point).solve(gradient, self.tolerance, most)
+            here = Curvature(point, weights(shape, data, point.shares, blur), prior, first)
+            return (gradient := slope(point)), here.solve(gradient, self.tolerance, self.conjugate)
 
-        gain = self.gain * max(1.0, shape.size / LARGE)
-        most = self.conjugate if steps > self.steps else prior.limit(self.conjugate)  # the last climb has more steps
-        if shape.size <= LARGE or steps == self.steps:
-            return ascend(shape, value, newton, theta, steps=steps, gain=gain)
-        first = curvature(shape.at(theta), thorough=True)
+        start = shape.at(theta)
+        first = Curvature(start, weights(shape, data, start.shares, blur), prior)
+        if shape.size <= _LARGE:
+            return ascend(shape, value, newton, theta, steps=steps, gain=self.gain), first
+        gain = self.gain * shape.size / _LARGE * (1.0 if steps > self.steps else _EARLY)
         quasi = QuasiNewton(first.approximate, first.kind)
 
         def direction(theta: np.ndarray, point: Point) -> tuple[np.ndarray, np.ndarray]:
             return (gradient := slope(point)), quasi(theta, gradient)
 
-        return ascend(shape, value, direction, theta, steps=_SHORT * steps, gain=gain, over=_SHORT)
+        return ascend(shape, value, direction, theta, steps=_SHORT * steps, gain=gain, over=_SHORT), first
 
 
 def _correct_skew(shape: Shape, data: Data, theta: np.ndarray, prior: Prior, wide: np.ndarray) -> Data:
@@ -228,7 +231,9 @@ def _correct_skew(shape: Shape, data: Data, theta: np.ndarray, prior: Prior, wid
     return data._replace(y=data.y - data.total * m * lowered)
 
 
-def _join(shape: Shape, data: Data, theta: np.ndarray, point: Point, prior: Prior, blur: np.ndarray) -> np.ndarray:
+def _join(
+    shape: Shape, data: Data, theta: np.ndarray, point: Point, prior: Prior, blur: np.ndarray, near: Curvature
+) -> np.ndarray:
     """One step from the fit cell by cell to the fit of all cells together.
 
     Counts of one population are correlated, within a table and between tables: the covariance of n is N J. With s the
@@ -243,7 +248,7 @@ def _join(shape: Shape, data: Data, theta: np.ndarray, point: Point, prior: Prio
     """
     if point.dense is not None:
         return _join_effects(shape, data, theta, point, prior, blur)
-    similar = Curvature(point, weights(shape, data, point.shares, blur), prior)
+    similar = Curvature(point, weights(shape, data, point.shares, blur), prior, near)
     parts = (shape.counted > 0, *_responses(shape, data, point, blur))
     counted, response, w, rest = (part.astype(similar.kind) for part in parts)
     total = float(data.total)

@@ -14,7 +14,7 @@ _EXPECTED = 20.0  # parameters of scale 1 that every prior has seen: holds a sca
 _OWN = 20.0  # parameters of the common scale that each table has seen
 _SCALES = (1e-3, 1e3)  # bounds of tau: a release of pure noise would shrink it to 0, one without noise let it grow
 _PROBED = 50_000  # parameters of all probes together, at most
-LARGE = 20_000  # parameters from which a climb may end with a gain in proportion: no answer would show the rest
+_LARGE = 20_000  # parameters from which half the digits are enough
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class Prior:
         """P."""
         return self.precision(np.eye(self.shape.size))
 
-    def learn(self, theta: np.ndarray, point: Point, w: np.ndarray, probes: int) -> "Prior":
+    def learn(self, curvature: "Curvature", probes: int) -> "Prior":
         """MacKay's update at the fit: tau^2 = |part of theta|^2 / gamma.
 
         gamma, how many parameters the tables determine, is tr(Q (1 - S P)) with Q the projection on the part and S the
@@ -65,6 +65,8 @@ class Prior:
         own, with some of the common scale.
         """
         shape, probed = self.shape, None
+        point, w = curvature.point, curvature.weights
+        theta = point.theta
         if point.dense is not None:
             curved = point.dense @ (w[:, None] * point.dense)
             seen = np.linalg.solve(curved + self.matrix, curved)  # 1 - S P
@@ -76,7 +78,7 @@ class Prior:
             # nothing. Of many parameters one probe tells the trace as well as several of few.
             many = max(1, min(probes, _PROBED // shape.size))
             signs = np.random.default_rng(0).choice([-1.0, 1.0], (many, shape.size))
-            probed = Curvature(point, w, self).solve(self.precision(signs), 0.01, self.limit(80), start=self.probed)
+            probed = curvature.solve(self.precision(signs), 0.01, self.limit(80), start=self.probed)
             pairs = (signs, found := signs - probed)
             inside, every = (shape.interactions(signs) * found).mean(0), (signs * found).mean(0)
         gamma = np.maximum(shape.by_table(np.stack([inside, every - inside])), 0.0)
@@ -123,8 +125,8 @@ class Prior:
 
 
 def precision_of(shape: Shape) -> Any:
-    """The precision of iterations: of many parameters half the digits, which are enough, take half the time."""
-    return np.float32 if shape.size > LARGE else np.float64
+    """The precision of iterations: of many parameters half the digits take half the time."""
+    return np.float32 if shape.size > _LARGE else np.float64
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +136,7 @@ class Curvature:
     point: Point
     weights: np.ndarray
     prior: Prior
-    thorough: bool = False  # a preconditioner that knows smooth tables: slow to set up, and better
+    near: "Curvature | None" = None  # at another point under the same prior: its preconditioner will do
 
     @property
     def kind(self) -> Any:
@@ -153,10 +155,10 @@ class Curvature:
 
     @cached_property
     def preconditioner(self) -> Preconditioner:
+        if self.near is not None:
+            return self.near.preconditioner
         prior, shares = self.prior, self.point.shares
-        return Preconditioner(
-            prior.shape, shares, self.weights, prior.variances, prior.smoothness, self.kind, self.thorough
-        )
+        return Preconditioner(prior.shape, shares, self.weights, prior.variances, prior.smoothness, self.kind)
 
     def approximate(self, right: np.ndarray) -> np.ndarray:
         """About the inverse applied to a vector."""
