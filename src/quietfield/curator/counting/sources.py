@@ -318,7 +318,8 @@ def _is_whole(path: str) -> bool:
 
     found = pq.read_metadata(path)
     groups = [found.row_group(i) for i in range(found.num_row_groups)]
-    chunks = [group.column(i) for group in groups for i in range(group.num_columns)]
+    # A group without rows has no pages, and says that they begin at 0.
+    chunks = [group.column(i) for group in groups if group.num_rows for i in range(group.num_columns)]
     starts = [min(c.data_page_offset, c.dictionary_page_offset or c.data_page_offset) for c in chunks]
     ends = [start + chunk.total_compressed_size for start, chunk in zip(starts, chunks, strict=True)]
     with open(path, "rb") as file:
