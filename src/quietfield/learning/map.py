@@ -206,7 +206,11 @@ class Map(Learner):
         def direction(theta: np.ndarray, point: Point) -> tuple[np.ndarray, np.ndarray]:
             return (gradient := slope(point)), quasi(theta, gradient)
 
-        return ascend(shape, value, direction, theta, steps=_SHORT * steps, gain=gain, over=_SHORT), first
+        found = ascend(shape, value, direction, theta, steps=_SHORT * steps, gain=gain, over=_SHORT)
+        if found.steps == _SHORT * steps:  # it is far from the top still, as it may be where noise is small
+            more = ascend(shape, value, newton, found.theta, steps=steps, gain=gain)
+            found = more._replace(steps=found.steps + more.steps)
+        return found, first
 
 
 def _correct_skew(shape: Shape, data: Data, theta: np.ndarray, prior: Prior, wide: np.ndarray) -> Data:
