@@ -130,3 +130,16 @@ def test_work_within_work_shares_the_line(terminal: Terminal) -> None:
             pass
     shown = terminal.shown()
     assert shown.count("\x1b[?25l") == shown.count("\x1b[?25h") == 2  # the cursor is hidden twice, and always back
+
+
+def test_a_line_that_nobody_can_read_ends_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Closed:
+        def isatty(self) -> bool:
+            return False
+
+        def write(self, text: str) -> None:
+            raise BrokenPipeError
+
+    monkeypatch.setattr("sys.stderr", Closed())
+    with show_status("counting", True) as say:
+        say("learning")

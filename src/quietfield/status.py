@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,8 +25,9 @@ class PlainStatus:
         """Say something else, unless it is the same or something was said just now."""
         now = time.monotonic()
         if text != self.status and now - self._told >= PAUSE:
-            sys.stderr.write(f"{text}\n")
-            sys.stderr.flush()
+            with suppress(OSError, ValueError):  # nobody reads it any more: the work, which may be paid for, goes on
+                sys.stderr.write(f"{text}\n")
+                sys.stderr.flush()
             self._told = now
         self.status = text
 

@@ -165,8 +165,8 @@ def keep_release(found: "Release", out: Path, signer: "Ed25519PrivateKey | None"
 
 #: Ends the message of a command that failed after its charge and before anything was measured.
 NOTHING_KEPT = (
-    "No table was measured, so nothing is kept, and the same --id gets nothing back: that the work failed may tell of "
-    "a record, and that is what was paid for. Mend what was wrong and run the command again, which is charged again. "
+    "No table was kept, and the same --id gets nothing back: what was paid is spent. Mend what was wrong and run the "
+    "command again, which is charged again. "
     "Before that, quietfield inspect reads the whole of a source at no charge, for your eyes alone."
 )
 

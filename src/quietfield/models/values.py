@@ -317,7 +317,8 @@ def write_column(rule: Attribute, array: Any) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if isinstance(rule, Cuts) and rule.form != NumberForm():
+    # Decimal places are in the numbers themselves: without zeros after them no text is needed.
+    if isinstance(rule, Cuts) and rule.form not in (NumberForm(), NumberForm(places=rule.places, zeros=False)):
         kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
         return _write_numbers(rule.form, array) if any(is_kind(array.type) for is_kind in kinds) else array
     if isinstance(rule, Dates) and describe_form(rule) and pa.types.is_temporal(array.type):
@@ -356,6 +357,8 @@ def _write_number(form: NumberForm, number: Any) -> str:
 def _whole_bins(rule: Cuts) -> tuple[np.ndarray, np.ndarray] | None:
     """The first and last whole number of each bin, or None where the numbers are not whole, or a bin has none."""
     points = rule.points
+    if rule.type is None and rule.places:
+        return None
     if rule.type == "number" or (rule.type != "integer" and any(point != int(point) for point in points)):
         return None
     below, above = ceil(points[0]) - 1, ceil(points[-1])

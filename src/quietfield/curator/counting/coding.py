@@ -191,7 +191,7 @@ class Column:
             digits = f"regexp_extract({text}, '-?[0-9]+')"
             return f"CASE WHEN regexp_full_match({text}, '{INTEGER}') THEN TRY_CAST({digits} AS BIGINT) END"
         if self.exact:
-            return f"CASE WHEN {self.sql} = trunc({self.sql}) THEN TRY_CAST({self.sql} AS BIGINT) END"
+            return f"CASE WHEN TRY({self.sql} = trunc({self.sql})) THEN TRY_CAST({self.sql} AS BIGINT) END"
         if self.kind == "number":
             number = f"{self.sql}::DOUBLE"
             whole = f"abs({number}) < {WHOLE!r} AND {number} = trunc({number})"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate, pairwise
-from math import ceil, floor, inf, isinf, log10
+from math import ceil, floor, inf, isinf, log10, sqrt
 
 import numpy as np
 
@@ -36,6 +36,10 @@ CENT, SMALLEST = Fraction(1, 100), Fraction(10) ** LEAST_POWER
 ALONE = 2
 #: Of more parts than these, the ones that hold nothing would add up to much noise.
 MANY = 40
+#: Among more leaves holes are not looked for, since each is held against each.
+MOST_LEAVES = 500
+#: A gap is told only where its noisy count is no more than noise, or such a part of all numbers.
+NEARLY_NONE = 0.03
 #: Where numbers are so much sparser than beside, over no less than such a part of their range, there are none.
 SPARSE, WIDE = 0.5, Fraction(1, 10)
 
@@ -277,7 +281,7 @@ def find_holes(leaves: Sequence[Leaf], std: float, evident: float) -> list[range
     [range(18, 65)]
     """
     many, significant = len(leaves), stand_out(std, evident)
-    if many < 2:
+    if not 2 <= many <= MOST_LEAVES:
         return []
     lows, highs = np.array([(float(leaf.low), float(leaf.high)) for leaf in leaves]).T
     sizes = [(leaf.count, width) for leaf, width in zip(leaves, (highs - lows).tolist(), strict=True)]
@@ -420,7 +424,15 @@ def find_gaps(leaves: Sequence[Leaf], std: float, evident: float, step: Fraction
         held.append((first, last - (step or 0)))
     gaps = [(a[1], b[0]) for a, b in pairwise(held)]
     beside = [a.is_number or b.is_number or b.cut_in_hole is not None for a, b in pairwise(cells)]
-    return [gap for gap, is_one in zip(gaps, beside, strict=True) if is_one and gap[1] - gap[0] > (step or 0)]
+    found = [gap for gap, is_one in zip(gaps, beside, strict=True) if is_one and gap[1] - gap[0] > (step or 0)]
+    return [gap for gap in found if _holds_little(leaves, gap, std)]
+
+
+def _holds_little(leaves: Sequence[Leaf], gap: Interval, std: float) -> bool:
+    """Whether the noisy counts within a gap may be those of next to nothing."""
+    inside = [leaf.count for leaf in leaves if gap[0] < leaf.low and leaf.high <= gap[1]]
+    noise, every = 2 * std * sqrt(len(inside)), sum(leaf.count for leaf in leaves)
+    return sum(inside) <= max(noise, NEARLY_NONE * every)
 
 
 @dataclass(frozen=True)

@@ -188,7 +188,9 @@ class Questions:
         plain: bool,
     ) -> Finding:
         std, evident = self._std(self._levels), self._evident(self._levels)
-        step = Fraction(1) if whole else None if form.places is None else Fraction(1, 10**form.places)
+        # The numbers of 32 bits lie a little beside the decimals that they stand for.
+        exact = form.places is not None and column.storage.type not in ("float", "halffloat")
+        step = Fraction(1) if whole else Fraction(1, 10 ** (form.places or 0)) if exact else None
         leaves = partitions.grow_leaves(
             partitions.number_roots(step, column.within, column.storage.limits),
             lambda leaf: partitions.split_number(leaf, step),

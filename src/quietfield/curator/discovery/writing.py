@@ -106,7 +106,7 @@ def _place_cell(value: str, name: str, first: int) -> str:
     if len(details) == 1:
         return str(first)
     if isinstance(details[0], str):  # a time: by its T, by its seconds, and of ISO's by how far it is from UTC
-        tests = ("[0-9]T[0-9]", "^[^:]*:[^:]*$", ":.*(Z|[+-])" if len(details) > 4 else "$^")
+        tests = ("[0-9]T[0-9]", "^[^:]*:[0-9]{2}([^:0-9]|$)", ":.*(Z|[+-])" if len(details) > 4 else "$^")
         bits = (f"{2**i} * regexp_matches({value}, '{test}')::INTEGER" for i, test in enumerate(tests))
         return f"{first} + {' + '.join(bits)}"
     digits = f"regexp_extract({value}, '[.,]([0-9]*)[^0-9]*$', 1)"
@@ -128,7 +128,11 @@ def classify(column: Column, null: str, parameters: Parameters) -> str:
         null: Whether a value is a null.
         parameters: What travels beside the query.
     """
-    value, firsts = f"{column.sql}::VARCHAR", {cell[0]: i for i, cell in reversed([*enumerate(CELLS)])}
+    # Decimals beyond their digits have no text.
+    value, firsts = (
+        f"coalesce(TRY({column.sql}::VARCHAR), '')",
+        {cell[0]: i for i, cell in reversed([*enumerate(CELLS)])},
+    )
     place = {name: f"({_place_cell(value, name, first)})" for name, first in firsts.items()}
     tests = {"missing": null}
     if column.kind == "text":
