@@ -36,7 +36,7 @@ TEXT = """## Limits
   25.
 - {builds} Since then the joint step has changed, smoothness along the values of attributes that have a table of their
   own is learned, and the last climb may be longer. {changes} (`again.csv`; no score chose the sample, and figure 2's
-  part of it are fits that had not converged). The last climb of more than 20,000 parameters is still newer. Verdicts
+  part of it are fits that had not converged). Climbs of more than 5,000 parameters are newer still. Verdicts
   are of the published trials. Exact EM stops by a rule that uses the default: {exact}.
 - Rows of figure 3b with the setting `unnormalised` spend 1.2 times their ε (1.067 times on MSNBC). No verdict rests on
   them; Corrections quotes them.

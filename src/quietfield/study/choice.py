@@ -305,13 +305,11 @@ class Choice:
         times = max(1, len(several) - 1 if forest else len(several) // 2)
         candidates = [clique for clique in pool if not forest or len(clique) == 2]
         growth = _Growth(domain, measured, limit)
-        left = list(range(len(candidates)))  # what does not fit once is out for this round
 
         def allowed(chosen: Sequence[Clique]) -> list[int]:
             for clique in chosen[len(growth.added) :]:
                 growth.add(clique)
-            left[:] = [i for i in left if growth.fits(candidates[i], forest=forest)]
-            return list(left)
+            return [i for i, clique in enumerate(candidates) if growth.fits(clique, forest=forest)]
 
         if not allowed([]):
             return []
