@@ -300,3 +300,21 @@ def test_gaps_need_the_bounds_of_the_bins_that_they_cut() -> None:
     for gap in ((-99, 18), (79, 1000)):
         with pytest.raises(Error, match="gaps are pairs of numbers"):
             Cuts([0, 40, 999], gaps=[gap])
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"kind": "cuts", "cuts": [18, 65], "labels": "FILL IN"},
+        {"kind": "dates", "period": "month", "start": "2024-01-01", "end": "FILL IN"},
+        {"kind": "labels", "labels": ["a", "FILL IN"]},
+    ],
+)
+def test_what_is_filled_in_by_half_is_not_left_out_without_a_word(rule: dict[str, Any]) -> None:
+    from quietfield.schema.form import take_filled
+
+    whole = {"name": "b", "kind": "labels", "labels": ["x", "y"]}
+    draft = {"name": "c", "kind": "dates", "period": "month", "start": "FILL IN", "end": "FILL IN"}
+    assert take_filled({"attributes": [draft, whole]}) == {"attributes": [whole]}
+    with pytest.raises(FileError, match="'a' is filled in by half"):
+        take_filled({"attributes": [{"name": "a", **rule}, draft, whole]})

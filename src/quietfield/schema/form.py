@@ -153,11 +153,28 @@ def read(data: Any) -> tuple[dict[str, Attribute], list[dict[str, Any]], dict[st
 
 
 def take_filled(data: Any) -> Any:
-    """The JSON of a schema without the attributes that are still to be filled in; None if that leaves none."""
+    """The JSON of a schema without the attributes that are still to be filled in; None if that leaves none.
+
+    Raises:
+        FileError: An attribute is filled in by half, so that what was typed would be lost.
+    """
     attributes = data.get("attributes") if isinstance(data, dict) else None
     if not isinstance(attributes, list):
         return data  # which will be refused
     waiting = set(_list_unfilled(data))
+    half = [
+        str(item.get("name"))
+        for item in attributes
+        if isinstance(item, dict)
+        and str(item.get("name")) in waiting
+        # A draft says by which periods dates are counted.
+        and any(item.get(key, FILL_IN) not in (FILL_IN, [FILL_IN]) for key in RULE_KEYS if key != "period")
+    ]
+    if half:
+        raise FileError(
+            f"the rule of {join_names(half, 20)} is filled in by half: fill in what is left, or take out each "
+            f"{FILL_IN!r} that the rule does not need."
+        )
     kept = [item for item in attributes if not (isinstance(item, dict) and str(item.get("name")) in waiting)]
     return {**data, "attributes": kept} if kept else None
 
@@ -165,11 +182,11 @@ def take_filled(data: Any) -> Any:
 def _list_unfilled(data: dict[str, Any]) -> list[str]:
     attributes = data.get("attributes")
     listed = [item for item in attributes if isinstance(item, dict)] if isinstance(attributes, list) else []
+    return [str(item.get("name")) for item in listed if any(_is_blank(item.get(key)) for key in RULE_KEYS)]
 
-    def blank(value: Any) -> bool:
-        return value == FILL_IN or (isinstance(value, list) and FILL_IN in value)
 
-    return [str(item.get("name")) for item in listed if any(blank(item.get(key)) for key in RULE_KEYS)]
+def _is_blank(value: Any) -> bool:
+    return value == FILL_IN or (isinstance(value, list) and FILL_IN in value)
 
 
 def _problems(data: dict[str, Any], details: Iterable[Any]) -> str:
