@@ -68,6 +68,8 @@ def test_every_figure_is_drawn_and_told(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", registry.FIGURES)
 def test_whatever_is_there_is_drawn_and_told(name: str, tmp_path: Path) -> None:
     """Results of a run that was stopped: some methods, structures and sizes are missing."""
+    if name == "networks" and not registry.figure(name).is_available("asia"):
+        pytest.skip("the files of networks are not here")
     pytest.importorskip("matplotlib")
     figure = registry.figure(name)
     rows = made_up(figure, "quick")
@@ -440,7 +442,9 @@ def test_the_list_of_figures(capsys: pytest.CaptureFixture[str]) -> None:
 def test_all_of_it_at_the_smallest_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
     assert main(["all", "--tiny", "--out", str(tmp_path / "tiny")]) == 0
-    assert all((tmp_path / "tiny" / f"{name}.svg").exists() for name in registry.FIGURES)
+    # Networks are drawn where their files are.
+    drawn = [name for name in registry.FIGURES if name != "networks" or registry.figure(name).is_available("asia")]
+    assert all((tmp_path / "tiny" / f"{name}.svg").exists() for name in drawn)
     assert main(["page", "--out", str(tmp_path / "tiny")]) == 0
     said = capsys.readouterr().out
     for number in range(1, 6):
