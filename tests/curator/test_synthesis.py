@@ -427,22 +427,12 @@ def test_a_command_that_was_interrupted_goes_on_under_its_id(raw, tmp_path, caps
     assert "already charged, and is not charged again" in capsys.readouterr().err
 
 
-def test_what_was_measured_before_an_interrupt_is_kept(raw, tmp_path, capsys, monkeypatch):
-    from quietfield.study import choice
-
-    learned, times = choice.learn, []
-
-    def once(steps):
-        times.append(steps)
-        if len(times) > 1:
-            raise KeyboardInterrupt
-        return learned(steps)
-
-    monkeypatch.setattr(choice, "learn", once)
+def test_what_was_measured_before_an_interrupt_is_kept(raw, tmp_path, capsys, interrupt_second_round):
     book, out = tmp_path / "budget.db", tmp_path / "made.csv"
     qf.Ledger.create(book, epsilon=8, delta="1e-6", unit=qf.Rows(1), accounting_by="zcdp")
     words = ["synthesize", str(raw), "--header", "--epsilon", "8", "--delta", "1e-6", "--unit", "rows:1"]
-    assert main([*words, "--ledger", str(book), "--out", str(out), "--no-report"]) == 130
+    with interrupt_second_round():
+        assert main([*words, "--ledger", str(book), "--out", str(out), "--no-report"]) == 130
     assert "kept in" in capsys.readouterr().err
     kept = qf.Release.load(out.with_suffix(".qfr"))
     assert len(kept.parts) > 4

@@ -11,7 +11,8 @@ import quietfield as qf
 from quietfield.errors import Error
 from quietfield.learning import conjugate, prior, problem
 from quietfield.learning import map as default
-from quietfield.learning.conjugate import QuasiNewton, SmoothTable
+from quietfield.learning.ascent import QuasiNewton
+from quietfield.learning.conjugate import SmoothTable
 from quietfield.learning.covariance import covariance_of
 from quietfield.learning.prior import Curvature, Prior
 from quietfield.learning.smoothness import Smoothness

@@ -2,11 +2,11 @@
 
 from collections import deque
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from quietfield.learning.conjugate import dot
+from quietfield.learning.conjugate import Operator, dot
 from quietfield.learning.learner import FARTHEST
 from quietfield.learning.problem import Point, Shape
 
@@ -62,3 +62,38 @@ def ascend(
         if best[0] == 0 or sum(promised) <= gain:
             break
     return Climb(theta, point, here, taken)
+
+
+class QuasiNewton:
+    """Steps up a function from its gradients and about the inverse of its curvature (L-BFGS).
+
+    What the last steps and gradients tell of the curvature corrects the preconditioner. One product with it a step is
+    all that this takes, where a truncated Newton step takes dozens with the curvature; and what gradients tell of is
+    the curvature as it is, not as it is expected.
+    """
+
+    def __init__(self, precondition: Operator, kind: Any = np.float64, kept: int = 8) -> None:
+        self.precondition, self.kind = precondition, kind
+        self.steps: deque[tuple[np.ndarray, np.ndarray, np.ndarray, float]] = deque(maxlen=kept)
+        self.scale = 1.0
+        self.last: tuple[np.ndarray, ...] | None = None
+
+    def __call__(self, theta: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        """The step from where the last one led to."""
+        now = theta, gradient, self.precondition(gradient)
+        if self.last is not None:
+            step, change, image = ((a - b).astype(self.kind) for a, b in zip(now, self.last, strict=True))
+            if (bend := -float(dot(step, change))) > 0:
+                self.steps.append((step, -change, -image, bend))
+                self.scale = bend / float(dot(change, image))
+        self.last = now
+        rest, found = (x.astype(self.kind) for x in now[1:])
+        lengths = []
+        for step, change, image, bend in reversed(self.steps):
+            lengths.append(dot(step, rest) / bend)
+            rest -= lengths[-1] * change
+            found -= lengths[-1] * image
+        found *= self.scale
+        for (step, change, _, bend), length in zip(self.steps, reversed(lengths), strict=True):
+            found += (length - dot(change, found) / bend) * step
+        return found

@@ -5,7 +5,7 @@ without changing any probability, and a cell that holds few people still moves t
 hold. :class:`Preconditioner` therefore takes effects that tables share apart from all the rest.
 """
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
 from math import prod
@@ -64,41 +64,6 @@ def conjugate_gradients(
         p *= np.divide(rz, before, out=np.zeros_like(rz), where=before > 0)[..., None]
         p += z
     return x
-
-
-class QuasiNewton:
-    """Steps up a function from its gradients and about the inverse of its curvature (L-BFGS).
-
-    What the last steps and gradients tell of the curvature corrects the preconditioner. One product with it a step is
-    all that this takes, where a truncated Newton step takes dozens with the curvature; and what gradients tell of is
-    the curvature as it is, not as it is expected.
-    """
-
-    def __init__(self, precondition: Operator, kind: Any = np.float64, kept: int = 8) -> None:
-        self.precondition, self.kind = precondition, kind
-        self.steps: deque[tuple[np.ndarray, np.ndarray, np.ndarray, float]] = deque(maxlen=kept)
-        self.scale = 1.0
-        self.last: tuple[np.ndarray, ...] | None = None
-
-    def __call__(self, theta: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-        """The step from where the last one led to."""
-        now = theta, gradient, self.precondition(gradient)
-        if self.last is not None:
-            step, change, image = ((a - b).astype(self.kind) for a, b in zip(now, self.last, strict=True))
-            if (bend := -float(dot(step, change))) > 0:
-                self.steps.append((step, -change, -image, bend))
-                self.scale = bend / float(dot(change, image))
-        self.last = now
-        rest, found = (x.astype(self.kind) for x in now[1:])
-        lengths = []
-        for step, change, image, bend in reversed(self.steps):
-            lengths.append(dot(step, rest) / bend)
-            rest -= lengths[-1] * change
-            found -= lengths[-1] * image
-        found *= self.scale
-        for (step, change, _, bend), length in zip(self.steps, reversed(lengths), strict=True):
-            found += (length - dot(change, found) / bend) * step
-        return found
 
 
 class Effects:

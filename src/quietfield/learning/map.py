@@ -24,8 +24,8 @@ from typing import NamedTuple
 import numpy as np
 
 from quietfield.errors import Error
-from quietfield.learning.ascent import Climb, ascend
-from quietfield.learning.conjugate import QuasiNewton, conjugate_gradients, dot
+from quietfield.learning.ascent import Climb, QuasiNewton, ascend
+from quietfield.learning.conjugate import conjugate_gradients, dot
 from quietfield.learning.effects import basis_of, effect_count
 from quietfield.learning.learner import Learner
 from quietfield.learning.likelihood import Density, information, noisy_normal
