@@ -40,6 +40,9 @@ def contents(rows: Path) -> tuple[str, dict[tuple[str, float], dict[str, list[di
         "swift": tell_range([float(row["model3"]) for row in whole["titanic", 1.0]["swift"]], 3),
         "aim_cpu": _cpu(whole["nltcs", 10.0]["aim"]),
         "our_cpu": _cpu(whole["nltcs", 10.0]["quietfield"]),
+        "our_spread": tell_range([float(row["model3"]) for row in whole["titanic", 0.1]["quietfield"]], 3),
+        "time_aim": _time_beside(whole, "aim", 1 / 3, "at most a third of AIM's"),
+        "time_swift": _time_beside(whole, "swift", 1, "below SWIFT's"),
         **_lead(whole, elsewhere),
         **_elsewhere(elsewhere, whole),
         "failed": "\n".join(
@@ -118,7 +121,7 @@ def _beside_best(cells: dict, field: str, earlier: list[dict[str, str]]) -> str:
         ours = _mean(by_method["quietfield"], field)
         assert ours is not None
         ratios[data, epsilon] = (ours / known[best], best)
-    behind = [f"{data} at {e:g} ({ratio:.2f} of {best})" for (data, e), (ratio, best) in ratios.items() if ratio > 1]
+    behind = [f"{data} at {e:g} ({ratio:.4f} of {best})" for (data, e), (ratio, best) in ratios.items() if ratio > 1]
     mean = geometric_mean(ratio for ratio, _ in ratios.values())
     named = f" and above on {', '.join(behind)}" if behind else ""
     told = f"below in {len(ratios) - len(behind)} of {len(ratios)} cells{named}"
@@ -128,6 +131,21 @@ def _beside_best(cells: dict, field: str, earlier: list[dict[str, str]]) -> str:
 def _cpu(rows: list[dict[str, str]]) -> str:
     """The least and most CPU seconds."""
     return tell_range([float(row["cpu_s"]) for row in rows], 0)
+
+
+def _time_beside(cells: dict, peer: str, bound: float, told: str) -> str:
+    """How many cells keep a bound on mean CPU seconds over those of the quickest variant of a peer, and all ratios."""
+    ratios = {}
+    for cell, by_method in cells.items():
+        theirs = [_mean(rows, "cpu_s") for name, rows in by_method.items() if name.startswith(peer)]
+        if theirs:
+            ratios[cell] = _mean(by_method["quietfield"], "cpu_s") / min(theirs)
+    above = [f"{data} at {epsilon:g}" for (data, epsilon), ratio in ratios.items() if ratio > bound]
+    named = f", not on {', '.join(above)}" if above else ""
+    data, epsilon = max(ratios, key=ratios.__getitem__)
+    ends = tell_range(list(ratios.values()), 2)
+    kept = f"{told} in {len(ratios) - len(above)} of {len(ratios)} cells{named}"
+    return f"{kept}: {ends} times, most on {data} at {epsilon:g}"
 
 
 def _elsewhere(rows: list[dict[str, str]], cells: dict) -> dict[str, str]:
