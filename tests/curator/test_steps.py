@@ -311,10 +311,10 @@ def test_what_cannot_be_chosen_is_refused_before_the_charge():
 
 
 def test_replace_neighbours_have_a_public_total():
-    people = np.zeros((50, 3), np.int64)
-    found = qf.release(people, SCHEMA, "auto", epsilon=3, unit=qf.Rows(1), neighbours="replace", ledger=None)
+    people = np.arange(200)[:, None] // [1, 2, 4] % 2  # attributes that are constant are not chosen
+    found = qf.release(people, SCHEMA, Choice(rounds=2), epsilon=9, unit=qf.Rows(1), neighbours="replace", ledger=None)
     assert found.total_is_public
-    assert found.total == 50
+    assert found.total == 200
     assert found.selections[0].sensitivity == 2
     found.check_promise()
 
