@@ -29,6 +29,7 @@ from quietfield.privacy import accounting
 from quietfield.privacy.calibration import Weights, check_budget
 from quietfield.privacy.units import CountedTable, Neighbours, Person, Statistics, Unit, statistics
 from quietfield.releases.parts import Discovery, Promise, ReleaseContent, Selection, Table, Total
+from quietfield.text import plural
 
 if TYPE_CHECKING:
     from quietfield.schema import Schema
@@ -150,6 +151,7 @@ class Steps:
         self.public_total = counts.total if plan.statistics.known_total else None
         self._tables: list[Table] = []
         self._selections: list[Selection] = []
+        self._replaced = 0
 
     @property
     def domain(self) -> Domain:
@@ -168,7 +170,7 @@ class Steps:
 
     @property
     def tables(self) -> tuple[Table, ...]:
-        """The noisy tables so far; what was measured cannot be taken back or changed."""
+        """The noisy tables so far; what was paid for them cannot be taken back."""
         return tuple(self._tables)
 
     @property
@@ -189,8 +191,10 @@ class Steps:
     def measure(self, cliques: Iterable[Clique], amount: Fraction, weights: Weights = None) -> list[Table]:
         """Publish noisy tables.
 
+        A table that was measured before, with more noise, is replaced. What it cost stays spent.
+
         Args:
-            cliques: Which; none may have been measured before.
+            cliques: Which, each once.
             amount: The part of the budget that all of them cost.
             weights: As in :func:`quietfield.release`.
 
@@ -201,9 +205,8 @@ class Steps:
             Error: It would cost more than is left, or a table may not be asked for.
         """
         wanted = [self._table(clique) for clique in cliques]
-        known = {frozenset(table.cliques[0]) for table in self.tables}
-        if any(frozenset(table.clique) in known for table in wanted):
-            raise Error("each table is measured once.")
+        if len({table.clique for table in wanted}) < len(wanted):
+            raise Error("a step measures each table once.")
         part = statistics(
             Structure(tuple(table.clique for table in wanted)),
             self.domain,
@@ -220,7 +223,9 @@ class Steps:
         ]
         for table in measured:
             table.values.flags.writeable = False
-        self._tables += measured
+        kept = {table.cliques: table for table in self._tables} | {table.cliques: table for table in measured}
+        self._replaced += len(self._tables) + len(measured) - len(kept)
+        self._tables = list(kept.values())
         return measured
 
     def choose(
@@ -343,6 +348,8 @@ def _release(plan: StepPlan, steps: Steps, receipt: Receipt, protects: str, note
         protects=protects,
         neighbours=counted.neighbours,
     )
+    if steps._replaced:
+        notes = [*notes, f"measured twice: {plural(steps._replaced, 'table')}; the first, noisier ones are left out"]
     known = steps.public_total
     total = "left out, since the tables' sums tell it" if known is None else "public, by the choice of neighbours"
     return ReleaseContent(

@@ -29,6 +29,10 @@ from quietfield.status import show_status
 from quietfield.study.growth import Growth
 
 _SINGLES = Fraction(1, 10)  # of the budget, for one-way tables
+# What they get in a second measurement where the first shows that noise moves more than such a share of their records:
+# half of the budget, and all that is left.
+_SINGLES_AGAIN = Fraction(1, 2)
+_MUCH_NOISE, _MOST_NOISE = 0.15, 1.0
 _CHOOSING = Fraction(1, 10)  # of a round's part of it, for choices
 _GROUPS = 16  # values of an attribute that scores tell apart, at most: more, and chance hides what is missed
 _DRAWN = 100_000  # records drawn from the model to tell what it expects
@@ -235,6 +239,11 @@ class Choice:
         growth, most = Growth(domain, first, self.most_work), self.most_attributes_for(domain)
         pool = [c for c in tables[len(first) :] if len(c) <= most and growth.fits(c, forest=False)]
         steps.measure(first, _SINGLES * (1 + bool(forced)) if pool else steps.left, "by_size")
+        if pool and (more := _more_for_singles(steps)):
+            everything = more == steps.left
+            steps.measure(first, more, "by_size")
+            if everything:
+                return
         constant = {table.cliques[0] for table in steps.tables if len(table.cliques[0]) == 1 and _is_constant(table)}
         several = [name for name in domain if domain.size(name) > 1 and (name,) not in constant]
         if kept := [clique for clique in pool if set(clique) <= set(several)]:
@@ -356,6 +365,18 @@ def count_records(steps: Measured) -> float:
     sums = [(float(part.values.sum()), part.values.size * part.noise.variance) for part in steps.tables]
     precision = [1 / max(variance, 1e-12) for _, variance in sums]
     return max(1.0, sum(p * s for p, (s, _) in zip(precision, sums, strict=True)) / sum(precision))
+
+
+def _more_for_singles(steps: Measured) -> Fraction:
+    """The part of the budget to measure the first tables with again, where they are little but noise; else 0.
+
+    What pairs would add lies far below the noise then, while one-way tables still gain from every bit of budget.
+    """
+    noises = [part.values.size * part.noise.variance**0.5 for part in steps.tables if len(part.cliques[0]) == 1]
+    moved = (2 / np.pi) ** 0.5 / 2 * float(np.mean(noises)) / count_records(steps)
+    if moved > _MOST_NOISE:
+        return steps.left
+    return _SINGLES_AGAIN if moved > _MUCH_NOISE else Fraction(0)
 
 
 def _is_constant(table: Table) -> bool:
