@@ -279,7 +279,7 @@ def _join(
             theta = _join_effects(shape, data, theta, shape.at(theta), prior, blur)
         return theta
     gradient = total * point.jacobian(first) - prior.precision(theta)
-    return theta + similar.solve(gradient, 0.02, prior.limit(40), curved)
+    return theta + similar.solve(gradient, 0.1, prior.limit(40), curved)
 
 
 def _join_effects(
