@@ -8,7 +8,7 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any, ClassVar
 
-from numpy.linalg import _umath_linalg  # type: ignore[attr-defined]
+from numpy.linalg import _umath_linalg
 
 from quietfield.learning.problem import Data, FitState, Shape
 from quietfield.releases.release import Release

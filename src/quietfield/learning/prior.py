@@ -34,7 +34,7 @@ class Prior:
 
     def _weigh(self, x: np.ndarray, power: float) -> np.ndarray:
         inside, rest = self.variances**power
-        return self.shape.weigh(x, inside, rest, self.smoothness.waves(power))
+        return self.shape.weigh(x, inside, rest, self.smoothness.waves(power, x.dtype.type))
 
     def precision(self, x: np.ndarray) -> np.ndarray:
         """P x."""
