@@ -93,12 +93,12 @@ class Smoothness:
         def along(part: int, name: int, axis: int) -> np.ndarray:
             s = self.curve(part, name) ** power
             s[0] = float(part == 1 and axis == 0)
-            basis = cosines(len(s), np.float64)
-            return (basis.T * s) @ basis
+            basis = cosines(len(s), kind)
+            return (basis.T * s.astype(kind)) @ basis
 
         names = stack.attributes.T
         return [
-            tuple(np.stack([along(part, name, axis) for name in names[axis]]).astype(kind) for part in range(2))
+            tuple(np.stack([along(part, name, axis) for name in names[axis]]) for part in range(2))
             for axis in range(len(stack.shape))
         ]
 
@@ -169,11 +169,13 @@ def _best_amounts(energy: np.ndarray, known: np.ndarray, sizes: np.ndarray) -> n
     return _AMOUNTS[np.stack([evidence(amount) for amount in _AMOUNTS]).argmax(0)]
 
 
+@lru_cache(maxsize=4096)
 def _curve(amount: float, size: int) -> np.ndarray:
     s = np.ones(size)
     if size > 1:
         s[1:] += amount * np.arange(1.0, size) ** -_POWER
         s[1:] /= s[1:].mean()
+    s.flags.writeable = False  # it is remembered
     return s
 
 
