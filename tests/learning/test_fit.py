@@ -14,6 +14,7 @@ from quietfield import structures
 from quietfield.errors import Error
 from quietfield.learning.naive import project_onto_simplex
 from quietfield.learning.observation import count_codes
+from quietfield.learning.problem import FitState
 
 
 def make(domain, structure, count, noise, seed=0, strength=1.0, total="known"):
@@ -560,3 +561,33 @@ def test_what_can_be_learned_is_named():
     _, release = make(qf.Domain({"a": 2}), [("a",)], 100, qf.Laplace(1.0))
     with pytest.raises(Error, match=r"of the 'source' of the records or of the 'records', not of 'people'"):
         qf.fit(release, of="people")
+
+
+def test_fits_keep_blas_in_one_thread_and_give_the_others_back():
+    from quietfield.learning.learner import Learner, _openblas, one_blas_thread
+
+    if (library := _openblas()) is None:
+        pytest.skip("numpy's BLAS here is not OpenBLAS")
+    before, seen = library.scipy_openblas_get_num_threads64_(), []
+
+    class Watch(Learner):
+        compiled, name = False, "watch"
+
+        def init(self, shape, data, reference=None):
+            return FitState(np.zeros(shape.size), 0.0, 0, False, None)
+
+        def step(self, shape, data, state):
+            seen.append(library.scipy_openblas_get_num_threads64_())
+            return state._replace(done=True)
+
+    try:
+        library.scipy_openblas_set_num_threads64_(2)
+        domain = qf.Domain({"a": 2})
+        qf.fit(qf.Release.from_tables(domain, {("a",): [3, 4]}, noise=qf.Laplace(1.0)), method=Watch(rounds=1))
+        assert seen == [1]
+        assert library.scipy_openblas_get_num_threads64_() == 2
+        with pytest.raises(KeyError), one_blas_thread(), one_blas_thread():
+            raise KeyError
+        assert library.scipy_openblas_get_num_threads64_() == 2
+    finally:
+        library.scipy_openblas_set_num_threads64_(before)

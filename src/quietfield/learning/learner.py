@@ -8,8 +8,6 @@ from functools import lru_cache
 from threading import Lock
 from typing import Any, ClassVar
 
-from numpy.linalg import _umath_linalg
-
 from quietfield.learning.problem import Data, FitState, Shape
 from quietfield.releases.release import Release
 
@@ -110,8 +108,10 @@ def one_blas_thread() -> Iterator[None]:
 def _openblas() -> Any:
     """The OpenBLAS that numpy's wheels bring, or None."""
     try:
+        from numpy.linalg import _umath_linalg  # not public: it may go
+
         library = ctypes.CDLL(_umath_linalg.__file__)
         library.scipy_openblas_set_num_threads64_, library.scipy_openblas_get_num_threads64_  # noqa: B018 - are there
-    except (AttributeError, OSError):
+    except (AttributeError, ImportError, OSError):
         return None
     return library
