@@ -560,3 +560,24 @@ def test_what_can_be_learned_is_named():
     _, release = make(qf.Domain({"a": 2}), [("a",)], 100, qf.Laplace(1.0))
     with pytest.raises(Error, match=r"of the 'source' of the records or of the 'records', not of 'people'"):
         qf.fit(release, of="people")
+
+
+def test_fits_keep_blas_in_one_thread_and_give_the_others_back(monkeypatch):
+    from quietfield.learning.learner import _openblas, one_blas_thread
+    from quietfield.learning.map import Map
+
+    if (library := _openblas()) is None:
+        pytest.skip("numpy's BLAS here is not OpenBLAS")
+    threads, step, seen = library.scipy_openblas_get_num_threads64_, Map.step, []
+    before = threads()
+    monkeypatch.setattr(Map, "step", lambda *given: seen.append(threads()) or step(*given))
+    try:
+        library.scipy_openblas_set_num_threads64_(2)
+        qf.fit(qf.Release.from_tables(qf.Domain({"a": 2}), {("a",): [30, 40]}, noise=qf.Laplace(1.0)))
+        assert set(seen) == {1}
+        assert threads() == 2
+        with pytest.raises(KeyError), one_blas_thread(), one_blas_thread():
+            raise KeyError
+        assert threads() == 2
+    finally:
+        library.scipy_openblas_set_num_threads64_(before)

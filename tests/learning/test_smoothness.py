@@ -9,7 +9,7 @@ from scipy.linalg import block_diag
 
 import quietfield as qf
 from quietfield.errors import Error
-from quietfield.learning import conjugate, prior, problem
+from quietfield.learning import conjugate, prior, problem, smoothness
 from quietfield.learning import map as default
 from quietfield.learning.ascent import QuasiNewton
 from quietfield.learning.conjugate import SmoothTable
@@ -59,11 +59,14 @@ def smooth_prior(shape, seed=0):
     return Prior(shape, variances, np.ones_like(variances), Smoothness(shape, amounts))
 
 
-@pytest.mark.parametrize("long", [300, 3])  # by matrices, and by fast transforms
-def test_the_operators_are_those_of_the_matrix(monkeypatch, long):
+@pytest.mark.parametrize("long", [300, 3])  # waves by matrices, and by fast transforms
+@pytest.mark.parametrize("most", [300, 4])  # tables of two by a matrix per axis, and by waves where one is longer
+def test_the_operators_are_those_of_the_matrix(monkeypatch, long, most):
     monkeypatch.setattr(problem, "_LONG", long)
+    monkeypatch.setattr(smoothness, "_MOST", most)
     shape = shape_of(SIZES, CLIQUES)
     prior = smooth_prior(shape)
+    prior.smoothness.amounts[:, np.array(shape.domain.shape) > most] = 0.0
     whole = covariance_by_hand(shape, prior.variances, prior.smoothness.amounts)
     x = np.random.default_rng(1).normal(size=(2, shape.size))
     np.testing.assert_allclose(prior.variance(x), x @ whole, atol=1e-9)

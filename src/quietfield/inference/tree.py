@@ -48,9 +48,8 @@ class _View(NamedTuple):
 
     def lay(self, table: np.ndarray) -> np.ndarray:
         """Rows of tables as they broadcast over the bag."""
-        table = table.reshape(-1, *self.shape)
         if self.order is not None:
-            table = table.transpose(self.order)
+            table = table.reshape(-1, *self.shape).transpose(self.order)
         return table.reshape(-1, *self.spread)
 
     def gather(self, bag: np.ndarray) -> np.ndarray:
@@ -137,6 +136,13 @@ class Calibrated:
                 assert bag.above is not None
                 above, part = waiting[bag.parent], bag.above.lay(mean)
                 above[bag.above.spread] = above[bag.above.spread] + part if bag.above.spread in above else part
+        sides: dict[tuple[int, tuple[int, ...]], np.ndarray] = {}  # a table and some children may ask for the same
+
+        def gather(k: int, view: _View) -> np.ndarray:
+            if (k, view.own) not in sides:
+                sides[k, view.own] = view.gather(sums[k])
+            return sides[k, view.own]
+
         for k in range(len(bags) - 1, -1, -1):
             bag, moved = bags[k], sums[k]
             if bag.parent is None:
@@ -144,12 +150,12 @@ class Calibrated:
             else:
                 # d mu = mu * (g + d sep / sep - E): where sep is 0, so is mu.
                 assert bag.above is not None
-                change = bag.above.gather(sums[bag.parent]).reshape(rows, *bag.inside)
+                change = gather(bag.parent, bag.above).reshape(rows, *bag.inside)
                 moved += change * inverses[k] - means[k]
             moved *= marginals[k]
             for place, view in bag.factors:
                 if place is not home[k]:
-                    found[:, place] = view.gather(moved).reshape(rows, -1)
+                    found[:, place] = gather(k, view).reshape(rows, -1)
         return found
 
     def joint(self, wanted: Sequence[int]) -> np.ndarray:

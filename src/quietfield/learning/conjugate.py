@@ -166,7 +166,12 @@ class Effects:
 
 def _product(matrix: Any, values: np.ndarray) -> np.ndarray:
     """A sparse matrix times a vector, or times each row: it takes vectors faster than a few columns."""
-    return matrix @ values if values.ndim == 1 else np.stack([matrix @ row for row in values])
+    if values.ndim == 1:
+        return matrix @ values
+    found = np.empty((len(values), matrix.shape[0]), values.dtype)
+    for row, out in zip(values, found, strict=True):
+        out[...] = matrix @ row
+    return found
 
 
 @lru_cache(maxsize=64)
@@ -228,6 +233,12 @@ class SmoothEffect:
         values[..., self.numbers] = values[..., self.numbers] @ matrix.T
 
 
+@lru_cache(maxsize=32)
+def _long_cosines(size: int) -> np.ndarray:
+    """Cosines of up to twice as many half waves as an attribute has: row k has k of them along the values."""
+    return np.cos(np.pi / (2 * size) * np.outer(np.arange(2 * size - 1), np.arange(1, 2 * size, 2)))
+
+
 class SmoothTable:
     """About the inverse of D + P for a table of two attributes: D, what its cells know, is diagonal, P in waves is.
 
@@ -247,8 +258,7 @@ class SmoothTable:
         sums, norms, self.bases = self.diagonal, np.ones(many), []
         for size, wave in zip(self.sizes, self.waves, strict=True):
             most = int(wave.max(initial=-1)) + 1
-            angles = np.pi / (2 * size) * np.outer(np.arange(2 * most - 1), np.arange(1, 2 * size, 2))
-            sums = (np.cos(angles) @ sums).T
+            sums = (_long_cosines(size)[: max(2 * most - 1, 0)] @ sums).T
             norms *= np.sqrt(np.where(wave > 0, 2, 1) / size / 2)
             self.bases.append(cosines(size, kind)[:most])
         (first, less), (second, fewer) = ((np.add.outer(w, w), np.abs(np.subtract.outer(w, w))) for w in self.waves)

@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from quietfield.errors import Error
+from quietfield.learning.learner import one_blas_thread
 from quietfield.learning.likelihood import information
 from quietfield.learning.map import sampling_variance
 from quietfield.learning.prior import Curvature, Prior
@@ -206,6 +207,7 @@ class Covariance:
         return self.theta + self._solve(self.prior.precision(self.theta)[:, None])[0][:, 0]
 
     @cached_property
+    @one_blas_thread()
     def draws(self) -> "Draws":
         """Errors of the parameters, drawn.
 

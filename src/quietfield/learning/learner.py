@@ -1,6 +1,11 @@
 """What every learner is: a frozen record of settings, with a pure step that the one loop drives."""
 
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
+from threading import Lock
 from typing import Any, ClassVar
 
 from quietfield.learning.problem import Data, FitState, Shape
@@ -70,3 +75,43 @@ class Learner:
             An :class:`~quietfield.models.uncertainty.Uncertainty`, or None.
         """
         return None
+
+
+_lock = Lock()
+_inside: list[int] = []  # threads that BLAS had before, once per block that is being run
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Have numpy multiply its matrices in the calling thread alone.
+
+    Ours are small: a second thread saves nothing, but waits for the next product by running in circles, and doubles
+    the time that processors spend. numpy has no call for this; where its BLAS is not OpenBLAS, nothing changes.
+    """
+    library = _openblas()
+    if library is None:
+        yield
+        return
+    with _lock:
+        _inside.append(library.scipy_openblas_get_num_threads64_() if not _inside else _inside[0])
+        library.scipy_openblas_set_num_threads64_(1)
+    try:
+        yield
+    finally:
+        with _lock:
+            before = _inside.pop()
+            if not _inside:
+                library.scipy_openblas_set_num_threads64_(before)
+
+
+@lru_cache(maxsize=1)
+def _openblas() -> Any:
+    """The OpenBLAS that numpy's wheels bring, or None."""
+    try:
+        from numpy.linalg import _umath_linalg  # not public: it may go
+
+        library = ctypes.CDLL(_umath_linalg.__file__)
+        library.scipy_openblas_set_num_threads64_, library.scipy_openblas_get_num_threads64_  # noqa: B018 - are there
+    except (AttributeError, ImportError, OSError):
+        return None
+    return library

@@ -12,7 +12,7 @@ import numpy as np
 
 from quietfield.errors import CannotLearn
 from quietfield.learning import compiled
-from quietfield.learning.learner import Learner
+from quietfield.learning.learner import Learner, one_blas_thread
 from quietfield.learning.observation import warn_of_noise
 from quietfield.learning.problem import Data, FitState, Shape, problem_of
 from quietfield.models.fit_report import INTERRUPTED, FitReport
@@ -84,10 +84,12 @@ def _fit_side_by_side(
     try:
         for _ in range(learner.rounds):
             rounds += [not state.done for state in states]
-            states = step() if step is not None else [
-                state if state.done else learner.step(shape, each, state)
-                for each, state in zip(data, states, strict=True)
-            ]  # fmt: skip
+            if step is not None:
+                states = step()
+            else:
+                with one_blas_thread():
+                    pairs = zip(data, states, strict=True)
+                    states = [state if state.done else learner.step(shape, each, state) for each, state in pairs]
             look(range(len(data)), reports())
             if all(state.done for state in states):
                 break

@@ -180,7 +180,7 @@ class Map(Learner):
 
         @lru_cache(maxsize=2)
         def look(point: Point) -> tuple[Density, np.ndarray]:
-            return _density(shape, data, point.shares, blur), prior.precision(point.theta)
+            return _density(shape, data, point.shares, blur), prior.precision(point.theta.astype(first.kind))
 
         def value(theta: np.ndarray, point: Point) -> float:
             density, pulled = look(point)
@@ -263,14 +263,14 @@ def _join(
         found += rest * p
         return found
 
-    def solve(right: np.ndarray) -> np.ndarray:
+    def solve(right: np.ndarray, tolerance: float) -> np.ndarray:
         """V^-1 times a vector."""
-        return conjugate_gradients(covariance, counted * right, lambda r: w * r, 0.01, 30)
+        return conjugate_gradients(covariance, counted * right, lambda r: w * r, tolerance, 30)
 
     def curved(p: np.ndarray) -> np.ndarray:
-        return total * point.jacobian(solve(total * point.jacobian(p))) + prior.precision(p)
+        return total * point.jacobian(solve(total * point.jacobian(p), 0.05)) + prior.precision(p)
 
-    first = solve(response)
+    first = solve(response, 0.01)
     left = response - covariance(first)
     if dot(left, w * left) > _LEFT**2 * dot(response, w * response):
         if shape.size > _MOST_PARAMETERS or effect_count(shape) > _MOST_EFFECTS:
@@ -279,7 +279,7 @@ def _join(
             theta = _join_effects(shape, data, theta, shape.at(theta), prior, blur)
         return theta
     gradient = total * point.jacobian(first) - prior.precision(theta)
-    return theta + similar.solve(gradient, 0.02, prior.limit(40), curved)
+    return theta + similar.solve(gradient, 0.1, prior.limit(40), curved)
 
 
 def _join_effects(

@@ -34,7 +34,7 @@ class Prior:
 
     def _weigh(self, x: np.ndarray, power: float) -> np.ndarray:
         inside, rest = self.variances**power
-        return self.shape.weigh(x, inside, rest, self.smoothness.waves(power))
+        return self.shape.weigh(x, inside, rest, self.smoothness.waves(power, x.dtype.type))
 
     def precision(self, x: np.ndarray) -> np.ndarray:
         """P x."""
@@ -77,7 +77,7 @@ class Prior:
             # dimension less a trace: of few determined parameters among many, the probes' own spread would leave
             # nothing. Of many parameters one probe tells the trace as well as several of few.
             many = max(1, min(probes, _PROBED // shape.size))
-            signs = np.random.default_rng(0).choice([-1.0, 1.0], (many, shape.size))
+            signs = np.random.default_rng(0).choice([-1.0, 1.0], (many, shape.size)).astype(curvature.kind)
             probed = curvature.solve(self.precision(signs), 0.01, self.limit(80), start=self.probed)
             pairs = (signs, found := signs - probed)
             inside, every = (shape.interactions(signs) * found).mean(0), (signs * found).mean(0)

@@ -26,6 +26,8 @@ from quietfield.privacy.noise import Gaussian, Noise
 from quietfield.releases.release import Release
 
 Group = tuple[Clique, ...]
+#: Factors of the waves of a stack of tables, or per axis what they do along it: see :meth:`Shape.weigh`.
+Waves = np.ndarray | list[tuple[np.ndarray, ...]]
 
 _LONG = 300  # values along which a fast transform beats a matrix
 _LEAST_NOISE = 1e-6  # of sqrt(N), the spread of a count: noise below that is as good as none, and floats can do with it
@@ -202,11 +204,13 @@ class Shape:
         return self.weigh(theta, np.ones(len(self.groups)), np.zeros(len(self.groups)))
 
     def weigh(
-        self, theta: np.ndarray, inside: np.ndarray, rest: np.ndarray, waves: Mapping[int, np.ndarray] | None = None
+        self, theta: np.ndarray, inside: np.ndarray, rest: np.ndarray, waves: Mapping[int, Waves] | None = None
     ) -> np.ndarray:
         """Interactions times ``inside`` plus the rest times ``rest``, one factor per table.
 
-        ``waves`` are factors of waves for some stacks of tables, by where these start: there each wave has both.
+        ``waves`` are factors of waves for some stacks of tables, by where these start: there each wave has both. The
+        factors are products of one per attribute, so of tables of one attribute or two they may be given as what they
+        do along each axis, to interactions and to the rest: half the work of a transform and its inverse.
         """
         found = np.empty_like(theta)
         lead = theta.shape[:-1]
@@ -217,11 +221,20 @@ class Shape:
             a, b = (x[table : table + count].reshape(ones).astype(theta.dtype) for x in (inside, rest))
             table += count
             x, out = (y[..., cells].reshape(*lead, count, *shape) for y in (theta, found))
-            if waves is not None and start in waves:
+            along = None if waves is None else waves.get(start)
+            if isinstance(along, np.ndarray):
                 moved = to_waves(x, len(shape))
                 moved *= np.where(find_interactions(shape), a, b)
-                moved *= waves[start].astype(theta.dtype)
+                moved *= along
                 out[...] = from_waves(moved, len(shape))
+            elif along is not None and len(shape) == 1:
+                np.multiply((x[..., None, :] @ along[0][1])[..., 0, :], b, out=out)
+            elif along is not None:
+                np.matmul(along[0][0] @ x, along[1][0], out=out)
+                out *= a
+                rows, columns = (np.add.reduce(x, axis, keepdims=True) for axis in (-1, -2))
+                out += (b / shape[1]) * (along[0][1] @ rows)
+                out += (b / shape[0]) * (columns @ along[1][1])
             elif len(shape) == 1:
                 np.multiply(x, b, out=out)
             elif len(shape) == 2:  # all passes over the cells are in place: there may be millions

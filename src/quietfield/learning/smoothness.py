@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from quietfield.learning.problem import Shape, find_interactions, from_waves, to_waves
+from quietfield.learning.problem import Shape, Waves, cosines, find_interactions, from_waves, to_waves
 
 _POWER = 3.0  # 2, a random walk, and 4, a spline, were as good
 _AMOUNTS = np.concatenate([[0.0], np.geomspace(0.5, 1e4, 35)])  # that are tried
@@ -71,15 +71,36 @@ class Smoothness:
             return None
         return from_waves(from_waves(np.diag(np.sqrt(self.curve(1, position))), 1).T, 1)
 
-    def waves(self, power: float) -> dict[int, np.ndarray]:
-        """Powers of :attr:`factors`."""
-        if power not in self._powers:
-            self._powers[power] = {start: s**power for start, s in self.factors.items()}
-        return self._powers[power]
+    def waves(self, power: float, kind: Any = np.float64) -> dict[int, Waves]:
+        """Powers of :attr:`factors`, as :meth:`.Shape.weigh` takes them."""
+        if (power, kind) not in self._powers:
+            self._powers[power, kind] = {
+                stack.start: self._matrices(stack, power, kind)
+                if len(stack.shape) <= 2 and max(stack.shape) <= _MOST
+                else (self.factors[stack.start] ** power).astype(kind)
+                for stack in _stacks(self.shape)
+                if stack.start in self.factors
+            }
+        return self._powers[power, kind]
 
     @cached_property
-    def _powers(self) -> dict[float, dict[int, np.ndarray]]:
+    def _powers(self) -> dict[tuple[float, Any], dict[int, Waves]]:
         return {}
+
+    def _matrices(self, stack: Stack, power: float, kind: Any) -> list[tuple[np.ndarray, ...]]:
+        """Per axis, what the factors do along it: to interactions, and to effects, which keep their mean on axis 0."""
+
+        def along(part: int, name: int, axis: int) -> np.ndarray:
+            s = self.curve(part, name) ** power
+            s[0] = float(part == 1 and axis == 0)
+            basis = cosines(len(s), kind)
+            return (basis.T * s.astype(kind)) @ basis
+
+        names = stack.attributes.T
+        return [
+            tuple(np.stack([along(part, name, axis) for name in names[axis]]) for part in range(2))
+            for axis in range(len(stack.shape))
+        ]
 
     def product(self, kind: int, names: tuple[str, ...]) -> np.ndarray:
         """s of the waves along all of some attributes, the last one running fastest."""
@@ -91,7 +112,7 @@ class Smoothness:
     def flatten(self, theta: np.ndarray) -> np.ndarray:
         """The parameters with each wave divided by the root of its s: all waves alike."""
         ones = np.ones(len(self.shape.groups))
-        return self.shape.weigh(theta, ones, ones, self.waves(-0.5))
+        return self.shape.weigh(theta, ones, ones, self.waves(-0.5, theta.dtype.type))
 
     def curve(self, kind: int, attribute: int) -> np.ndarray:
         """s of the waves of one attribute, the constant first."""
@@ -148,11 +169,13 @@ def _best_amounts(energy: np.ndarray, known: np.ndarray, sizes: np.ndarray) -> n
     return _AMOUNTS[np.stack([evidence(amount) for amount in _AMOUNTS]).argmax(0)]
 
 
+@lru_cache(maxsize=4096)
 def _curve(amount: float, size: int) -> np.ndarray:
     s = np.ones(size)
     if size > 1:
         s[1:] += amount * np.arange(1.0, size) ** -_POWER
         s[1:] /= s[1:].mean()
+    s.flags.writeable = False  # it is remembered
     return s
 
 

@@ -25,6 +25,7 @@ import numpy as np
 from quietfield.domain import Clique, Domain, Label
 from quietfield.errors import Error
 from quietfield.inference.layout import IMPOSSIBLE
+from quietfield.learning.learner import one_blas_thread
 from quietfield.learning.problem import shape_of
 from quietfield.models.uncertainty import OF
 from quietfield.text import join_names
@@ -183,6 +184,7 @@ class _Answer:
     freedom: float  # how many draws a variance rests on; infinite where it is worked out
 
 
+@one_blas_thread()
 def _answer(model: "Model", asked: Sequence[_Question], given: Mapping[str, Any]) -> _Answer:
     """Answers and their errors, one question after the other.
 
