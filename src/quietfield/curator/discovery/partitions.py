@@ -8,7 +8,7 @@ at most one of them.
 Nothing here sees a record: whoever asks hands over ``measure``, which returns noisy counts of intervals.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate, pairwise
@@ -27,6 +27,12 @@ NUMBER_LEVELS, DATE_LEVELS = 7, 5
 EVIDENT = {"laplace": 20.0, "gaussian": 6.0}
 #: The least count that is cut, that has a cell of its own or that ends a range, in standard deviations of its noise.
 SIGNIFICANT = 5
+#: The same for what lies beside something that is evident, and for what lies next to a range, if that is not wide.
+NEAR, NEXT = 4, 2
+#: A leaf at an end is taken to be filled as far as numbers that are so much sparser than beside it would reach.
+TAIL = 3
+#: The first and the last cell are cut in two if one part has so much more of what they hold than of their width.
+THIN = 0.25
 #: The least count of a cell, in standard deviations of its noise.
 LEAST_CELL = 8
 #: The powers of ten between which numbers are cut: the least for numbers that are not whole.
@@ -56,7 +62,9 @@ class Leaf:
     low: End
     high: End
     count: float
+    std: float = 0.0  # of the noise of its count
     alone: int = 0  # on how many levels in a row it held all that its parent did
+    is_part: bool = False  # whether it was cut from another one
 
     @property
     def is_single(self) -> bool:
@@ -91,51 +99,84 @@ def grow_leaves(
         measure: Noisy counts of intervals, each with noise of the same standard deviation.
         std: That standard deviation.
         evident: The least noisy count of something.
-        levels: The most levels, that of the roots included.
+        levels: How many levels, that of the roots included.
 
     Returns:
         The leaves below the roots that hold something.
     """
-    found = zip(roots, measure(roots), strict=True)
-    leaves = [Leaf(*interval, count) for interval, count in found if count >= evident]
-    total = sum(leaf.count for leaf in leaves)
-    significant = stand_out(std, evident)
-    for _ in range(levels - 1):
-        parts = [list(split(leaf)) for leaf in leaves]
-        # What cannot be cut and fills a cell has one of its own: the others share what is left.
-        light = sum(
-            leaf.count for leaf, listed in zip(leaves, parts, strict=True) if listed or leaf.count < total / CELLS
-        )
-        least = max(light / (2 * CELLS), SIGNIFICANT * std)
-        outer = _outermost(leaves, significant)
-        parts = [parts[i] if leaf.count >= least or i in outer else [] for i, leaf in enumerate(leaves)]
-        asked = [interval for listed in parts for interval in listed]
-        if not asked:
-            break
-        counts = iter(measure(asked))
+    leaves = [Leaf(*interval, count, std) for interval, count in zip(roots, measure(roots), strict=True)]
+    for left in range(levels - 1, 0, -1):
+        asked = _choose_parts(leaves, split, std / sqrt(left), evident / std)
+        counts = iter(measure([interval for listed in asked for interval in listed]))
         grown: list[Leaf] = []
-        for leaf, listed in zip(leaves, parts, strict=True):
-            if not listed:
-                grown.append(leaf)
-                continue
-            noisy = [next(counts) for _ in listed]
-            if len(listed) > MANY:
-                grown += _pick_common(leaf, listed, noisy, std, evident)
-                continue
-            share = (leaf.count - sum(noisy)) / len(listed)
-            most = leaf.count - max(leaf.count / 10, 4 * std)
-            for interval, count in zip(listed, noisy, strict=True):
-                is_all = count + share >= max(most, significant)
-                grown.append(Leaf(*interval, count + share, leaf.alone + 1 if is_all else 0))
+        for leaf, listed in zip(leaves, asked, strict=True):
+            grown += _refine(leaf, listed, [next(counts) for _ in listed], std, evident)
         leaves = grown
-    return leaves
+    return _find_held(leaves, evident / std)
+
+
+def _find_held(leaves: Sequence[Leaf], evident: float) -> list[Leaf]:
+    """The leaves that are known to hold something, or to be parts of what does; beside these less will do."""
+    held = [leaf.is_part or leaf.count >= evident * leaf.std for leaf in leaves]
+    beside = [any(held[max(i - 1, 0) : i + 2]) for i in range(len(leaves))]
+    near = max(NEAR, evident / 2)
+    return [
+        leaf
+        for leaf, one, next_to in zip(leaves, held, beside, strict=True)
+        if one or (next_to and leaf.count >= near * leaf.std)
+    ]
+
+
+def _choose_parts(
+    leaves: Sequence[Leaf], split: Callable[[Leaf], Sequence[Interval]], std: float, evident: float
+) -> list[list[Interval]]:
+    """What is asked next of each leaf: its parts, or itself once more; ``std`` is the noise that parts will have."""
+    held = _find_held(leaves, evident)
+    parts = [list(split(leaf)) for leaf in held]
+    total = sum(leaf.count for leaf in held)
+    # What cannot be cut and fills a cell has one of its own: the others share what is left.
+    light = sum(leaf.count for leaf, listed in zip(held, parts, strict=True) if listed or leaf.count < total / CELLS)
+    least, outer = light / (2 * CELLS), _outermost(held)
+    # What is cut has to stand out, and its parts must be able to.
+    cut = {
+        leaf: listed
+        for i, (leaf, listed) in enumerate(zip(held, parts, strict=True))
+        if leaf.count >= max(SIGNIFICANT, evident / 2) * max(leaf.std, std) and (leaf.count >= least or i in outer)
+    }
+    return [cut.get(leaf) or [(leaf.low, leaf.high)] for leaf in leaves]
+
+
+def _refine(leaf: Leaf, parts: Sequence[Interval], counts: Sequence[float], std: float, evident: float) -> list[Leaf]:
+    """A leaf that was counted again, or its parts: what was known of all of them together is not forgotten.
+
+    Both are the best guesses from counts that are equal to the truth plus noise of known size (least squares).
+    """
+    known, new = leaf.std**2, std**2
+    if list(parts) == [(leaf.low, leaf.high)]:
+        weight = known / (known + new)
+        return [replace(leaf, count=leaf.count + weight * (counts[0] - leaf.count), std=sqrt(weight * new))]
+    if len(parts) > MANY:
+        return _pick_common(leaf, parts, counts, std, evident)
+    weight = new / (len(parts) * new + known)
+    missed = weight * (leaf.count - sum(counts))
+    most = leaf.count - max(leaf.count / 10, 4 * std)
+    least = max(most, stand_out(std, evident))
+    noise = sqrt(new - weight * new)
+    return [
+        Leaf(*interval, count + missed, noise, leaf.alone + 1 if count + missed >= least else 0, True)
+        for interval, count in zip(parts, counts, strict=True)
+    ]
 
 
 def _pick_common(
     leaf: Leaf, parts: Sequence[Interval], counts: Sequence[float], std: float, evident: float
 ) -> list[Leaf]:
     """The parts of a leaf that hold something and what lies between them, if that is next to nothing; else the leaf."""
-    common = [Leaf(*part, count, leaf.alone + 1) for part, count in zip(parts, counts, strict=True) if count >= evident]
+    common = [
+        Leaf(*part, count, std, leaf.alone + 1, True)
+        for part, count in zip(parts, counts, strict=True)
+        if count >= evident
+    ]
     rest = leaf.count - sum(part.count for part in common)
     if not common or rest > max(leaf.count / 10, 4 * std * (len(common) + 1) ** 0.5):
         return [replace(leaf, alone=0)]
@@ -144,8 +185,20 @@ def _pick_common(
     ends = [leaf.low, *(end for part in common for end in (part.low, part.high)), leaf.high]
     between = [(low, high) for low, high in zip(ends[::2], ends[1::2], strict=True) if low < high]
     width = sum(high - low for low, high in between)
-    found = [*common, *(Leaf(low, high, rest * float((high - low) / width)) for low, high in between)]
+    noise = std * sqrt(len(common) + 1)
+    found = [
+        *common,
+        *(Leaf(low, high, rest * float((high - low) / width), noise, 0, True) for low, high in between),
+    ]
     return sorted(found, key=lambda part: part.low)
+
+
+def noise_of(leaves: Sequence[Leaf], std: float, evident: float) -> tuple[float, float]:
+    """The standard deviation of leaves' noise, and the least count that is evident: what was counted often has less."""
+    if not leaves:
+        return std, evident
+    share = sqrt(sum(leaf.std**2 for leaf in leaves) / len(leaves)) / std
+    return share * std, share * evident
 
 
 def stand_out(std: float, evident: float) -> float:
@@ -153,11 +206,11 @@ def stand_out(std: float, evident: float) -> float:
     return max(SIGNIFICANT * std, evident / 2)
 
 
-def _outermost(leaves: Sequence[Leaf], significant: float) -> set[int]:
-    """The positions of leaves that hold something beside one that does not: where numbers end is cut finer."""
-    joined = [a.high == b.low and min(a.count, b.count) >= significant for a, b in pairwise(leaves)]
+def _outermost(leaves: Sequence[Leaf]) -> set[int]:
+    """The positions of leaves beside one that holds nothing: where numbers end is cut finer."""
+    joined = [a.high == b.low and all(leaf.count >= NEXT * leaf.std for leaf in (a, b)) for a, b in pairwise(leaves)]
     inner = {i for i, (before, after) in enumerate(pairwise(joined), 1) if before and after}
-    return {i for i, leaf in enumerate(leaves) if leaf.count >= significant and i not in inner}
+    return {*range(len(leaves))} - inner
 
 
 def number_roots(
@@ -236,6 +289,76 @@ def _reach(ordered: Sequence[Leaf], significant: float) -> int:
     return next((i for i, total in enumerate(sums) if total >= significant), len(ordered) - 1)
 
 
+def _find_end(ordered: Sequence[Leaf], least: float) -> int:
+    """The position of the first leaf at which there is something: the shortest run of leaves that stands out begins it.
+
+    >>> _find_end([Leaf(Fraction(i), Fraction(i + 1), count, 1.0) for i, count in enumerate([1, -1, 4, 4, 9])], 5.0)
+    2
+    """
+    for last in range(len(ordered)):
+        count = noise = 0.0
+        for i in range(last, -1, -1):
+            count, noise = count + ordered[i].count, noise + ordered[i].std ** 2
+            if count >= least * sqrt(noise):
+                return i
+    return len(ordered) - 1
+
+
+def _reach_on(beyond: Sequence[Leaf], end: End, span: End) -> int:
+    """How many leaves next to a range belong to it still: as far as their sums are likely to be more than noise."""
+    count = noise = 0.0
+    found = 0
+    for i, leaf in enumerate(beyond, 1):
+        if end not in (leaf.low, leaf.high) or abs(max(leaf.high, end, key=abs)) == inf or leaf.width > span / 4:
+            break
+        count, noise, end = count + leaf.count, noise + leaf.std**2, leaf.high if end == leaf.low else leaf.low
+        if count >= NEXT * sqrt(noise):
+            found, count, noise = i, 0.0, 0.0
+    return found
+
+
+def _skip_far(ordered: Sequence[Leaf], cut: End) -> int:
+    """How many leaves at an end lie far from all others of their cell, which goes on to a cut point: none is drawn.
+
+    A cell is drawn from evenly, so that most of what is drawn would lie between those and the others.
+    """
+    held = [i for i, leaf in enumerate(ordered) if leaf.count >= NEAR * leaf.std]
+    is_high, far = ordered[0].low > ordered[-1].low, 0
+    cell = sum(leaf.count for leaf in ordered if (leaf.low >= cut if is_high else leaf.high <= cut))
+    for one, other in pairwise(held):
+        first, then, last = ordered[one], ordered[other], ordered[-1]
+        is_most = 2 * sum(leaf.count for leaf in ordered[: one + 1]) > cell
+        if is_most or not (first.low > cut if is_high else first.high < cut):
+            break
+        between = ordered[one + 1 : other]
+        is_empty = sum(leaf.count for leaf in between) < NEXT * sqrt(sum(leaf.std**2 for leaf in between) or inf)
+        gap, rest = max(then.low - first.high, first.low - then.high), max(last.high - then.low, then.high - last.low)
+        if is_empty and gap > rest:
+            far = other
+    return far
+
+
+def _fill(ordered: Sequence[Leaf], step: Fraction | None) -> End:
+    """How far numbers reach into the first of some leaves: not to its end where they are dense only beside it.
+
+    It is cut by its next digit. Numbers that are a third as dense as beside would fill what is taken.
+    """
+    first = ordered[0]
+    if len(ordered) < 2 or isinf(first.width) or first.width == step:
+        return first.width
+    ends = (first.low, first.high)
+    if ordered[1].low not in ends and ordered[1].high not in ends:
+        return first.width
+    count = width = 0.0
+    for leaf in ordered[1:]:
+        count, width = count + leaf.count, width + float(leaf.width)
+        if count >= first.count:
+            break
+    filled = TAIL * first.count * width / max(count, 1.0)
+    part = max(_power_below(first.width) / 10, step or Fraction(0))
+    return min(first.width, part * max(ceil(filled / float(part)), 1))
+
+
 def find_range(
     leaves: Sequence[Leaf], std: float, step: Fraction | None, points: Sequence[float] = (), evident: float = 0.0
 ) -> Interval:
@@ -246,9 +369,18 @@ def find_range(
     neighbour, as far as there are leaves: both hold about as much, and numbers are sparse at the ends.
     """
     significant = stand_out(std, evident)
-    first, last = leaves[_reach(leaves, significant)], leaves[::-1][_reach(leaves[::-1], significant)]
-    low, high = first.low, last.low + (step or 0) if last.is_number(step) else last.high
+    i, j = _find_end(leaves, significant / std), len(leaves) - 1 - _find_end(leaves[::-1], significant / std)
+    i, j = min(i, j), max(i, j)
     cuts = [Fraction(str(point)) for point in points]
+    if cuts:
+        i += _skip_far(leaves[i : j + 1], cuts[0])
+        j -= _skip_far(leaves[i : j + 1][::-1], cuts[-1])
+    span = leaves[j].high - leaves[i].low
+    i, j = i - _reach_on(leaves[:i][::-1], leaves[i].low, span), j + _reach_on(leaves[j + 1 :], leaves[j].high, span)
+    first, last = leaves[i], leaves[j]
+    inside = leaves[i : j + 1]
+    low = first.low if first.is_number(step) else first.high - _fill(inside, step)
+    high = last.low + (step or 0 if last.is_number(step) else _fill(inside[::-1], step))
     below = sum(leaf.count for leaf in leaves if cuts and leaf.high <= cuts[0])
     above = sum(leaf.count for leaf in leaves if cuts and leaf.low >= cuts[-1])
     if len(cuts) > 1 and first.count < significant and below < 2 * significant:
@@ -358,22 +490,69 @@ def find_cells(leaves: Sequence[Leaf], std: float, evident: float = 0.0, step: F
     least = max(sum(light) / most, LEAST_CELL * std)
     holes = find_holes(leaves, std, evident)
     groups = _between(leaves, holes)
-    found = [_join_leaves(group, std, share, least, step) for group in groups]
+    spikes = _find_spikes(leaves, std, evident, step)
+    found = [_join_leaves(group, std, share, least, step, spikes) for group in groups]
     for hole, group, cells in zip(holes, groups[1:], found[1:], strict=True):
         # What noise hides in a hole is taken for a number on the side that is nearer: it is cut about in the middle.
         middle = (leaves[hole.start - 1].high + group[0].low) / 2
         ends = [*(leaves[i].high for i in hole), group[0].low]
         cells[0] = replace(cells[0], cut_in_hole=min(ends, key=lambda end: abs(float(end) - float(middle))))
-    return [cell for cells in found for cell in cells]
+    cells = [cell for cells in found for cell in cells]
+    if cells and not cells[-1].heavy:
+        cells[-1:] = _cut_tail(cells[-1], leaves, std, evident)
+    if cells and not cells[0].heavy:
+        cells[:1] = _cut_tail(cells[0], leaves[::-1], std, evident)
+    return cells
+
+
+def _cut_tail(cell: "_Cell", leaves: Sequence[Leaf], std: float, evident: float) -> "list[_Cell]":
+    """The cell at the end of all leaves, cut in two where numbers thin out within it: each is drawn from evenly."""
+    is_high = leaves[0].low < leaves[-1].low
+    inside = [leaf for leaf in leaves if (leaf.low >= cell.low if is_high else leaf.high <= cell.high)]
+    inside = inside[: len(inside) - _find_end(inside[::-1], stand_out(std, evident) / std)] if inside else []
+    count, width = sum(leaf.count for leaf in inside), sum(float(leaf.width) for leaf in inside)
+    inner = outer = 0.0
+    best, most = None, THIN
+    for leaf in inside[:-1]:
+        inner, outer = inner + leaf.count, outer + float(leaf.width)
+        thin = inner / count - outer / width
+        if thin > most and count - inner >= max(LEAST_CELL * std, count / 4):
+            best, most = (leaf, inner), thin
+    if best is None or cell.cut_in_hole is not None:
+        return [cell]
+    leaf, inner = best
+    one = replace(cell, count=inner, **({"high": leaf.high} if is_high else {"low": leaf.low}))
+    other = _Cell(*((leaf.high, cell.high) if is_high else (cell.low, leaf.low)), cell.count - inner, False)
+    return [one, other] if is_high else [other, one]
+
+
+def _find_spikes(leaves: Sequence[Leaf], std: float, evident: float, step: Fraction | None) -> set[Leaf]:
+    """Single numbers that stand out far from all others: 9999 among ages. Few as they are, each has a cell."""
+    standing = [leaf for leaf in leaves if leaf.count >= stand_out(leaf.std, evident / std * leaf.std)]
+    spikes = set()
+    for before, leaf, after in zip([None, *standing], standing, [*standing[1:], None], strict=False):
+        others = [one for one in standing if one is not leaf]
+        if leaf.is_number(step) and others:
+            span = others[-1].high - others[0].low
+            near = [abs(leaf.low - one.high) for one in (before,) if one] + [
+                after.low - leaf.high for _ in (0,) if after
+            ]
+            spikes |= {leaf} if min(near) >= span else set()
+    return spikes
 
 
 def _join_leaves(
-    leaves: Sequence[Leaf], std: float, share: float, least: float, step: Fraction | None
+    leaves: Sequence[Leaf],
+    std: float,
+    share: float,
+    least: float,
+    step: Fraction | None,
+    spikes: Collection[Leaf],
 ) -> "list[_Cell]":
     cells: list[_Cell] = []
     for leaf in leaves:
         last = cells[-1] if cells else None
-        heavy = leaf.count >= max(least, share)
+        heavy = leaf.count >= max(least, share) or leaf in spikes
         if last is None or heavy or last.heavy or last.count >= least:
             cells.append(_Cell(leaf.low, leaf.high, leaf.count, heavy, heavy and leaf.is_number(step)))
         else:

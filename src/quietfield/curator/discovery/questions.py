@@ -199,6 +199,7 @@ class Questions:
             evident,
             partitions.NUMBER_LEVELS,
         )
+        std, evident = partitions.noise_of(leaves, std, evident)
         rule = partitions.number_rule(leaves, std, evident, step, plain=whole and plain)
         if rule is None:
             return Finding(None, "it has too few numbers for this epsilon; write cut points if it is wanted")
@@ -226,6 +227,7 @@ class Questions:
             evident,
             partitions.DATE_LEVELS,
         )
+        std, evident = partitions.noise_of(leaves, std, evident)
         rule = periods.date_rule(leaves, std, evident)
         if rule is None:
             return Finding(None, "it has too few dates for this epsilon; write a period if it is wanted")
