@@ -35,6 +35,7 @@ from quietfield.curator.discovery import (
     plan_discovery,
     questions,
     run_discovery,
+    tree,
 )
 from quietfield.curator.discovery.plan import FIRST, REST, histogram_sensitivity
 from quietfield.curator.discovery.writing import BESIDE, CELLS, CLASSES, sum_classes
@@ -100,7 +101,7 @@ def ask_everything(people, unit):
             answers += [
                 dict(enumerate(getattr(values, how)().count(asked).tolist())) for how, asked in INTERVALS.items()
             ]
-            labels: dict[str, int] = {}
+            labels: dict[str | None, int] = {}
             for texts, counts in values.labels():
                 labels.update(zip(texts, counts.tolist(), strict=True))
             answers.append(labels)
@@ -257,14 +258,14 @@ def test_labels_that_one_row_has_are_published_as_rarely_as_is_claimed(noise, pl
 
     class Singles:
         def labels(self):
-            yield [f"v{i}" for i in range(rows)], np.ones(rows, np.int64)
+            yield [None, *(f"v{i}" for i in range(rows))], np.array([0, *[1] * rows])
 
-    asked._find_labels(Singles(), False, 1.0, {}, "")
+    asked._find_labels(Singles(), 1.0, {}, "")
     chance = exact_tail(noise, scale, plan.cutoff(scale) + planted - 1)
     assert chance <= plan.threshold  # what is promised
     monkeypatch.setattr(questions, "MOST_LABELS", rows)
     published.clear()
-    asked._find_labels(Singles(), False, 1.0, {}, "")
+    asked._find_labels(Singles(), 1.0, {}, "")
     found = binomtest(len(published), rows, chance).pvalue
     assert (found > 1e-7) == (planted == 0)
 
@@ -451,6 +452,50 @@ def test_common_numbers_among_others_are_drawn_as_they_are(noise, monkeypatch):
     for number in (17.5, 0):
         assert abs((drawn == number).mean() - (column == number).mean()) < 0.01
     assert abs(np.median(drawn) - np.median(column)) < 0.5
+
+
+@NOISES
+@pytest.mark.parametrize("code", [-9999, 9999])
+def test_a_few_that_stand_for_something_else_are_a_value_of_their_own(noise, code, monkeypatch):
+    """One in a hundred is less than a cell's share, and more than noise: 9999 is drawn, and nothing below it."""
+    random = np.random.default_rng(3)
+    column = np.where(random.random(20_000) < 0.01, code, random.integers(20, 80, 20_000))
+    _, drawn = found_without_chance(column, monkeypatch, noise)
+    assert (drawn == code).sum() == (column == code).sum()
+    others = drawn[drawn != code]
+    assert (others.min(), others.max()) == (20, 79)
+
+
+@NOISES
+def test_a_few_far_from_the_others_that_are_no_single_number_widen_no_range(noise, monkeypatch):
+    random = np.random.default_rng(3)
+    column = np.where(
+        random.random(20_000) < 0.004, random.integers(5000, 9999, 20_000), random.integers(20, 80, 20_000)
+    )
+    rule, drawn = found_without_chance(column, monkeypatch, noise)
+    assert ((drawn > 80) & (drawn < 5000)).mean() < 0.002
+    assert rule.least == 20
+
+
+def test_counts_get_better_the_more_often_they_are_taken():
+    """Leaves that are not cut are counted on every level: their noise is what is claimed, and smaller for it."""
+    random, times = np.random.default_rng(3), 2000
+    truth = {(0, 100): 2000, (0, 50): 500, (50, 100): 1500, (100, 1000): 3000, (1000, 10_000): 0}
+    roots = [(Fraction(low), Fraction(high)) for low, high in truth if high - low > 50]
+
+    def split(leaf):
+        return [(leaf.low, leaf.low + 50), (leaf.low + 50, leaf.high)] if leaf.width == 100 else []
+
+    def measure(asked):
+        return [truth[int(low), int(high)] + random.normal(0, 100) for low, high in asked]
+
+    found = [tree.grow_leaves(roots, split, measure, 100.0, 600.0, 7) for _ in range(times)]
+    assert all([leaf.low for leaf in leaves] == [0, 50, 100] for leaves in found)
+    for place, expected in enumerate((500, 1500, 3000)):
+        counts, std = [leaves[place].count for leaves in found], found[0][place].std
+        assert abs(np.mean(counts) - expected) < 5 * std / times**0.5
+        assert np.std(counts) == pytest.approx(std, rel=0.1)
+    assert found[0][2].std == pytest.approx(100 / 7**0.5)
 
 
 def test_gaps_never_fail_whatever_is_counted(monkeypatch):
@@ -1320,6 +1365,12 @@ def test_a_few_that_are_written_otherwise_do_not_change_the_places_of_the_others
     )
 
 
+def test_places_are_those_behind_the_last_sign():
+    """A comma with nothing behind it has no places, whatever stands between thousands."""
+    texts = [f"{i % 9 + 1}.{i % 1000:03}," for i in range(12_000)]
+    assert found_of(texts)["a"].form == NumberForm(",", ".")
+
+
 def test_dates_that_nothing_tells_the_order_of_have_to_be_said():
     days = spread([f"{i:02}/{j:02}/2023" for i in range(1, 13) for j in range(1, 13)])
     schema = found_of(days, forms=qf.Forms(dates="mm/dd/yyyy"))
@@ -1352,6 +1403,15 @@ def test_marks_are_labels_in_columns_of_texts_unless_they_are_said_to_be_missing
     assert found_of(column)["a"] == Labels(("?", "DE", "NA", "k. A."), null="other", unknown="other")
     said = found_of(column, forms=qf.Forms(missing=["k. A.", "?"]))["a"]
     assert said == Labels(("DE", "NA"), null="missing", unknown="other", missing=("k. A.", "?"))
+
+
+def test_blanks_are_blank_where_a_tenth_of_thirty_columns_is():
+    """At an epsilon of 1 for 30 columns, of which this is one: the share of the others is spent on them."""
+    asked = {"rho": Fraction(1, 800), "threshold": Fraction(1, 10**10), "unit": qf.Rows(1), "noise": "gaussian"}
+    plan = plan_discovery({f"c{i}": "text" for i in range(30)}, **asked)
+    texts = (["yes", "no", "no", "no", ""] * 4 + ["yes", "no"] * 10) * 500
+    schema = run_discovery({f"c{i}": texts for i in range(30)}, plan)
+    assert {schema[name].null for name in schema} == {"missing"}
 
 
 @pytest.mark.parametrize(
