@@ -36,7 +36,7 @@ class PlainStatus:
                 return
             if wait <= 0:
                 self._said, self._told = text, time.monotonic()
-                with suppress(OSError, ValueError, AttributeError):  # nobody reads it: work that may be paid for goes on
+                with suppress(OSError, ValueError, AttributeError):  # nobody reads it: paid work goes on
                     sys.stderr.write(f"{text}\n")
                     sys.stderr.flush()
             elif self._later is None:

@@ -168,12 +168,13 @@ class Questions:
         return replace(finding, rule=rule)
 
     def _find_labels(self, values: Values, present: float, facts: dict[str, Any], advice: str) -> Finding:
-        cutoff, published = self._plan.cutoff(self._labels), {}
+        cutoff = self._plan.cutoff(self._labels)
+        published: dict[str, int] = {}
         for labels, counts in values.labels():
             noisy = self._measure(self._labels, counts)
             if labels[:1] == [None]:  # a set like any other, but a public one: it takes no threshold
-                facts["missing"], labels, noisy = int(noisy[0]), labels[1:], noisy[1:]
-            published.update({labels[i]: int(noisy[i]) for i in np.flatnonzero(noisy >= cutoff)})
+                facts["missing"] = int(noisy[0])
+            published.update({label: int(noisy[i]) for i in np.flatnonzero(noisy >= cutoff) if (label := labels[i])})
         is_missing = facts["missing"] >= self._evident(self._labels)
         facts["missing"] *= is_missing
         ranked = sorted(published, key=lambda label: (-published[label], label))[:MOST_LABELS]
