@@ -12,7 +12,8 @@ import re
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
-from math import exp
+from itertools import pairwise
+from math import exp, inf
 from pathlib import Path
 
 import numpy as np
@@ -96,7 +97,7 @@ def ask_everything(people, unit):
         else:
             found = counted_values.count_values(con, engine, ["a", "b"])
         for column in found.values():
-            values = questions.Values(con, column)
+            values = questions.Values(con, column, missing=("x", "2.5"))
             answers.append(dict(zip(CELLS, values.classes().tolist(), strict=True)))
             answers += [
                 dict(enumerate(getattr(values, how)().count(asked).tolist())) for how, asked in INTERVALS.items()
@@ -160,6 +161,40 @@ def test_a_person_whose_rows_are_not_limited_is_noticed(monkeypatch):
     real = counted_values.count_values_by_person
     monkeypatch.setattr(counted_values, "count_values_by_person", lambda con, e, w, _: real(con, e, w, unlimited))
     assert any(gone[0] > 2 for gone, _ in neighbouring_answers(unit, 5, 14))
+
+
+def test_a_row_without_a_value_that_is_counted_as_a_label_too_is_noticed(monkeypatch):
+    """The planted bug: labels are counted without regard to what stands for missing values."""
+    few, more = {"p": [("y", "y")]}, {"p": [("y", "y")], "q": [("x", "y")]}
+    assert largest_moves(*(ask_everything(data, qf.Rows(1)) for data in (few, more)))[0] == 1
+    real = questions.Values.labels
+
+    def labels(values):
+        every = list(real(questions.Values(values._con, values._column)))
+        every[0][1][0] = values.missing()
+        return every
+
+    monkeypatch.setattr(questions.Values, "labels", labels)
+    assert largest_moves(*(ask_everything(data, qf.Rows(1)) for data in (few, more)))[0] == 2
+
+
+@pytest.mark.parametrize("step", [None, Fraction(1), Fraction(1, 100)])
+def test_every_level_of_a_tree_asks_about_each_number_once(step):
+    """Whatever noise says, intervals of a level are disjoint and cover the line, and there are as many as are paid."""
+    draw, roots = np.random.default_rng(5), partitions.number_roots(step, None)
+    for _ in range(20):
+        asked = []
+
+        def measure(intervals, asked=asked):
+            asked.append(list(intervals))
+            return draw.normal(0, 100, len(intervals)) * draw.choice([1, 40], len(intervals), p=[0.8, 0.2])
+
+        tree.grow_leaves(roots, lambda leaf: partitions.split_number(leaf, step), measure, 100.0, 600.0, 7)
+        assert len(asked) == 7
+        assert max(map(len, asked)) > len(roots)
+        for listed in asked:
+            assert (listed[0][0], listed[-1][1]) == (-inf, inf)
+            assert all(one[1] == other[0] for one, other in pairwise(listed))
 
 
 def test_rows_of_a_person_are_chosen_whatever_their_order_and_whoever_else_is_there():

@@ -42,7 +42,7 @@ MANY_COLUMNS, MANY_VALUES = 20, 2_000
 #: What is true of every CSV file, whatever it holds: it can be said before anything is paid.
 LINES = (
     "each line of the file is taken for one record; a text with line breaks in it makes several lines, most of which "
-    "are not counted (quietfield inspect, for your eyes alone, says how many; docs/how-to/csv.md says what to do)"
+    "are not counted (quietfield inspect, for your eyes alone, says how many; Parquet files have no such lines)"
 )
 UNSPENT = "not all that was paid is spent"  # in the notes of a release whose steps ended early
 
