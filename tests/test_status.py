@@ -2,6 +2,7 @@
 
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import redirect_stderr
 from pathlib import Path
@@ -110,6 +111,21 @@ def test_without_a_terminal_plain_lines_tell_of_steps(
     monkeypatch.setattr(sys, "stderr", None)
     with show_status("nobody reads this", True) as update:
         update("nor this")
+
+
+def test_the_last_plain_line_is_said_though_another_was_just_now(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(status, "PAUSE", 1.0)
+    shown, patience = "", time.monotonic() + 30
+    with show_status("first", True) as update:
+        update("soon over")
+        update("takes long")
+        while "takes" not in shown and time.monotonic() < patience:
+            shown += capsys.readouterr().err
+        update("over before it is said")
+    time.sleep(1.2)
+    assert shown + capsys.readouterr().err == "first\ntakes long\n"
 
 
 def test_a_call_in_python_is_silent_on_a_terminal_too(files: None, terminal: Terminal) -> None:

@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from threading import RLock, Timer
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,21 +16,45 @@ PAUSE = 10.0
 
 
 class PlainStatus:
-    """What work says where there is no terminal: its first words on a line, and others once a while has passed."""
+    """What work says where there is no terminal: its first words on a line, and others once a while has passed.
+
+    If something was said just now, the last words are said later, if they still hold: long work may follow them.
+    """
 
     def __init__(self, text: str) -> None:
-        self.status, self._told = "", -PAUSE
+        self.status, self._said, self._told = "", "", -PAUSE
+        self._lock = RLock()
+        self._later: Timer | None = None
         self.update(text)
 
     def update(self, text: str) -> None:
-        """Say something else, unless it is the same or something was said just now."""
-        now = time.monotonic()
-        if text != self.status and now - self._told >= PAUSE:
-            with suppress(OSError, ValueError):  # nobody reads it any more: the work, which may be paid for, goes on
-                sys.stderr.write(f"{text}\n")
-                sys.stderr.flush()
-            self._told = now
-        self.status = text
+        """Say something else, now or once a while has passed, unless it is the same."""
+        with self._lock:
+            self.status = text
+            wait = self._told + PAUSE - time.monotonic()
+            if text == self._said:
+                return
+            if wait <= 0:
+                self._said, self._told = text, time.monotonic()
+                with suppress(OSError, ValueError, AttributeError):  # nobody reads it: paid work goes on
+                    sys.stderr.write(f"{text}\n")
+                    sys.stderr.flush()
+            elif self._later is None:
+                self._later = Timer(wait, self._catch_up)
+                self._later.daemon = True
+                self._later.start()
+
+    def close(self) -> None:
+        """Say nothing more."""
+        with self._lock:
+            self.status = self._said
+            if self._later is not None:
+                self._later.cancel()
+
+    def _catch_up(self) -> None:
+        with self._lock:
+            self._later = None
+            self.update(self.status)
 
 
 @contextmanager
@@ -59,11 +84,13 @@ def show_status(text: str, shown: bool) -> Iterator[Callable[[str], None]]:
             _current.update(outer)
         return
     if not is_terminal():
-        _current = PlainStatus(text) if sys.stderr is not None else None
+        plain = _current = PlainStatus(text) if sys.stderr is not None else None
         try:
-            yield _current.update if _current is not None else lambda text: None
+            yield plain.update if plain is not None else lambda text: None
         finally:
             _current = None
+            if plain is not None:
+                plain.close()
         return
     from rich.console import Console
 

@@ -12,7 +12,8 @@ import re
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
-from math import exp
+from itertools import pairwise
+from math import exp, inf
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,7 @@ from quietfield.curator.discovery import (
     plan_discovery,
     questions,
     run_discovery,
+    tree,
 )
 from quietfield.curator.discovery.plan import FIRST, REST, histogram_sensitivity
 from quietfield.curator.discovery.writing import BESIDE, CELLS, CLASSES, sum_classes
@@ -95,12 +97,12 @@ def ask_everything(people, unit):
         else:
             found = counted_values.count_values(con, engine, ["a", "b"])
         for column in found.values():
-            values = questions.Values(con, column)
+            values = questions.Values(con, column, missing=("x", "2.5"))
             answers.append(dict(zip(CELLS, values.classes().tolist(), strict=True)))
             answers += [
                 dict(enumerate(getattr(values, how)().count(asked).tolist())) for how, asked in INTERVALS.items()
             ]
-            labels: dict[str, int] = {}
+            labels: dict[str | None, int] = {}
             for texts, counts in values.labels():
                 labels.update(zip(texts, counts.tolist(), strict=True))
             answers.append(labels)
@@ -159,6 +161,40 @@ def test_a_person_whose_rows_are_not_limited_is_noticed(monkeypatch):
     real = counted_values.count_values_by_person
     monkeypatch.setattr(counted_values, "count_values_by_person", lambda con, e, w, _: real(con, e, w, unlimited))
     assert any(gone[0] > 2 for gone, _ in neighbouring_answers(unit, 5, 14))
+
+
+def test_a_row_without_a_value_that_is_counted_as_a_label_too_is_noticed(monkeypatch):
+    """The planted bug: labels are counted without regard to what stands for missing values."""
+    few, more = {"p": [("y", "y")]}, {"p": [("y", "y")], "q": [("x", "y")]}
+    assert largest_moves(*(ask_everything(data, qf.Rows(1)) for data in (few, more)))[0] == 1
+    real = questions.Values.labels
+
+    def labels(values):
+        every = list(real(questions.Values(values._con, values._column)))
+        every[0][1][0] = values.missing()
+        return every
+
+    monkeypatch.setattr(questions.Values, "labels", labels)
+    assert largest_moves(*(ask_everything(data, qf.Rows(1)) for data in (few, more)))[0] == 2
+
+
+@pytest.mark.parametrize("step", [None, Fraction(1), Fraction(1, 100)])
+def test_every_level_of_a_tree_asks_about_each_number_once(step):
+    """Whatever noise says, intervals of a level are disjoint and cover the line, and there are as many as are paid."""
+    draw, roots = np.random.default_rng(5), partitions.number_roots(step, None)
+    for _ in range(3):
+        asked = []
+
+        def measure(intervals, asked=asked):
+            asked.append(list(intervals))
+            return draw.normal(0, 100, len(intervals)) * draw.choice([1, 40], len(intervals), p=[0.97, 0.03])
+
+        tree.grow_leaves(roots, lambda leaf: partitions.split_number(leaf, step), measure, 100.0, 600.0, 7)
+        assert len(asked) == 7
+        assert max(map(len, asked)) > len(roots)
+        for listed in asked:
+            assert (listed[0][0], listed[-1][1]) == (-inf, inf)
+            assert all(one[1] == other[0] for one, other in pairwise(listed))
 
 
 def test_rows_of_a_person_are_chosen_whatever_their_order_and_whoever_else_is_there():
@@ -257,14 +293,14 @@ def test_labels_that_one_row_has_are_published_as_rarely_as_is_claimed(noise, pl
 
     class Singles:
         def labels(self):
-            yield [f"v{i}" for i in range(rows)], np.ones(rows, np.int64)
+            yield [None, *(f"v{i}" for i in range(rows))], np.array([0, *[1] * rows])
 
-    asked._find_labels(Singles(), False, 1.0, {}, "")
+    asked._find_labels(Singles(), 1.0, {}, "")
     chance = exact_tail(noise, scale, plan.cutoff(scale) + planted - 1)
     assert chance <= plan.threshold  # what is promised
     monkeypatch.setattr(questions, "MOST_LABELS", rows)
     published.clear()
-    asked._find_labels(Singles(), False, 1.0, {}, "")
+    asked._find_labels(Singles(), 1.0, {}, "")
     found = binomtest(len(published), rows, chance).pvalue
     assert (found > 1e-7) == (planted == 0)
 
@@ -352,28 +388,40 @@ def test_common_numbers_have_cells_of_their_own_and_whole_numbers_stay_whole():
 
 def test_what_noise_hides_at_the_ends_does_not_crowd_there():
     """In a tail of less than five standard deviations no end is found; the last cell must have a width all the same."""
-    years = [partitions.Leaf(Fraction(i), Fraction(i + 1), 60.0) for i in range(20, 80)]
-    tail = [partitions.Leaf(Fraction(80), Fraction(90), 250.0), partitions.Leaf(Fraction(90), Fraction(100), 100.0)]
+    years = [partitions.Leaf(Fraction(i), Fraction(i + 1), 60.0, 100.0) for i in range(20, 80)]
+    tail = [partitions.Leaf(Fraction(80 + i), Fraction(90 + i), 100.0 - 15 * i, 130.0) for i in (0, 10)]
     low, high = partitions.find_range([*years, *tail], 100.0, Fraction(1), [30, 35, 70, 79])
     assert (low, high) == (20, 96)  # 77 by the counts alone, below the last cut point: 79 plus twice 9, without 97
     # No leaf goes further.
     assert partitions.find_range([*years, *tail], 100.0, Fraction(1), [30, 35, 70, 90]) == (20, 99)
-    top = partitions.Leaf(Fraction(99), Fraction(100), 600.0)  # a common number by itself is an end
+    top = partitions.Leaf(Fraction(99), Fraction(100), 600.0, 100.0)  # a common number by itself is an end
     assert partitions.find_range([*years, top], 100.0, Fraction(1), [30, 70, 99])[1] == 99
 
 
-def adversary(kind, scale, counts):
-    """Noise without chance: three standard deviations of the noise or so, now more and now less."""
-    size = 3 * scale * (1.5 if kind == "laplace" else 1)
-    return counts + (size * (1 - 2 * (np.arange(len(counts)) % 2))).astype(int)
+class Adversary:
+    """Noise without chance: three standard deviations of the noise or so, now more and now less.
+
+    What is counted again has other noise each time, whose mean is no more than three of its own standard deviations:
+    either it turns around each time, or it stays, and is the smaller the more often it was counted.
+    """
+
+    def __init__(self, turns):
+        self.turns, self.calls = turns, 0
+
+    def __call__(self, kind, scale, counts):
+        self.calls += 1
+        size = 3 * scale * (1.5 if kind == "laplace" else 1)
+        size *= (-1) ** self.calls if self.turns else self.calls**0.5 - (self.calls - 1) ** 0.5
+        return counts + (size * (1 - 2 * (np.arange(len(counts)) % 2))).astype(int)
 
 
-NOISES = pytest.mark.parametrize("noise", [None, adversary])
+NOISES = pytest.mark.parametrize("noise", [None, True, False], ids=["none", "turns", "stays"])
 
 
 def found_without_chance(column, monkeypatch, noise, kind="gaussian", epsilon=3):
     """What is found of a column with noise that is the same each time, and what is drawn from its cells."""
-    monkeypatch.setattr(mechanism, "measure", noise or (lambda kind, scale, counts: counts))
+    measure = (lambda kind, scale, counts: counts) if noise is None else Adversary(noise)
+    monkeypatch.setattr(mechanism, "measure", measure)
     schema = qf.discover({"a": column}, epsilon=epsilon, delta=1e-6, noise=kind, **ROW)
     asked = statistics(qf.Structure((("a",),)), schema.domain, qf.Rows(1))
     counted = count({"a": column}, schema, asked, qf.Rows(1)).tables[0].astype(int)
@@ -388,7 +436,7 @@ def test_a_range_ends_where_numbers_do_and_not_at_a_power_of_ten(noise, kind, si
     """A sixty-fourth of the numbers is beyond 100, and none beyond 121."""
     column = sign * np.random.default_rng(3).normal(75, 11.5, 20_000).round(1)
     rule, drawn = found_without_chance(column, monkeypatch, noise, kind)
-    assert 100 < (rule.most if sign > 0 else -rule.least) < 125
+    assert 100 < (rule.most if sign > 0 else -rule.least) < 130
     assert abs(drawn.mean() - column.mean()) < 0.5
     assert abs(drawn.std() - column.std()) < 1
 
@@ -441,6 +489,50 @@ def test_common_numbers_among_others_are_drawn_as_they_are(noise, monkeypatch):
     assert abs(np.median(drawn) - np.median(column)) < 0.5
 
 
+@NOISES
+@pytest.mark.parametrize("code", [-9999, 9999])
+def test_a_few_that_stand_for_something_else_are_a_value_of_their_own(noise, code, monkeypatch):
+    """One in a hundred is less than a cell's share, and more than noise: 9999 is drawn, and nothing below it."""
+    random = np.random.default_rng(3)
+    column = np.where(random.random(20_000) < 0.01, code, random.integers(20, 80, 20_000))
+    _, drawn = found_without_chance(column, monkeypatch, noise)
+    assert (drawn == code).sum() == (column == code).sum()
+    others = drawn[drawn != code]
+    assert (others.min(), others.max()) == (20, 79)
+
+
+@NOISES
+def test_a_few_far_from_the_others_that_are_no_single_number_widen_no_range(noise, monkeypatch):
+    random = np.random.default_rng(3)
+    column = np.where(
+        random.random(20_000) < 0.004, random.integers(5000, 9999, 20_000), random.integers(20, 80, 20_000)
+    )
+    rule, drawn = found_without_chance(column, monkeypatch, noise)
+    assert ((drawn > 80) & (drawn < 5000)).mean() < 0.002
+    assert rule.least == 20
+
+
+def test_counts_get_better_the_more_often_they_are_taken():
+    """Leaves that are not cut are counted on every level: their noise is what is claimed, and smaller for it."""
+    random, times = np.random.default_rng(3), 2000
+    truth = {(0, 100): 2000, (0, 50): 500, (50, 100): 1500, (100, 1000): 3000, (1000, 10_000): 0}
+    roots = [(Fraction(low), Fraction(high)) for low, high in truth if high - low > 50]
+
+    def split(leaf):
+        return [(leaf.low, leaf.low + 50), (leaf.low + 50, leaf.high)] if leaf.width == 100 else []
+
+    def measure(asked):
+        return [truth[int(low), int(high)] + random.normal(0, 100) for low, high in asked]
+
+    found = [tree.grow_leaves(roots, split, measure, 100.0, 600.0, 7) for _ in range(times)]
+    assert all([leaf.low for leaf in leaves] == [0, 50, 100] for leaves in found)
+    for place, expected in enumerate((500, 1500, 3000)):
+        counts, std = [leaves[place].count for leaves in found], found[0][place].std
+        assert abs(np.mean(counts) - expected) < 5 * std / times**0.5
+        assert np.std(counts) == pytest.approx(std, rel=0.1)
+    assert found[0][2].std == pytest.approx(100 / 7**0.5)
+
+
 def test_gaps_never_fail_whatever_is_counted(monkeypatch):
     """What is found is a rule, and every cell of it has values, with noise as large as the counts."""
     random = np.random.default_rng(3)
@@ -464,9 +556,9 @@ def test_gaps_never_fail_whatever_is_counted(monkeypatch):
 def test_values_keep_to_what_their_type_holds(kind, low, high, monkeypatch):
     """Also where noise is so large that where numbers end is not found."""
     column = np.linspace(low, high, 8000).astype(kind)
-    for noise in (None, adversary):
+    for noise in (lambda kind, scale, counts: counts, Adversary(turns=True), Adversary(turns=False)):
         for epsilon in (0.1, 0.3, 3):
-            monkeypatch.setattr(mechanism, "measure", noise or (lambda kind, scale, counts: counts))
+            monkeypatch.setattr(mechanism, "measure", noise)
             schema = qf.discover(pa.table({"a": column}), epsilon=epsilon, **ROW)
             rule = schema["a"]
             assert low <= rule.least < rule.most <= high
@@ -476,10 +568,20 @@ def test_values_keep_to_what_their_type_holds(kind, low, high, monkeypatch):
 
 @pytest.mark.parametrize(("noise", "scales"), [("laplace", 18), ("gaussian", 5.6)])
 def test_noise_alone_is_no_value(noise, scales, monkeypatch):
-    """Wherever nothing is, noise is as large as it is once in 10^8 times: no label, range or blank comes of it."""
+    """Wherever nothing is, noise is as large as it is once in 10^8 times: no label, range or blank comes of it.
+
+    So is the mean of what is counted again. Beside what holds something it is as large as once in ten thousand times.
+    """
+    levels = 0
 
     def measure(kind, scale, counts):
-        return counts + np.where(counts == 0, int(scales * scale), 0)
+        nonlocal levels
+        size, holds = scales * scale, counts > 0
+        if len(counts) != len(CELLS):
+            times = levels % partitions.NUMBER_LEVELS + 1
+            levels, size = levels + 1, size * (times**0.5 - (times - 1) ** 0.5)
+        beside = np.convolve(holds, [1, 1, 1], "same") > 0
+        return counts + np.where(holds, 0, np.where(beside, size * 0.5, size)).astype(int)
 
     monkeypatch.setattr(mechanism, "measure", measure)
     data = {"label": ["31", "42"] * 20_000, "number": [str(i % 100) for i in range(40_000)]}
@@ -501,7 +603,9 @@ def test_cut_points_are_quantiles(name):
     ranks = np.searchsorted(np.sort(column), rule.points) / column.size
     assert len(rule.points) >= 20
     assert np.diff([0, *ranks, 1]).max() < 2.2 / partitions.CELLS
-    assert np.diff([0, *ranks, 1]).min() > 0.4 / partitions.CELLS
+    # At the ends, where numbers thin out, a cell may be cut in two.
+    assert np.diff([0, *ranks[1:-1], 1]).min() > 0.4 / partitions.CELLS
+    assert min(ranks[0], 1 - ranks[-1]) > 0.1 / partitions.CELLS
 
 
 def test_a_public_range_and_what_a_column_holds_cost_nothing_to_say():
@@ -1296,6 +1400,12 @@ def test_a_few_that_are_written_otherwise_do_not_change_the_places_of_the_others
     )
 
 
+def test_places_are_those_behind_the_last_sign():
+    """A comma with nothing behind it has no places, whatever stands between thousands."""
+    texts = [f"{i % 9 + 1}.{i % 1000:03}," for i in range(12_000)]
+    assert found_of(texts)["a"].form == NumberForm(",", ".")
+
+
 def test_dates_that_nothing_tells_the_order_of_have_to_be_said():
     days = spread([f"{i:02}/{j:02}/2023" for i in range(1, 13) for j in range(1, 13)])
     schema = found_of(days, forms=qf.Forms(dates="mm/dd/yyyy"))
@@ -1328,6 +1438,15 @@ def test_marks_are_labels_in_columns_of_texts_unless_they_are_said_to_be_missing
     assert found_of(column)["a"] == Labels(("?", "DE", "NA", "k. A."), null="other", unknown="other")
     said = found_of(column, forms=qf.Forms(missing=["k. A.", "?"]))["a"]
     assert said == Labels(("DE", "NA"), null="missing", unknown="other", missing=("k. A.", "?"))
+
+
+def test_blanks_are_blank_where_a_tenth_of_thirty_columns_is():
+    """At an epsilon of 1 for 30 columns, of which this is one: the share of the others is spent on them."""
+    asked = {"rho": Fraction(1, 800), "threshold": Fraction(1, 10**10), "unit": qf.Rows(1), "noise": "gaussian"}
+    plan = plan_discovery({f"c{i}": "text" for i in range(30)}, **asked)
+    texts = (["yes", "no", "no", "no", ""] * 4 + ["yes", "no"] * 10) * 500
+    schema = run_discovery({f"c{i}": texts for i in range(30)}, plan)
+    assert {schema[name].null for name in schema} == {"missing"}
 
 
 @pytest.mark.parametrize(

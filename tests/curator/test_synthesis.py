@@ -225,7 +225,9 @@ def test_the_command_says_what_it_does_where_there_is_no_terminal(raw, tmp_path,
             records.write_text("".join([lines[0], *lines[1000:]]))
         assert main(["synthesize", str(records), *words, "--out", str(tmp_path / f"{records.stem}-made.csv")]) == 0
         told.append(capsys.readouterr().err)
-    assert told[0].splitlines()[:2] == ["Reading records ...", "Counting ..."]
+    hint, *lines = told[0].splitlines()
+    assert hint.startswith("Warning: each line of the file is taken for one record;")
+    assert lines[:2] == ["Reading records ...", "Counting ..."]
     assert told[0] == told[1]
     assert told[0].replace("\n", "").isprintable()
 

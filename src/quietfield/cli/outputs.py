@@ -176,7 +176,7 @@ def keep_measured(out: Path, signer: "Ed25519PrivateKey | None", force: bool, pa
     """Keep what was measured before work that is paid for failed or was interrupted, as a release of its own."""
     try:
         yield
-    except (Error, KeyboardInterrupt) as stopped:
+    except (Exception, KeyboardInterrupt) as stopped:
         if (found := getattr(stopped, "release", None)) is not None:
             keep_release(Release.of(found), out, signer, force, paid)
             typer.echo(f"What was measured until then is kept in {out}; see its notes.", err=True)

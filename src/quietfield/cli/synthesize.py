@@ -39,6 +39,11 @@ app = typer.Typer()
 
 #: From how many columns on, and how many values that each needs, a dry run warns that most may be left out.
 MANY_COLUMNS, MANY_VALUES = 20, 2_000
+#: What is true of every CSV file, whatever it holds: it can be said before anything is paid.
+LINES = (
+    "each line of the file is taken for one record; a text with line breaks in it makes several lines, most of which "
+    "are not counted (quietfield inspect, for your eyes alone, says how many; Parquet files have no such lines)"
+)
 UNSPENT = "not all that was paid is spent"  # in the notes of a release whose steps ended early
 
 
@@ -149,7 +154,7 @@ def synthesize(
     replaced = [str(path) for path in (*tables, *files.values()) if path.exists() and path not in kept]
     arguments.warn(f"--force replaces {', '.join(replaced)}." if replaced else None)
     if dry_run:
-        _show_plan(plan, book, lines.describe_unit(records, plan.price.unit))
+        _show_plan(plan, book, lines.describe_unit(records, plan.price.unit), lines.is_broken_up(records))
         return
     if before is not None:
         typer.echo(f"{files['release']} was made under this id: it is continued, and nothing is charged.", err=True)
@@ -158,6 +163,8 @@ def synthesize(
                 arguments.warn(f"{files['release']}: {note}.")
         release = before
     else:
+        if lines.is_broken_up(records):
+            arguments.warn(f"{LINES}. Say --one-line-per-record if you know that it is so.")
         with arguments.tell_charge(), outputs.keep_measured(files["release"], signer, force, paid=book is not None):
             found = charge_and_release(records, plan, book, id=id, progress=True)
         release = outputs.keep_release(found, files["release"], signer, force, paid=book is not None)
@@ -242,7 +249,7 @@ def _check_same(release: Release, path: Path, plan: SynthesisPlan) -> None:
         )
 
 
-def _show_plan(plan: "SynthesisPlan", book: "Ledger | None", protects: str) -> None:
+def _show_plan(plan: "SynthesisPlan", book: "Ledger | None", protects: str, in_lines: bool) -> None:
     """A dry run, in lines."""
     price = plan.price
     delta = "" if price.delta is None else f", delta {format_number(price.delta)}"
@@ -273,6 +280,7 @@ def _show_plan(plan: "SynthesisPlan", book: "Ledger | None", protects: str) -> N
         facts["tables"] = f"chosen among, or equal to, {plural(len(plan.steps.statistics.tables), 'table')}"
     facts |= {"noise": price.noise, "promise": f"epsilon {format_number(price.epsilon)}{delta}"}
     facts["protects"] = protects
+    facts |= {"records": LINES} if in_lines else {}
     cost = price.check(book)
     if book is not None and cost is not None:
         facts |= {"ledger": describe_ledger(book), "afterwards": describe_remaining(book, cost, price.threshold)}

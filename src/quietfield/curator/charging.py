@@ -90,7 +90,7 @@ def charge_ledger(
         BudgetExceeded: The ledger does not hold as much. Nothing was charged, and no work was done.
         PolicyRefused: The policy in force does not allow it, likewise.
         Error: The work failed. Where a ledger was charged, the message says that the charge stands, and the message of
-            an error that is not ours is withheld, since it may quote a record. An attribute ``release`` of the error,
+            an error that is not ours is withheld, since it may quote a record. An attribute ``release`` of any error,
             or of an interrupt, is what was published before: it is kept.
 
     >>> import quietfield as qf, tempfile
@@ -124,13 +124,15 @@ def charge_ledger(
         failure, published = type(error)(f"{error} {STANDS}"), getattr(error, "release", None)
     except KeyboardInterrupt as stopped:
         failure, published = KeyboardInterrupt(STANDS), getattr(stopped, "release", None)
-    except MemoryError:
+    except MemoryError as error:
         failure = TooLarge(f"the work ran out of memory; use fewer or smaller cliques. {STANDS}")
+        published = getattr(error, "release", None)
     except Exception as error:  # noqa: BLE001  # whatever it is, it may quote a record
         failure = Unreadable(
             f"the work failed ({type(error).__name__}). What was said about it is not shown, since it may quote "
             f"records. {STANDS}"
         )
+        published = getattr(error, "release", None)
     if published is not None:
         failure.release = published  # type: ignore[union-attr]
     raise failure  # outside of the handlers: one that is raised within carries the other error along as its context

@@ -99,7 +99,7 @@ class StepPlan:
         steps = Steps(self, records.count(progress=progress))
         try:
             self.procedure.run(steps, progress=progress)
-        except (Error, KeyboardInterrupt) as stopped:
+        except (Exception, KeyboardInterrupt) as stopped:
             if steps.tables:
                 told = f"the steps ended early, tables: {len(steps.tables):,}; not all that was paid is spent"
                 stopped.release = _release(self, steps, receipt, protects, [*notes, told])  # type: ignore[union-attr]

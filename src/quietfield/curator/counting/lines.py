@@ -128,7 +128,12 @@ def row_notes(source: Any) -> list[str]:
     """What a release of a source has to say of its rows."""
     if not is_lines(source):
         return []
-    return [AFFIRMED if _csv_file(source).one_line_per_record else NOTE]
+    return [NOTE if is_broken_up(source) else AFFIRMED]
+
+
+def is_broken_up(source: Any) -> bool:
+    """Whether records could be several lines, by what is public: a source of lines, of which nobody affirmed more."""
+    return is_lines(source) and not _csv_file(source).one_line_per_record
 
 
 def _csv_file(source: Any) -> CsvFile:

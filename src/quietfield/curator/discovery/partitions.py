@@ -1,14 +1,10 @@
-"""Cells for numbers that nobody has named, from noisy counts alone: a tree of intervals, and what it tells.
+"""Cells for numbers that nobody has named, from noisy counts alone: what a tree of intervals tells.
 
 The line is cut where everybody would cut it: at powers of ten and then digit by digit; ``periods.py`` cuts dates at
-centuries, decades, years, months and days. On each level, the intervals that may hold more than a cell's share are cut
-further, by what the noisy counts of the level above say. All intervals of a level are disjoint, so that one row adds to
-at most one of them.
-
-Nothing here sees a record: whoever asks hands over ``measure``, which returns noisy counts of intervals.
+centuries, decades, years, months and days. Nothing here sees a record: see ``tree.py``.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate, pairwise
@@ -16,148 +12,38 @@ from math import ceil, floor, inf, isinf, log10, sqrt
 
 import numpy as np
 
+from quietfield.curator.discovery.tree import (
+    ALONE,
+    CELLS,
+    LARGEST_POWER,
+    LEAST_POWER,
+    NEAR,
+    NEXT,
+    SIGNIFICANT,
+    SMALLEST,
+    End,
+    Interval,
+    Leaf,
+    stand_out,
+)
 from quietfield.schema import Attribute, Cuts, Labels
 
-#: The most cells that numbers are cut into.
-CELLS = 32
 #: Levels of the tree: powers of ten and six digits; centuries, decades, years, months and days.
 NUMBER_LEVELS, DATE_LEVELS = 7, 5
-#: A noisy count of so many scales of its noise is taken for a count of something: where nothing is, noise alone has it
-#: once in 10^9 times, and a column has dozens of intervals with nothing in them.
-EVIDENT = {"laplace": 20.0, "gaussian": 6.0}
-#: The least count that is cut, that has a cell of its own or that ends a range, in standard deviations of its noise.
-SIGNIFICANT = 5
+#: A leaf at an end is taken to be filled as far as numbers that are so much sparser than beside it would reach.
+TAIL = 3
+#: The first and the last cell are cut in two if one part has so much more of what they hold than of their width.
+THIN = 0.25
 #: The least count of a cell, in standard deviations of its noise.
 LEAST_CELL = 8
-#: The powers of ten between which numbers are cut: the least for numbers that are not whole.
-LEAST_POWER, LARGEST_POWER = -6, 18
-CENT, SMALLEST = Fraction(1, 100), Fraction(10) ** LEAST_POWER
-#: After so many levels on which one part held everything, an interval is likely to hold one number: it is cut finer.
-ALONE = 2
-#: Of more parts than these, the ones that hold nothing would add up to much noise.
-MANY = 40
+#: A plainer limit than 1e-6.
+CENT = Fraction(1, 100)
 #: Among more leaves holes are not looked for, since each is held against each.
 MOST_LEAVES = 500
 #: A gap is told only where its noisy count is no more than noise, or such a part of all numbers.
 NEARLY_NONE = 0.03
 #: Where numbers are so much sparser than beside, over no less than such a part of their range, there are none.
 SPARSE, WIDE = 0.5, Fraction(1, 10)
-
-#: An end of an interval: exact, or infinite.
-End = Fraction | float
-Interval = tuple[End, End]
-Measure = Callable[[Sequence[Interval]], Sequence[float]]
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """An interval that is not cut further, and how many records it holds, by noisy counts."""
-
-    low: End
-    high: End
-    count: float
-    alone: int = 0  # on how many levels in a row it held all that its parent did
-
-    @property
-    def is_single(self) -> bool:
-        """Whether it holds one whole number."""
-        return not isinf(self.low) and self.high == self.low + 1 and self.low == int(self.low)
-
-    @property
-    def width(self) -> End:
-        """How wide it is."""
-        return self.high - self.low
-
-    def is_number(self, step: Fraction | None) -> bool:
-        """Whether it holds one number, its lower end, as far as digits tell; all are multiples of a step, if any."""
-        if step == 1:
-            return self.is_single
-        return self.width == step or self.alone > ALONE or (self.low, self.high) == (0, SMALLEST)
-
-
-def grow_leaves(
-    roots: Sequence[Interval],
-    split: Callable[[Leaf], Sequence[Interval]],
-    measure: Measure,
-    std: float,
-    evident: float,
-    levels: int,
-) -> list[Leaf]:
-    """The leaves of a tree, in order: each level is measured once, and children add up to what their parent holds.
-
-    Args:
-        roots: Disjoint intervals, in order.
-        split: The parts of an interval, or none if it is not cut further.
-        measure: Noisy counts of intervals, each with noise of the same standard deviation.
-        std: That standard deviation.
-        evident: The least noisy count of something.
-        levels: The most levels, that of the roots included.
-
-    Returns:
-        The leaves below the roots that hold something.
-    """
-    found = zip(roots, measure(roots), strict=True)
-    leaves = [Leaf(*interval, count) for interval, count in found if count >= evident]
-    total = sum(leaf.count for leaf in leaves)
-    significant = stand_out(std, evident)
-    for _ in range(levels - 1):
-        parts = [list(split(leaf)) for leaf in leaves]
-        # What cannot be cut and fills a cell has one of its own: the others share what is left.
-        light = sum(
-            leaf.count for leaf, listed in zip(leaves, parts, strict=True) if listed or leaf.count < total / CELLS
-        )
-        least = max(light / (2 * CELLS), SIGNIFICANT * std)
-        outer = _outermost(leaves, significant)
-        parts = [parts[i] if leaf.count >= least or i in outer else [] for i, leaf in enumerate(leaves)]
-        asked = [interval for listed in parts for interval in listed]
-        if not asked:
-            break
-        counts = iter(measure(asked))
-        grown: list[Leaf] = []
-        for leaf, listed in zip(leaves, parts, strict=True):
-            if not listed:
-                grown.append(leaf)
-                continue
-            noisy = [next(counts) for _ in listed]
-            if len(listed) > MANY:
-                grown += _pick_common(leaf, listed, noisy, std, evident)
-                continue
-            share = (leaf.count - sum(noisy)) / len(listed)
-            most = leaf.count - max(leaf.count / 10, 4 * std)
-            for interval, count in zip(listed, noisy, strict=True):
-                is_all = count + share >= max(most, significant)
-                grown.append(Leaf(*interval, count + share, leaf.alone + 1 if is_all else 0))
-        leaves = grown
-    return leaves
-
-
-def _pick_common(
-    leaf: Leaf, parts: Sequence[Interval], counts: Sequence[float], std: float, evident: float
-) -> list[Leaf]:
-    """The parts of a leaf that hold something and what lies between them, if that is next to nothing; else the leaf."""
-    common = [Leaf(*part, count, leaf.alone + 1) for part, count in zip(parts, counts, strict=True) if count >= evident]
-    rest = leaf.count - sum(part.count for part in common)
-    if not common or rest > max(leaf.count / 10, 4 * std * (len(common) + 1) ** 0.5):
-        return [replace(leaf, alone=0)]
-    if len(common) > CELLS:
-        common = [replace(part, alone=0) for part in common]
-    ends = [leaf.low, *(end for part in common for end in (part.low, part.high)), leaf.high]
-    between = [(low, high) for low, high in zip(ends[::2], ends[1::2], strict=True) if low < high]
-    width = sum(high - low for low, high in between)
-    found = [*common, *(Leaf(low, high, rest * float((high - low) / width)) for low, high in between)]
-    return sorted(found, key=lambda part: part.low)
-
-
-def stand_out(std: float, evident: float) -> float:
-    """The least count that ends a range: half of what is evident, and no less than what is significant."""
-    return max(SIGNIFICANT * std, evident / 2)
-
-
-def _outermost(leaves: Sequence[Leaf], significant: float) -> set[int]:
-    """The positions of leaves that hold something beside one that does not: where numbers end is cut finer."""
-    joined = [a.high == b.low and min(a.count, b.count) >= significant for a, b in pairwise(leaves)]
-    inner = {i for i, (before, after) in enumerate(pairwise(joined), 1) if before and after}
-    return {i for i, leaf in enumerate(leaves) if leaf.count >= significant and i not in inner}
 
 
 def number_roots(
@@ -236,6 +122,84 @@ def _reach(ordered: Sequence[Leaf], significant: float) -> int:
     return next((i for i, total in enumerate(sums) if total >= significant), len(ordered) - 1)
 
 
+def _find_end(ordered: Sequence[Leaf], least: float) -> int:
+    """The position of the first leaf at which there is something: the shortest run of leaves that stands out begins it.
+
+    >>> _find_end([Leaf(Fraction(i), Fraction(i + 1), count, 1.0) for i, count in enumerate([1, -1, 4, 4, 9])], 5.0)
+    2
+    """
+    for last in range(len(ordered)):
+        count = noise = 0.0
+        for i in range(last, -1, -1):
+            count, noise = count + ordered[i].count, noise + ordered[i].std ** 2
+            if count >= least * sqrt(noise):
+                return i
+    return len(ordered) - 1
+
+
+def _reach_on(beyond: Sequence[Leaf], end: End, span: End) -> int:
+    """How many leaves next to a range belong to it still: as far as their sums are likely to be more than noise."""
+    count = noise = 0.0
+    found = 0
+    for i, leaf in enumerate(beyond, 1):
+        if end not in (leaf.low, leaf.high) or leaf.width > span / 4:
+            break
+        count, noise, end = count + leaf.count, noise + leaf.std**2, leaf.high if end == leaf.low else leaf.low
+        if count >= NEXT * sqrt(noise):
+            found, count, noise = i, 0.0, 0.0
+    return found
+
+
+def _skip_far(ordered: Sequence[Leaf], cut: End) -> int:
+    """How many leaves at an end lie far from all others of their cell, which goes on to a cut point: none is drawn.
+
+    A cell is drawn from evenly, so that most of what is drawn would lie between those and the others.
+    """
+    is_high, last = ordered[0].low > ordered[-1].low, ordered[-1]
+    beyond = [leaf.low >= cut if is_high else leaf.high <= cut for leaf in ordered]
+    cell = sum(leaf.count for leaf, is_beyond in zip(ordered, beyond, strict=True) if is_beyond)
+    far, outer = 0, ordered[0].count
+    for i, (is_beyond, leaf) in enumerate(zip(beyond, ordered[1:], strict=False), 1):
+        if not is_beyond or 2 * outer > cell:
+            break
+        rest = max(last.high - leaf.low, leaf.high - last.low)
+        if leaf.count >= NEAR * leaf.std and _measure_gap(leaf, ordered[:i][::-1]) > rest:
+            far = i
+        outer += leaf.count
+    return far
+
+
+def _measure_gap(leaf: Leaf, beyond: Sequence[Leaf]) -> End:
+    """How far it is from a leaf to where others beyond it hold more than noise."""
+    count = noise = 0.0
+    for other in beyond:
+        count, noise = count + other.count, noise + other.std**2
+        if count >= NEXT * sqrt(noise):
+            return max(other.low - leaf.high, leaf.low - other.high)
+    return Fraction(0)
+
+
+def _fill(ordered: Sequence[Leaf], step: Fraction | None) -> End:
+    """How far numbers reach into the first of some leaves: not to its end where they are dense only beside it.
+
+    It is cut by its next digit. Numbers that are a third as dense as beside would fill what is taken.
+    """
+    first = ordered[0]
+    if len(ordered) < 2 or isinf(first.width) or first.width == step:
+        return first.width
+    ends = (first.low, first.high)
+    if ordered[1].low not in ends and ordered[1].high not in ends:
+        return first.width
+    count = width = 0.0
+    for leaf in ordered[1:]:
+        count, width = count + leaf.count, width + float(leaf.width)
+        if count >= first.count:
+            break
+    filled = TAIL * first.count * width / max(count, 1.0)
+    part = max(_power_below(first.width) / 10, step or Fraction(0))
+    return min(first.width, part * max(ceil(filled / float(part)), 1))
+
+
 def find_range(
     leaves: Sequence[Leaf], std: float, step: Fraction | None, points: Sequence[float] = (), evident: float = 0.0
 ) -> Interval:
@@ -246,9 +210,18 @@ def find_range(
     neighbour, as far as there are leaves: both hold about as much, and numbers are sparse at the ends.
     """
     significant = stand_out(std, evident)
-    first, last = leaves[_reach(leaves, significant)], leaves[::-1][_reach(leaves[::-1], significant)]
-    low, high = first.low, last.low + (step or 0) if last.is_number(step) else last.high
+    i, j = _find_end(leaves, significant / std), len(leaves) - 1 - _find_end(leaves[::-1], significant / std)
+    i, j = min(i, j), max(i, j)
     cuts = [Fraction(str(point)) for point in points]
+    if cuts:
+        i += _skip_far(leaves[i : j + 1], cuts[0])
+        j -= _skip_far(leaves[i : j + 1][::-1], cuts[-1])
+    span = leaves[j].high - leaves[i].low
+    i, j = i - _reach_on(leaves[:i][::-1], leaves[i].low, span), j + _reach_on(leaves[j + 1 :], leaves[j].high, span)
+    first, last = leaves[i], leaves[j]
+    inside = leaves[i : j + 1]
+    low = first.low if first.is_number(step) else first.high - _fill(inside, step)
+    high = last.low + (step or 0 if last.is_number(step) else _fill(inside[::-1], step))
     below = sum(leaf.count for leaf in leaves if cuts and leaf.high <= cuts[0])
     above = sum(leaf.count for leaf in leaves if cuts and leaf.low >= cuts[-1])
     if len(cuts) > 1 and first.count < significant and below < 2 * significant:
@@ -358,22 +331,66 @@ def find_cells(leaves: Sequence[Leaf], std: float, evident: float = 0.0, step: F
     least = max(sum(light) / most, LEAST_CELL * std)
     holes = find_holes(leaves, std, evident)
     groups = _between(leaves, holes)
-    found = [_join_leaves(group, std, share, least, step) for group in groups]
+    spikes = _find_spikes(leaves, std, evident, step)
+    found = [_join_leaves(group, std, share, least, step, spikes) for group in groups]
     for hole, group, cells in zip(holes, groups[1:], found[1:], strict=True):
         # What noise hides in a hole is taken for a number on the side that is nearer: it is cut about in the middle.
         middle = (leaves[hole.start - 1].high + group[0].low) / 2
         ends = [*(leaves[i].high for i in hole), group[0].low]
         cells[0] = replace(cells[0], cut_in_hole=min(ends, key=lambda end: abs(float(end) - float(middle))))
-    return [cell for cells in found for cell in cells]
+    cells = [cell for cells in found for cell in cells]
+    if cells and not cells[-1].heavy:
+        cells[-1:] = _cut_tail(cells[-1], leaves, std, evident)
+    if cells and not cells[0].heavy:
+        cells[:1] = _cut_tail(cells[0], leaves[::-1], std, evident)
+    return cells
+
+
+def _cut_tail(cell: "_Cell", leaves: Sequence[Leaf], std: float, evident: float) -> "list[_Cell]":
+    """The cell at the end of all leaves, cut in two where numbers thin out within it: each is drawn from evenly."""
+    is_high = leaves[0].low < leaves[-1].low
+    inside = [leaf for leaf in leaves if (leaf.low >= cell.low if is_high else leaf.high <= cell.high)]
+    inside = inside[: len(inside) - _find_end(inside[::-1], stand_out(std, evident) / std)] if inside else []
+    count, width = sum(leaf.count for leaf in inside), sum(float(leaf.width) for leaf in inside)
+    inner = outer = 0.0
+    best, most = None, THIN
+    for leaf in inside[:-1]:
+        inner, outer = inner + leaf.count, outer + float(leaf.width)
+        thin = inner / count - outer / width
+        if thin > most and count - inner >= max(LEAST_CELL * std, count / 4):
+            best, most = (leaf, inner), thin
+    if best is None or cell.cut_in_hole is not None:
+        return [cell]
+    leaf, inner = best
+    cut, rest = leaf.high if is_high else leaf.low, cell.count - inner
+    if is_high:
+        return [replace(cell, high=cut, count=inner), _Cell(cut, cell.high, rest, False)]
+    return [_Cell(cell.low, cut, rest, False), replace(cell, low=cut, count=inner)]
+
+
+def _find_spikes(leaves: Sequence[Leaf], std: float, evident: float, step: Fraction | None) -> set[Leaf]:
+    """Single numbers that stand out far from all others: 9999 among ages. Few as they are, each has a cell."""
+    standing = [leaf for leaf in leaves if leaf.count >= stand_out(leaf.std, evident / std * leaf.std)]
+    spikes = set()
+    for leaf, others in ((standing[0], standing[1:]), (standing[-1], standing[:-1])) if len(standing) > 1 else ():
+        far = max(others[0].low - leaf.high, leaf.low - others[-1].high)
+        if leaf.is_number(step) and far >= others[-1].high - others[0].low:
+            spikes.add(leaf)
+    return spikes
 
 
 def _join_leaves(
-    leaves: Sequence[Leaf], std: float, share: float, least: float, step: Fraction | None
+    leaves: Sequence[Leaf],
+    std: float,
+    share: float,
+    least: float,
+    step: Fraction | None,
+    spikes: Collection[Leaf],
 ) -> "list[_Cell]":
     cells: list[_Cell] = []
     for leaf in leaves:
         last = cells[-1] if cells else None
-        heavy = leaf.count >= max(least, share)
+        heavy = leaf.count >= max(least, share) or leaf in spikes
         if last is None or heavy or last.heavy or last.count >= least:
             cells.append(_Cell(leaf.low, leaf.high, leaf.count, heavy, heavy and leaf.is_number(step)))
         else:

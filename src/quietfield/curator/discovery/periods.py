@@ -1,4 +1,4 @@
-"""Periods for dates that nobody has named, from noisy counts alone: the tree of ``partitions.py``, cut by the calendar.
+"""Periods for dates that nobody has named, from noisy counts alone: the tree of ``tree.py``, cut by the calendar.
 
 Nothing here sees a record.
 """
@@ -8,7 +8,8 @@ from datetime import date, timedelta
 from fractions import Fraction
 from itertools import pairwise
 
-from quietfield.curator.discovery.partitions import LEAST_CELL, End, Interval, Leaf
+from quietfield.curator.discovery.partitions import LEAST_CELL
+from quietfield.curator.discovery.tree import End, Interval, Leaf
 from quietfield.schema import Dates
 from quietfield.schema.rules import Period
 

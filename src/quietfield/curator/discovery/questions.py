@@ -12,7 +12,7 @@ import numpy as np
 
 from quietfield.curator import mechanism
 from quietfield.curator.counting.coding import Column, Parameters
-from quietfield.curator.discovery import partitions, periods
+from quietfield.curator.discovery import partitions, periods, tree
 from quietfield.curator.discovery.plan import FIRST, REST, ColumnPlan, DiscoveryPlan, Forms
 from quietfield.curator.discovery.writing import CELLS, MARKS, Cell, Written, agree_forms, classify, sum_classes
 from quietfield.errors import Error
@@ -50,15 +50,23 @@ class Values:
             counts[number] = many
         return counts
 
-    def labels(self) -> Iterator[tuple[list[str], np.ndarray]]:
-        """The values that may be labels and how many rows have each, some at a time."""
+    def missing(self) -> int:
+        """How many rows have no value: none of them has a label."""
+        query = f"SELECT coalesce(sum(many), 0)::BIGINT FROM {self._view} WHERE {self._null}"
+        return int(self._con.execute(query, self._parameters.values).fetchone()[0])
+
+    def labels(self) -> Iterator[tuple[list[str | None], np.ndarray]]:
+        """The values that may be labels and how many rows have each, some at a time; first None, for no value."""
         column = self._column
+        listed: list[str | None] = [None]
+        counts = [self.missing()]  # whether there are any or not
         query = f"SELECT {column.text} AS x, many FROM {self._view} WHERE NOT {self._null}"
         summed = f"SELECT x, sum(many)::BIGINT FROM ({query}) WHERE x IS NOT NULL GROUP BY 1"
         found = self._con.execute(summed, self._parameters.values)
-        while rows := found.fetchmany(BATCH):
+        while (rows := found.fetchmany(BATCH)) or listed:
             kept = [(text, many) for text, many in rows if is_label(text)]
-            yield [text for text, _ in kept], np.array([many for _, many in kept], np.int64)
+            yield [*listed, *(text for text, _ in kept)], np.array([*counts, *(many for _, many in kept)], np.int64)
+            listed, counts = [], []
 
     def numbers(self, form: NumberForm = NumberForm()) -> "Sorted":  # noqa: B008  # it is frozen
         """The numbers, in order."""
@@ -81,7 +89,7 @@ class Sorted:
     def __init__(self, values: np.ndarray, many: np.ndarray) -> None:
         self._values, self._below = values, np.concatenate([[0], np.cumsum(many)])
 
-    def count(self, intervals: Sequence[partitions.Interval]) -> np.ndarray:
+    def count(self, intervals: Sequence[tree.Interval]) -> np.ndarray:
         """How many rows lie in each interval, from its lower end until before its upper end; no two may overlap."""
         if any(float(one[1]) > float(other[0]) for one, other in pairwise(intervals)):
             raise Error("intervals overlap, so that a row could count twice; report it.")
@@ -116,7 +124,7 @@ class Questions:
 
     def _classify(self, values: Values) -> dict[Cell, float]:
         """How many values are in each cell; what does not stand out is taken for none: noise of many would add up."""
-        least = partitions.stand_out(self._std(self._first), self._evident(self._first))
+        least = tree.stand_out(self._std(self._first), self._evident(self._first))
         noisy = self._measure(self._first, values.classes()).tolist()
         least = max(least, NEGLIGIBLE * sum(many for many in noisy if many >= least))
         return {cell: many if many >= least else 0.0 for cell, many in zip(CELLS, noisy, strict=True)}
@@ -143,7 +151,7 @@ class Questions:
         facts = {"values": round(present + counts["missing"] - missing), "missing": round(missing)}
         null = bool(marks) or counts["missing"] >= evident
         if holds == "categories":
-            finding = self._find_labels(values, null, present, facts, _advise(found, counts, present))
+            finding = self._find_labels(values, present, facts, _advise(found, counts, present))
         elif holds == "dates":
             finding = self._find_dates(values, column, null, facts, found)
         else:
@@ -159,13 +167,16 @@ class Questions:
             rule = replace(rule, null=rule.own[0], unknown=rule.own[0])  # neither occurs, and so neither has a cell
         return replace(finding, rule=rule)
 
-    def _find_labels(
-        self, values: Values, missing: bool, present: float, facts: dict[str, Any], advice: str
-    ) -> Finding:
-        cutoff, published = self._plan.cutoff(self._labels), {}
+    def _find_labels(self, values: Values, present: float, facts: dict[str, Any], advice: str) -> Finding:
+        cutoff = self._plan.cutoff(self._labels)
+        published: dict[str, int] = {}
         for labels, counts in values.labels():
             noisy = self._measure(self._labels, counts)
-            published.update({labels[i]: int(noisy[i]) for i in np.flatnonzero(noisy >= cutoff)})
+            if labels[:1] == [None]:  # a set like any other, but a public one: it takes no threshold
+                facts["missing"] = int(noisy[0])
+            published.update({label: int(noisy[i]) for i in np.flatnonzero(noisy >= cutoff) if (label := labels[i])})
+        is_missing = facts["missing"] >= self._evident(self._labels)
+        facts["missing"] *= is_missing
         ranked = sorted(published, key=lambda label: (-published[label], label))[:MOST_LABELS]
         covered = sum(published[label] for label in ranked)
         if covered < COVERED * present:
@@ -174,7 +185,7 @@ class Questions:
         facts |= {"threshold": cutoff, "covered": round(min(covered / present, 1.0), 3)}
         if covered < MOST * present:
             facts |= {"note": f"{1 - covered / present:.0%} of its values are rare and become 'other'; {advice}"}
-        return Finding(_with_others(Labels(tuple(sorted(ranked))), missing), facts=self._told(self._labels, facts))
+        return Finding(_with_others(Labels(tuple(sorted(ranked))), is_missing), facts=self._told(self._labels, facts))
 
     def _find_numbers(
         self,
@@ -191,7 +202,7 @@ class Questions:
         # The numbers of 32 bits lie a little beside the decimals that they stand for.
         exact = form.places is not None and column.storage.type not in ("float", "halffloat")
         step = Fraction(1) if whole else Fraction(1, 10 ** (form.places or 0)) if exact else None
-        leaves = partitions.grow_leaves(
+        leaves = tree.grow_leaves(
             partitions.number_roots(step, column.within, column.storage.limits),
             lambda leaf: partitions.split_number(leaf, step),
             self._ask_levels(values.numbers(form), self._levels, partitions.NUMBER_LEVELS),
@@ -199,6 +210,7 @@ class Questions:
             evident,
             partitions.NUMBER_LEVELS,
         )
+        std, evident = tree.noise_of(leaves, std, evident)
         rule = partitions.number_rule(leaves, std, evident, step, plain=whole and plain)
         if rule is None:
             return Finding(None, "it has too few numbers for this epsilon; write cut points if it is wanted")
@@ -218,7 +230,7 @@ class Questions:
         std, evident = self._std(self._dates), self._evident(self._dates)
         form = written.dates
         since = self._plan.forms.years_from if is_short(form) else YEARS_FROM
-        leaves = partitions.grow_leaves(
+        leaves = tree.grow_leaves(
             periods.date_roots(since if is_short(form) else None),
             periods.split_date,
             self._ask_levels(values.days(form, since), self._dates, partitions.DATE_LEVELS),
@@ -226,6 +238,7 @@ class Questions:
             evident,
             partitions.DATE_LEVELS,
         )
+        std, evident = tree.noise_of(leaves, std, evident)
         rule = periods.date_rule(leaves, std, evident)
         if rule is None:
             return Finding(None, "it has too few dates for this epsilon; write a period if it is wanted")
@@ -236,11 +249,11 @@ class Questions:
         rule = replace(rule, time=written.time) if timed and column.kind == "text" else rule
         return Finding(_with_others(rule, missing), facts=self._told(self._dates, facts))
 
-    def _ask_levels(self, values: "Sorted", scale: float, levels: int) -> partitions.Measure:
+    def _ask_levels(self, values: "Sorted", scale: float, levels: int) -> tree.Measure:
         """What measures intervals, as often as there are levels that were paid for and no more."""
         left = levels
 
-        def measure(intervals: Sequence[partitions.Interval]) -> list[float]:
+        def measure(intervals: Sequence[tree.Interval]) -> list[float]:
             nonlocal left
             left -= 1
             if left < 0:
@@ -256,7 +269,7 @@ class Questions:
         return self._plan.std(scale)
 
     def _evident(self, scale: float) -> float:
-        return partitions.EVIDENT[self._plan.noise] * scale
+        return tree.EVIDENT[self._plan.noise] * scale
 
     def _told(self, scale: float, facts: dict[str, Any]) -> dict[str, Any]:
         return {**facts, "noise_std": float(f"{self._std(scale):.4g}")}

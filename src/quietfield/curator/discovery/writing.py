@@ -109,7 +109,7 @@ def _place_cell(value: str, name: str, first: int) -> str:
         tests = ("[0-9]T[0-9]", "^[^:]*:[0-9]{2}([^:0-9]|$)", ":.*(Z|[+-])" if len(details) > 4 else "$^")
         bits = (f"{2**i} * regexp_matches({value}, '{test}')::INTEGER" for i, test in enumerate(tests))
         return f"{first} + {' + '.join(bits)}"
-    digits = f"regexp_extract({value}, '[.,]([0-9]*)[^0-9]*$', 1)"
+    digits = f"regexp_extract({value}, '[.,]([0-9]*)[^0-9.,]*$', 1)"
     more = MOST_PLACES + 1
     zeros = [(f"{digits} = '{'0' * places}'", str(PLACES.index((places, True)))) for places in (1, 2)]
     places = _cases([(f"contains(lower({value}), 'e')", str(more)), *zeros], f"least(length({digits}), {more})")
