@@ -78,8 +78,8 @@ MANY = "Five true models a structure: the trials of the page of learners, with p
 MIXED = "Not like for like: untuned beside tuned with the truth, or beside a weaker promise"
 YOURS = "Estimators that were added"
 _FLATTERED = (
-    "is the better of two searches in each cell of s = 10, chosen by the scores shown, which flatters it (at s = 20 the "
-    "wide search ran alone)"
+    "is the better of two searches in each cell of s = 10, chosen by the scores shown, which flatters it (at s = 20 "
+    "the wide search ran alone)"
 )
 #: The trials of the page of learners, beside the folder of results, which have five true models a suite.
 LEARNERS = Path(__file__).parent.parent / "docs" / "results" / "learning.csv"

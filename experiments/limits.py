@@ -25,8 +25,8 @@ TEXT = """## Limits
 - {more_trials}
 - {tuned} The wide search goes along lines, one setting after the other, not over all combinations; it and naive MLE
   were tuned on one population of their own. Where the narrow grid did better all the same, statements are judged by
-  that; at s = 20 the wide search ran alone. PSGD's searches have one true model, and so has naive MLE at s = 20 where it
-  is tuned: these intervals are between populations.
+  that; at s = 20 the wide search ran alone. PSGD's searches have one true model, and so has naive MLE at s = 20 where
+  it is tuned: these intervals are between populations.
 - CGM has three settings that the paper leaves open: the damping α, when NLBP has converged and when EM has (figure 3b
   says what we took). None was tuned with the truth. Other settings ran in some cells of s = 10, and in figure 3b CGM
   ran with 300 iterations of EM as well, which had not come to rest either. It does not, so that one trial on two
@@ -130,7 +130,7 @@ def _tuned(rows: list[Row]) -> str:
         cells = {method: len(found.get((method, ""), {})) for method in TUNED}
         plan = fig2.PLANS["full"].chosen(states=(states,), methods=TUNED[2:])
         reached = len({fig2.cell(trial) for trial in plan.trials("fig2") if gradient.reachable(trial, "moments")})
-        of = {method: f" of {reached} that the accountant reaches" for method in TUNED[2:]}
+        of = dict.fromkeys(TUNED[2:], f" of {reached} that the accountant reaches")
         listed = [f"{shown(method).label}: {cells[method] or 'none'}{of.get(method, '')}" for method in TUNED]
         told.append(f"at s = {states}, {'; '.join(listed)}")
     return f"Cells whose settings were chosen with the truth {'. And '.join(told)}."
