@@ -41,8 +41,8 @@ were run, the section says how many.
 MADE_BY = """The last column names the build of the learners by a digest of their source; "former" is the one of
 15 November. It matters for quietfield, and for exact EM, which stops by a rule that uses it; other methods learn the
 same with any. Trials of 16 November after 16:00, and of 18 November with Python 3.12, were handed out group by group to
-up to sixteen runs of one process each; a line names a command that gives these trials, if others too, and its seconds are
-those of the groups, summed.
+up to sixteen runs of one process each; a line names a command that gives these trials, if others too, and its seconds
+are those of the groups, summed.
 Runs of which no trial is left, since all were run again, are left out; where those of single methods were, the line
 says so.
 """
