@@ -110,7 +110,7 @@ def with_failures(rows: Iterable[Row], measure: str, nothing: Callable[[Trial], 
 def better(
     rows: Iterable[Row], measure: str, methods: Iterable[str], name: str, cell: Callable[[Trial], Any], sign: int = -1
 ) -> list[Row]:
-    """The rows of whichever method has the better mean in each cell, under a name of their own.
+    """The rows of whichever method has the better mean in each cell, or of the only one there, under another name.
 
     >>> trial = Trial("x", "chain", 10, 100, 1.0, 0, 0, 0, "a")
     >>> rows = [Row(trial, "kl", 1.0, 0.0), Row(trial._replace(method="b"), "kl", 2.0, 0.0)]

@@ -77,7 +77,10 @@ TUNED = "Tuned with tuned: the settings of each cell were chosen with the truth"
 MANY = "Five true models a structure: the trials of the page of learners, with peers tuned release by release"
 MIXED = "Not like for like: untuned beside tuned with the truth, or beside a weaker promise"
 YOURS = "Estimators that were added"
-_FLATTERED = "is the better of two searches in each cell, chosen by the scores shown, which flatters it"
+_FLATTERED = (
+    "is the better of two searches in each cell of s = 10, chosen by the scores shown, which flatters it (at s = 20 "
+    "the wide search ran alone)"
+)
 #: The trials of the page of learners, beside the folder of results, which have five true models a suite.
 LEARNERS = Path(__file__).parent.parent / "docs" / "results" / "learning.csv"
 #: Some of its releases with mbi at its best iteration, however late: one release a cell, N = 10^6.

@@ -6,7 +6,7 @@ Numbers are worked out from the files of trials and the log of runs; what else i
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from experiments import again, fig2, fig3b, registry
+from experiments import again, fig2, fig3b, gradient, registry
 from experiments.comparing import Kind
 from experiments.estimators import shown
 from experiments.trials import Row, pick
@@ -22,9 +22,11 @@ TEXT = """## Limits
   table of that name.
 - The paper does not say which N its figure 2 has. Ours ends at 10^6; figures 1a and 1b end at 10^7.
 - {trials}
+- {more_trials}
 - {tuned} The wide search goes along lines, one setting after the other, not over all combinations; it and naive MLE
   were tuned on one population of their own. Where the narrow grid did better all the same, statements are judged by
-  that.
+  that; at s = 20 the wide search ran alone. PSGD's searches have one true model, and so has naive MLE at s = 20 where
+  it is tuned: these intervals are between populations.
 - CGM has three settings that the paper leaves open: the damping α, when NLBP has converged and when EM has (figure 3b
   says what we took). None was tuned with the truth. Other settings ran in some cells of s = 10, and in figure 3b CGM
   ran with 300 iterations of EM as well, which had not come to rest either. It does not, so that one trial on two
@@ -34,10 +36,17 @@ TEXT = """## Limits
 - {places} What it chose on the first split does badly on one or two others where N is largest.
 - {marginals} With λ = 1/N, its cell at ε = 0.01 and N = 10^5 was run again until it had converged, with 2 trials for
   25.
-- {builds} Since then the joint step has changed, smoothness along the values of attributes that have a table of their
-  own is learned, and the last climb may be longer. {changes} (`again.csv`; no score chose the sample, and figure 2's
-  part of it are fits that had not converged). Climbs of more than 5,000 parameters are newer still. Verdicts
-  are of the published trials. Exact EM stops by a rule that uses the default: {exact}.
+- {builds} Figure 2's trials of the default were all run again with its build, but for those with Gaussian noise. Beside
+  those that stood here before, on trials that both have and as geometric means of cells, KL is 1.0003 times as large at
+  s = 10 (0.9997 to 1.003 in single cells) and 1.010 times at s = 20 (0.999 to 1.065; the most in a chain at ε = 0.01
+  and N = 10^5): at s = 20 the default has become a little worse, although more of its fits converge (9 of 480 do not,
+  before it was 66 of 430). Quietfield below naive MLE with λ tuned with the truth was “agrees” before, and is “partly”
+  now. These numbers are typed; the earlier file is in the history of the repository. Since the other figures were run,
+  the joint step has changed, smoothness along the values of attributes that have a table of their own is learned, and
+  the last climb may be longer. {changes} (`again.csv`; no score chose the sample). Climbs of more than 5,000 parameters
+  are newer than that. Verdicts are of the published trials. Exact EM stops by a rule that uses the default: {exact}.
+  Its trials in figure 2 are of several builds, and were not run again. Looser inner solves of a fit are newer than all
+  of these trials; what they change was not measured here.
 - Rows of figure 3b with the setting `unnormalised` spend 1.2 times their ε (1.067 times on MSNBC). No verdict rests on
   them; Corrections quotes them.
 - A few constants of our default were fitted on simulated problems of other seeds, most of them of this family
@@ -59,7 +68,8 @@ def limits(results: Mapping[str, list[Row]], runs: Sequence[Mapping[str, Any]]) 
     return TEXT.format(
         ten=_models(second, 10),
         twenty=_models(second, 20),
-        trials=_trials(second),
+        trials=_trials(second, 10),
+        more_trials=_trials(second, 20),
         tuned=_tuned(second),
         places=_places(results.get("fig3b", [])),
         marginals=_marginals(results.get("fig1a", [])),
@@ -98,19 +108,19 @@ def _models(rows: Iterable[Row], states: int) -> str:
     )
 
 
-def _trials(rows: Iterable[Row]) -> str:
-    """How many trials the cells of figure 2 have at s = 20."""
-    twenty = by_cell(
-        (row for row in rows if row.trial.states == 20),
+def _trials(rows: list[Row], states: int) -> str:
+    """How many trials the cells of figure 2 have."""
+    found = by_cell(
+        (row for row in rows if row.trial.states == states and row.trial.setting != fig2.AGAIN),
         lambda row: (row.trial.model, row.trial.population, row.trial.replication),
     )
     groups: dict[str, list[str]] = {}
-    for kind, cells in twenty.items():
+    for kind, cells in found.items():
         sizes = sorted({len(trials) for trials in cells.values()})
         count = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
         groups.setdefault(count, []).append(fig2.named(kind))
     told = ". ".join(f"{count} trials: {'; '.join(names)}" for count, names in groups.items())
-    return f"Trials in a cell of figure 2 at s = 20, where the full plan has {TRIALS}. {told or 'None'}."
+    return f"Trials in a cell of figure 2 at s = {states}, where the full plan has {TRIALS}. {told or 'None'}."
 
 
 def _tuned(rows: list[Row]) -> str:
@@ -119,8 +129,9 @@ def _tuned(rows: list[Row]) -> str:
     for states in (10, 20):
         found = by_cell((row for row in rows if row.trial.states == states), lambda row: row.trial.model)
         cells = {method: len(found.get((method, ""), {})) for method in TUNED}
-        reached = len(found.get(("psgd-moments", ""), {}))
-        of = {method: f" of {reached} that the accountant reaches" * bool(reached) for method in TUNED[2:]}
+        plan = fig2.PLANS["full"].chosen(states=(states,), methods=TUNED[2:])
+        reached = len({fig2.cell(trial) for trial in plan.trials("fig2") if gradient.reachable(trial, "moments")})
+        of = dict.fromkeys(TUNED[2:], f" of {reached} that the accountant reaches")
         listed = [f"{shown(method).label}: {cells[method] or 'none'}{of.get(method, '')}" for method in TUNED]
         told.append(f"at s = {states}, {'; '.join(listed)}")
     return f"Cells whose settings were chosen with the truth {'. And '.join(told)}."

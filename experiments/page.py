@@ -22,7 +22,7 @@ INTRODUCTION = """# The paper's figures and claims, again
 real tables, from [learning.csv](learning.csv), [learning-long.csv](learning-long.csv) and
 [real-tables.csv](real-tables.csv)). Typed in are: statements, the paper's numbers, bounds and reasons, without the
 measured numbers in them; under Corrections the columns "what was wrong" and "before", and "now" where it has no
-measured number; under Limits all but numbers of trials and cells, changes of the default and names of builds; the text
+measured number; under Limits all but numbers of trials and cells, what `again.csv` says and names of builds; the text
 above the last table, and notes in it. `python -m experiments FIGURE` makes the trials ([how](../how-to/reproduce.md)).
 
 ## In short
@@ -40,9 +40,9 @@ were run, the section says how many.
 """
 MADE_BY = """The last column names the build of the learners by a digest of their source; "former" is the one of
 15 November. It matters for quietfield, and for exact EM, which stops by a rule that uses it; other methods learn the
-same with any. Trials of 16 November after 16:00, and of 18 November on 16 cores, were handed out group by group to up
-to sixteen runs of one process each; a line names a command that gives these trials, if others too, and its seconds are
-those of the groups, summed.
+same with any. Trials of 16 November after 16:00, and of 18 November with Python 3.12, were handed out group by group to
+up to sixteen runs of one process each; a line names a command that gives these trials, if others too, and its seconds
+are those of the groups, summed.
 Runs of which no trial is left, since all were run again, are left out; where those of single methods were, the line
 says so.
 """

@@ -359,7 +359,8 @@ def test_limits_count_models_trials_and_cells() -> None:
     said = limits.limits({"fig2": [Row(trial, "kl", 1.0, 0.0) for trial in planned]}, [])
     assert "s = 10 has five true models in every cell of quietfield; elsewhere fewer" in said
     assert "s = 20 has five true models in every cell of no method; elsewhere fewer" in said
-    assert "25 trials: exact EM (ours). 5 trials: quietfield." in said
+    assert "at s = 10, where the full plan has 25. 125 trials: quietfield. 50 trials: naive MLE, λ tuned" in said
+    assert "at s = 20, where the full plan has 25. 25 trials: exact EM (ours). 5 trials: quietfield." in said
     assert "at s = 10, naive MLE, λ tuned with the truth: 2; PSGD, wide search, δ = 1/N: none" in said
     cell = figure.cell(planned[0])
     less = [trial for trial in planned if trial.model < 4 or figure.cell(trial) != cell]
