@@ -204,6 +204,7 @@ def weighted(content: dict[str, Any], cliques: Any, ties: Any, groups: Any, cell
     }
 
 
+@pytest.mark.slow
 def test_work_is_linear_in_the_size_of_a_file(tmp_path: Path, root: Path) -> None:
     """Of today's 16,000 tied cliques took 13 seconds, and scales of 1,000 digits 85."""
     folder = tmp_path / "files"

@@ -141,7 +141,7 @@ def neighbouring_answers(unit, seed, times):
         qf.Rows(1),
         pytest.param(qf.Rows(3), marks=pytest.mark.slow),
         pytest.param(qf.Person("id", rows=1), marks=pytest.mark.slow),
-        qf.Person("id", rows=2),
+        pytest.param(qf.Person("id", rows=2), marks=pytest.mark.slow),
     ],
 )
 def test_one_unit_moves_every_histogram_as_little_as_is_claimed(unit):
@@ -155,6 +155,7 @@ def test_one_unit_moves_every_histogram_as_little_as_is_claimed(unit):
     assert reached == [histogram_sensitivity(unit, n)[0] for n in ("add_remove", "replace")]  # and not less
 
 
+@pytest.mark.slow
 def test_a_person_whose_rows_are_not_limited_is_noticed(monkeypatch):
     """The planted bug: all rows of a person are counted."""
     unlimited, unit = qf.Person("id", rows=99), qf.Person("id", rows=2)
@@ -695,6 +696,7 @@ def test_sources_of_every_kind_find_the_same(tmp_path):
         qf.discover(tmp_path / "a.csv", epsilon=10, delta=1e-12, noise="gaussian", **ROW)
 
 
+@pytest.mark.slow
 def test_no_value_of_any_type_makes_a_discovery_fail(monkeypatch):
     """All extreme values of all types of Arrow, read as whatever the type may hold; nothing is left out of a count."""
     monkeypatch.syspath_prepend(str(Path(__file__).parent / "counting"))
@@ -1009,6 +1011,7 @@ def test_adult_has_the_labels_that_its_domain_has():
             assert len(rule.points) >= 5
 
 
+@pytest.mark.slow
 def test_every_pair_of_classes_is_told_apart():
     """Each text is of one class, by what the rules would make of it."""
     expected = {

@@ -58,6 +58,7 @@ def sources(records: dict[str, list[str | None]], folder: Path) -> dict[str, Any
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @given(rows=st.lists(st.tuples(TEXTS, NUMBERS, CODES), max_size=25), most=st.integers(0, 3), waiting=st.integers(0, 9))
 def test_every_count_is_exact(rows, most, waiting, tmp_path_factory):
     """With few values that wait, so that DuckDB keeps them."""

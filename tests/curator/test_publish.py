@@ -408,6 +408,7 @@ def test_a_name_that_is_too_long_is_found_out_before_the_charge(folder, capsys):
     assert Ledger("budget.db").spent == 0
 
 
+@pytest.mark.slow
 def test_what_no_file_can_hold_is_refused_before_the_charge(ledger):
     from quietfield.files import MOST_VALUES
 

@@ -60,6 +60,7 @@ ROW = st.fixed_dictionaries(
 TYPES = pa.schema([("user", pa.string()), ("seen", pa.timestamp("us")), ("place", pa.string())])
 
 
+@pytest.mark.slow
 @given(st.lists(ROW, max_size=30), st.sampled_from([DAY, EVER, NUMBERED]), st.booleans())
 def test_segments_are_those_of_plain_python(rows: list[dict[str, Any]], how: Sequences, truncate: bool) -> None:
     ibis = pytest.importorskip("ibis")

@@ -401,6 +401,7 @@ def test_pages_name_the_builds_of_the_learners(tmp_path: Path) -> None:
     assert f"builds of the learners: {storage.learners()}" in page.section(registry.figure("fig1b"), rows, tmp_path)
 
 
+@pytest.mark.slow
 def test_from_the_command_line_to_the_picture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
     command = ["fig1b", "--tiny", "--methods", "naive,naive-unprojected", "--out", str(tmp_path)]

@@ -15,6 +15,7 @@ from tests.brute_force import joint, marginal, models
 FEW = settings(max_examples=15, deadline=None)
 
 
+@pytest.mark.slow
 @FEW
 @given(models(scales=(1.0, 3.0), most_attributes=4), st.integers(0, 2**32))
 def test_gradients_equal_finite_differences_of_enumeration(parts, seed):
@@ -75,6 +76,7 @@ def test_batches_and_the_callers_precision():
         assert float(value) == pytest.approx(log, abs=1e-5)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_traced_is_refused_with_the_remedy():
     domain = qf.Domain({"a": 2, "b": 2})
 

@@ -21,6 +21,7 @@ def found(source: Any, rule: Attribute) -> list[int]:
     return count(source, schema, extremes.asked_of(schema, Rows(1)), Rows(1)).tables[0].tolist()
 
 
+@pytest.mark.slow
 def test_arrow() -> None:
     checks = extremes.Checks()
     for name, (array, values) in extremes.arrow_columns().items():

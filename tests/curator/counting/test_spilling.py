@@ -175,6 +175,7 @@ def test_every_person_is_in_one_part_however_many_there_are(unit: Person, monkey
     assert max(map(len, made[0]._pieces)) > 1
 
 
+@pytest.mark.slow
 def test_persons_of_every_type_survive_the_disk() -> None:
     schema, unit = Schema({"x": 1, "y": 1}), Person("a", normalise=True)
     asked = statistics(Structure((("x", "y"),)), schema.domain, unit, "add_remove", True)

@@ -91,6 +91,7 @@ def test_tables_that_share_no_cover(tmp_path: Path) -> None:
     assert second[0] == 8
 
 
+@pytest.mark.slow
 def test_values_that_are_not_of_their_columns_type(tmp_path: Path) -> None:
     """SQLite keeps whatever it is given; neither counting nor discovery may end on it."""
     rows = 600

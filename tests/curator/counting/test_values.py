@@ -115,6 +115,7 @@ def test_one_id_does_not_merge_the_others() -> None:
     assert counted({"id": [*ids, 0.5], "a": ["x"] * 101}, {"a": ["x"]}, unit) == [[101]]
 
 
+@pytest.mark.slow
 @given(st.lists(st.sampled_from(range(len(PLAIN + STRANGE))), min_size=1, max_size=8))
 def test_a_list_counts_as_its_records_do_alone(picks: list[int]) -> None:
     values = [(PLAIN + STRANGE)[i] for i in picks]
