@@ -400,11 +400,12 @@ def _bags(plan: EliminationPlan) -> tuple[list[tuple[int, ...]], list[list[int]]
             if bag != home:
                 parents[bag] = home
     _collect(plan, scopes, homes, parents)
-    # Axes as the largest table of the bag has them: that one is then never turned.
+    # Axes as a table has them that is the whole bag: that one is then never turned. Otherwise the longest comes last,
+    # since numpy's loops run along it.
     for bag, scope in enumerate(scopes):
-        tables = [plan.cliques[f] for f in homes[bag] if f < len(plan.cliques)]
-        first = [plan.domain.position(name) for name in max(tables, key=plan.domain.cells, default=())]
-        scopes[bag] = (*first, *(v for v in scope if v not in first))
+        tables = [[plan.domain.position(name) for name in plan.cliques[f]] for f in homes[bag] if f < len(plan.cliques)]
+        whole = next((table for table in tables if len(table) == len(scope)), None)
+        scopes[bag] = tuple(whole or sorted(scope, key=lambda v: plan.domain.shape[v]))
     return scopes, homes, parents
 
 
