@@ -176,4 +176,4 @@ def _pack_tables(tables: "list[np.ndarray]") -> bytes:
     import numpy as np
     from safetensors.numpy import save
 
-    return save({f"{i:06d}": np.ascontiguousarray(table) for i, table in enumerate(tables)})
+    return save({f"{i:06d}": np.asarray(table, order="C") for i, table in enumerate(tables)})

@@ -13,6 +13,8 @@ from quietfield.errors import Error
 from quietfield.files import MOST_CLIQUES
 from quietfield.text import facts_html, join_names, plural
 
+#: The most interactions that are measured apart, beside cells of other tables: all are learned from together.
+MOST_INTERACTIONS = 3_000
 #: The most cliques that a notebook lists.
 MOST_SHOWN = 40
 
@@ -45,16 +47,21 @@ class Structure:
 
     A tie is a group of cliques that share one potential: a time-homogeneous chain ties all its edges. Axes follow each
     clique as given, so tying ``("a", "b")`` with ``("b", "c")`` lets a play the part of b.
+
+    Of the cliques in ``interactions`` a release holds no table but one number, what all their attributes say together:
+    the records with an even number of second values less those with an odd number. Their attributes have two values.
     """
 
     cliques: tuple[Clique, ...]
     ties: tuple[tuple[Clique, ...], ...] = ()
+    interactions: tuple[Clique, ...] = ()
 
     def __post_init__(self) -> None:
         cliques = tuple((c,) if isinstance(c, str) else tuple(c) for c in self.cliques)
         ties = tuple(tuple((c,) if isinstance(c, str) else tuple(c) for c in tie) for tie in self.ties)
         object.__setattr__(self, "cliques", cliques)
         object.__setattr__(self, "ties", ties)
+        object.__setattr__(self, "interactions", tuple(tuple(clique) for clique in self.interactions))
         if len(cliques) > MOST_CLIQUES:
             raise Error(
                 f"a structure has at most {MOST_CLIQUES:,} cliques, not {len(cliques):,}; join fewer attributes."
@@ -83,6 +90,9 @@ class Structure:
                 if clique in tied:
                     raise Error(f"clique {clique} is tied twice; put all that share its potential in one tie.")
                 tied.add(clique)
+        for clique in self.interactions:
+            if clique not in known or clique in tied:
+                raise Error(f"the interaction of {clique}: expected one of the cliques, and none that is tied.")
 
     @classmethod
     def of(cls, cliques: "Structure | Iterable[str | Iterable[str]]", domain: Domain | None = None) -> "Structure":
@@ -119,6 +129,9 @@ class Structure:
         """
         for clique in self.cliques:
             domain.clique(clique)
+        for clique in self.interactions:
+            if set(domain.table_shape(clique)) != {2}:
+                raise Error(f"the interaction of {clique} is one number only where each of them has two values.")
         for tie in self.ties:
             shapes = {domain.table_shape(clique): clique for clique in tie}
             if len(shapes) > 1:

@@ -100,7 +100,12 @@ def export(
     release = arguments.load_release(path, trust, max_epsilon, allow_no_promise, require_signatures)
     files: dict[str, bytes] = {}
     index: list[list[Any]] = [list(exports.RELEASE_COLUMNS)]
-    for number, part in enumerate(release.parts, 1):
+    tables = [part for part in release.parts if not part.interaction]
+    if numbers := [part for part in release.parts if part.interaction]:
+        file = f"interactions.{format}"
+        files[file] = exports.encode_table(_interactions(release, numbers), format, for_programs=for_programs)
+        index.append([file, "", numbers[0].noise.kind, "", "", "", ""])
+    for number, part in enumerate(tables, 1):
         file = exports.table_file(number, format)
         files[file] = exports.encode_table(_columns(release, part), format, for_programs=for_programs)
         noise = part.noise
@@ -117,7 +122,8 @@ def export(
     index += [["remark", "", "", "", "", "", remark] for remark in remarks]
     files[exports.INDEX] = exports.csv_rows(index, for_programs=for_programs)
     exports.write_folder(out, files, force, time=release.created)
-    typer.echo(f"{plural(len(release.parts), 'table')} and index.csv written to {out}")
+    apart = f", {plural(len(numbers), 'interaction')}" if numbers else ""
+    typer.echo(f"{plural(len(tables), 'table')}{apart} and index.csv written to {out}")
     for remark in remarks:
         typer.echo(remark)
 
@@ -160,6 +166,10 @@ def _remarks(release: "Release") -> list[str]:
         remarks.append("no promise is made: the tables were noised elsewhere")
     elif release.promise.neighbours == "paper":
         remarks.append(PAPER_NOTE)
+    if release.structure.interactions:
+        remarks.append(
+            "an interaction is the number of records with an even number of second labels less those with an odd number"
+        )
     if any(part.excluded is not None for part in release.parts):
         remarks.append("the cell under not_counted holds noise alone: nothing was counted there")
     return remarks
@@ -178,6 +188,16 @@ def _texts(release: "Release") -> list[Any]:
 
 def _labels(release: "Release", part: "Table", cell: tuple[int, ...]) -> tuple[Any, ...]:
     return tuple(release.domain.labels(name)[i] for name, i in zip(part.cliques[0], cell, strict=True))
+
+
+def _interactions(release: "Release", parts: "list[Table]") -> dict[str, list[Any]]:
+    """One row an interaction; each of its attributes has two labels, in the order of the dictionary."""
+    return {
+        "attributes": [_json(part.cliques[0]) for part in parts],
+        "noisy_value": [release.interactions[part.cliques[0]] for part in parts],
+        "scale": [part.noise.scale for part in parts],
+        "std": [part.noise.std for part in parts],
+    }
 
 
 def _columns(release: "Release", part: "Table") -> dict[str, list[Any]]:

@@ -165,9 +165,10 @@ def _show_plan(
 ) -> None:
     arguments.warn(planning.warn_of_uncovered(domain, structure))
     whom, near, noise, weights = (asked[name] for name in ("unit", "neighbours", "noise", "weights"))
-    measured, weights = planning.allocate_budget(structure, domain, whom, near, weights, noise)
+    measured, weights = planning.allocate_budget(structure, domain, whom, near, weights, noise, asked["total"])
     figures = plan_elimination(domain, measured)
-    parameters = sum(domain.cells(group[0]) for group in measured.groups)  # tied cliques share theirs
+    apart = len(measured.interactions)  # one log-potential each; tied cliques share theirs
+    parameters = apart or sum(domain.cells(group[0]) for group in measured.groups)
     free = available_memory()
     advice = ""
     try:

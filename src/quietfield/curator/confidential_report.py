@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from quietfield import __version__
+from quietfield.cliques import Structure
 from quietfield.curator import WARNING
 from quietfield.curator.counting import count
 from quietfield.domain import Clique
@@ -123,7 +124,8 @@ def true_tables(records: Any, schema: "Schema", release: "Release") -> tuple[lis
     """The true tables of a release's cliques as shares that sum to 1, and the true total. NOT PRIVATE."""
     check_same(schema.domain, release.domain, "the schema and the release")
     unit = Rows(1) if release.promise is None else unit_from_json(release.promise.unit)
-    wanted = statistics(release.structure, release.domain, unit, "add_remove", total=True)
+    structure = Structure(release.structure.cliques, release.structure.ties)  # tables also of interactions
+    wanted = statistics(structure, release.domain, unit, "add_remove", total=True)
     counts = count(records, schema, wanted, unit)
     # No records, or none in a table: equal shares of nothing, so that nothing here fails for what the records say.
     shares = [np.asarray(table, dtype=float) / max(float(table.sum()), 1.0) for table in counts.tables]

@@ -156,7 +156,7 @@ def add_noise(
     noisy, noisy_total = mechanism.draw_noise(plan, counts.tables, total if counted.total else None)
     noises = plan.noises
     parts = tuple(
-        Table(table.cliques, values, noise, table.l1, table.l2_squared, table.excluded)
+        Table(table.cliques, values, noise, table.l1, table.l2_squared, table.excluded, table.interaction)
         for table, values, noise in zip(counted.tables, noisy, noises, strict=False)
     )
     count = None

@@ -131,7 +131,7 @@ def plan_any(
     if not isinstance(cliques, str) and not hasattr(cliques, "run"):
         structure = Structure.of(cliques, schema.domain)
         measured, weights = allocate_budget(
-            structure, schema.domain, asked["unit"], asked["neighbours"], weights, asked["noise"]
+            structure, schema.domain, asked["unit"], asked["neighbours"], weights, asked["noise"], total
         )
         plan = plan_release(schema, measured, total=total, weights=weights, **asked)
         check_fit(schema, plan.statistics)

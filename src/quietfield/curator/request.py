@@ -31,6 +31,17 @@ class Counts:
         return f"Counts({len(self.tables)} tables, NOT PRIVATE)"
 
 
+def interaction_of(counts: np.ndarray) -> np.ndarray:
+    """What the attributes of a table of two values each say all together: every record is in it as 1 or -1, exactly.
+
+    >>> int(interaction_of(np.array([[5, 1], [2, 4]])))
+    6
+    """
+    while counts.ndim:
+        counts = counts[0] - counts[1]
+    return np.asarray(counts)
+
+
 def check_size(statistics: Statistics) -> None:
     """Refuse tables that could not be held in memory, before any record is read."""
     for table in statistics.tables:

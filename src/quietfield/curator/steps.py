@@ -21,7 +21,7 @@ from quietfield.cliques import Structure
 from quietfield.curator import mechanism
 from quietfield.curator.charging import Price, Receipt
 from quietfield.curator.publish import Records, describe_origin
-from quietfield.curator.request import Counts, check_request
+from quietfield.curator.request import Counts, check_request, interaction_of
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error
 from quietfield.files import canonical_json
@@ -164,6 +164,11 @@ class Steps:
         return self._plan.kind
 
     @property
+    def neighbours(self) -> Neighbours:
+        """Which data sets cannot be told apart."""
+        return self._plan.statistics.neighbours
+
+    @property
     def budget(self) -> Fraction:
         """What all steps may cost together: epsilon with Laplace noise, rho with Gaussian."""
         return self._plan.budget
@@ -188,8 +193,10 @@ class Steps:
         """How far one unit moves the cells of a table in all (L1)."""
         return int(max(table.l1 for table in self._statistics.values()))
 
-    def measure(self, cliques: Iterable[Clique], amount: Fraction, weights: Weights = None) -> list[Table]:
-        """Publish noisy tables.
+    def measure(
+        self, cliques: Iterable[Clique], amount: Fraction, weights: Weights = None, *, interactions: bool = False
+    ) -> list[Table]:
+        """Publish noisy tables, or of each its interaction alone.
 
         A table that was measured before, with more noise, is replaced. What it cost stays spent.
 
@@ -197,6 +204,7 @@ class Steps:
             cliques: Which, each once.
             amount: The part of the budget that all of them cost.
             weights: As in :func:`quietfield.release`.
+            interactions: Whether the interactions are measured, of attributes of two values each.
 
         Returns:
             The noisy tables, in order.
@@ -207,19 +215,17 @@ class Steps:
         wanted = [self._table(clique) for clique in cliques]
         if len({table.clique for table in wanted}) < len(wanted):
             raise Error("a step measures each table once.")
-        part = statistics(
-            Structure(tuple(table.clique for table in wanted)),
-            self.domain,
-            self._plan.unit,
-            self._plan.statistics.neighbours,
-            False,
-        )
+        names = tuple(table.clique for table in wanted)
+        structure = Structure(names, interactions=names if interactions else ())
+        structure.check(self.domain)
+        part = statistics(structure, self.domain, self._plan.unit, self._plan.statistics.neighbours, False)
         noise, cost = mechanism.plan_step(part, self.kind, self._cost_of(amount), weights)
         self._spend(cost)
-        noisy, _ = mechanism.draw_noise(noise, [self._counts[frozenset(table.clique)] for table in wanted])
+        counts = [self._counts[frozenset(clique)] for clique in names]
+        noisy, _ = mechanism.draw_noise(noise, [interaction_of(one) for one in counts] if interactions else counts)
         measured = [
-            Table(table.cliques, values, one, table.l1, table.l2_squared)
-            for table, values, one in zip(wanted, noisy, noise.noises, strict=True)
+            Table(table.cliques, values, one, table.l1, table.l2_squared, interaction=table.interaction)
+            for table, values, one in zip(part.tables, noisy, noise.noises, strict=True)
         ]
         for table in measured:
             table.values.flags.writeable = False
@@ -334,7 +340,8 @@ def _check_whole(values: np.ndarray) -> np.ndarray:
 
 def _release(plan: StepPlan, steps: Steps, receipt: Receipt, protects: str, notes: Iterable[str]) -> ReleaseContent:
     """The release of all steps: noisy or public numbers alone."""
-    structure = Structure(tuple(part.cliques[0] for part in steps.tables))
+    numbers = tuple(part.cliques[0] for part in steps.tables if part.interaction)
+    structure = Structure(tuple(part.cliques[0] for part in steps.tables), interactions=numbers)
     counted = statistics(structure, steps.domain, plan.unit, plan.statistics.neighbours, False)
     before = Fraction(0) if plan.discovery is None else plan.discovery.cost
     places = {table.cliques[0]: place for place, table in enumerate(steps.tables)}

@@ -103,7 +103,7 @@ class Covariance:
 
     @property
     def dense(self) -> bool:
-        return self.shape.size <= DENSE
+        return self.shape.size <= DENSE or bool(self.shape.apart)
 
     @cached_property
     def jacobian(self) -> np.ndarray:
@@ -316,12 +316,15 @@ def covariance_of(model: "Model") -> Covariance:
         kept.excluded,
         model.inference,
         tuple(sorted(model.options.items())),
+        kept.apart,
     )
     nothing = np.zeros((2, len(kept.groups)))
     smoothness = Smoothness(shape, np.array([kept.smoothness.get(name, (0.0, 0.0)) for name in model.domain]).T)
     return Covariance(
         shape,
-        np.concatenate([model.potentials[group[0]].ravel() for group in kept.groups]),
+        np.concatenate(
+            [model.potentials[group[0]].ravel()[: 1 if group[0] in kept.apart else None] for group in kept.groups]
+        ),
         noise_scales(shape, kept.noise, kept.total),
         shape.per_cell(noise.variance for noise in kept.noise),
         kept.total,

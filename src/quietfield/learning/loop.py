@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from quietfield.errors import CannotLearn
+from quietfield.errors import CannotLearn, Error
 from quietfield.learning import compiled
 from quietfield.learning.learner import Learner, one_blas_thread
 from quietfield.learning.observation import warn_of_noise
@@ -28,6 +28,11 @@ def drive(
     releases: Sequence[Release], learner: Learner, inference: str, progress: bool, callback: Callback | None
 ) -> list[Model]:
     """The models of the releases, in their order."""
+    if learner.compiled and any(release.structure.interactions for release in releases):
+        raise Error(
+            f"the method {learner.name!r} learns from tables alone, and this release holds interactions; use the "
+            "default, method 'map'."
+        )
     problems = [problem_of(release, inference, {}) for release in releases]
     batches: dict[Shape, list[int]] = {}
     for i, (shape, _) in enumerate(problems):

@@ -29,7 +29,6 @@ from quietfield.learning.conjugate import conjugate_gradients, dot
 from quietfield.learning.effects import basis_of, effect_count
 from quietfield.learning.learner import Learner
 from quietfield.learning.likelihood import Density, information, noisy_normal
-from quietfield.learning.observation import independent_variance
 from quietfield.learning.prior import Curvature, Prior, precision_of
 from quietfield.learning.problem import Data, FitState, Point, Shape
 from quietfield.models.uncertainty import OF, Uncertainty, remember_fit
@@ -42,6 +41,8 @@ _START = 1e-3  # nats a parameter that the start may leave to the climbs
 _LEFT = 0.2  # of a response, in standard deviations, that conjugate gradients may leave to the joint step
 _MOST_EFFECTS = 2_000  # whose covariance is inverted
 _MOST_PARAMETERS = 50_000  # of a problem whose effects are listed
+_TOGETHER = 20  # steps, at most, where interactions were measured apart
+_LEAST_STEP = 1e-3  # part of one of these
 _JOINED = 3  # joint steps where tables overlap much: the fourth moves nothing
 _ROUNDING = 1e-9  # of a variance, which remains where another as large is taken from it
 _LAST = 8  # times as many steps as other climbs may take, the last one may: what it leaves, no other makes up for
@@ -102,8 +103,11 @@ class Map(Learner):
         found, start = self._climb(shape, leaned, state.theta, used, blur, self.steps * (_LAST if last else 1))
         steps = state.steps + found.steps
         if last:
-            joined = _join(shape, leaned, found.theta, found.point, used, blur, start)
-            theta = _guard(shape, leaned, found, joined, used, blur)
+            if shape.apart:
+                theta = _climb_together(shape, leaned, found, used, blur, self.gain)
+            else:
+                joined = _join(shape, leaned, found.theta, found.point, used, blur, start)
+                theta = _guard(shape, leaned, found, joined, used, blur)
             if self.of == "records":
                 theta = self._approach_records(shape, data, theta, blur)
             return FitState(theta, found.value, steps, settled, Extra(used, round + 1, True, prior))
@@ -189,7 +193,7 @@ class Map(Learner):
         def slope(point: Point) -> np.ndarray:
             density, pulled = look(point)
             m = point.shares
-            slope = shape.counted * data.total * (density.by_variance * (1 - 2 * m / shape.copies) - density.by_error)
+            slope = shape.counted * data.total * (density.by_variance * shape.variance_slope(m) - density.by_error)
             return point.jacobian(slope) - pulled
 
         def newton(theta: np.ndarray, point: Point) -> tuple[np.ndarray, np.ndarray]:
@@ -224,7 +228,7 @@ def _correct_skew(shape: Shape, data: Data, theta: np.ndarray, prior: Prior, wid
     if not wide.any():
         return data
     m = shape.at(theta).shares
-    known = weights(shape, data, m) * m**2
+    known = weights(shape, data, m) * m**2 * shape.is_count  # an interaction has no log-share to lean with
     whole = known + np.repeat(1 / prior.variances[0], shape.sizes)
     lowered = (1 - np.exp(-known / whole**2)) * np.repeat(wide * (shape.interaction_sizes > 0), shape.sizes)
     for start, count, sizes in shape.stacks:
@@ -282,6 +286,35 @@ def _join(
     return theta + similar.solve(gradient, 0.1, prior.limit(40), curved)
 
 
+def _climb_together(shape: Shape, data: Data, found: Climb, prior: Prior, blur: np.ndarray, gain: float) -> np.ndarray:
+    """The fit of all numbers together where interactions were measured apart.
+
+    Counts of cells have next to nothing to do with each other, but sums with signs over all records do. The fit one by
+    one is no more than a start here: Newton's steps follow, up  -1/2 r . V^-1 r - 1/2 theta . P theta  with r and V as
+    in :func:`_join`.
+    """
+    theta, point = found.theta, found.point
+    for _ in range(_TOGETHER):
+        moved = data.total * point.dense
+        inverse = np.linalg.inv(np.diag(_responses(shape, data, point, blur)[2]) + moved)
+
+        def misfit(theta: np.ndarray, point: Point, inverse: np.ndarray = inverse) -> float:
+            response = _responses(shape, data, point, blur)[0]
+            return 0.5 * float(response @ inverse @ response + theta @ prior.precision(theta))
+
+        slope = moved @ inverse @ _responses(shape, data, point, blur)[0] - prior.precision(theta)
+        step = np.linalg.solve(moved @ inverse @ moved + prior.matrix, slope)
+        here, length = misfit(theta, point), 1.0
+        while (reached := misfit(theta + length * step, there := shape.at(theta + length * step))) > here:
+            length /= 2
+            if length < _LEAST_STEP:
+                return theta
+        theta, point = theta + length * step, there
+        if here - reached < gain:
+            break
+    return theta
+
+
 def _join_effects(
     shape: Shape, data: Data, theta: np.ndarray, point: Point, prior: Prior, blur: np.ndarray
 ) -> np.ndarray:
@@ -330,7 +363,7 @@ def _objective(shape: Shape, data: Data, theta: np.ndarray, point: Point, prior:
 
 def sampling_variance(shape: Shape, data: Data, m: np.ndarray) -> np.ndarray:
     """v: the variance of a count, N m (1 - m); of a table that sums several cliques, as if these were independent."""
-    return np.maximum(independent_variance(data.total, m, shape.copies), 0.0) + _LEAST_SHARE * data.b**2
+    return np.maximum(data.total * shape.variance(m), 0.0) + _LEAST_SHARE * data.b**2
 
 
 def _blur(shape: Shape, data: Data, m: np.ndarray, blur: np.ndarray | float) -> np.ndarray:

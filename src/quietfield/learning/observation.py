@@ -148,6 +148,15 @@ def grow_counts(counts: np.ndarray, shares: np.ndarray, records: float, total: f
     return total * shares + sqrt(total / records) * (counts - records * shares)
 
 
+def signs_of(attributes: int) -> np.ndarray:
+    """How records of attributes of two values count in their interaction: 1 or -1, by cell.
+
+    >>> signs_of(2).tolist()
+    [[1.0, -1.0], [-1.0, 1.0]]
+    """
+    return 1.0 - 2.0 * (np.indices((2,) * attributes).sum(0) % 2)
+
+
 def find_counted_cells(domain: Domain, cliques: Sequence[Clique], excluded: tuple[int, ...] | None) -> np.ndarray:
     """Which cells of a table can hold a record: not one that was left out, nor one impossible in all its cliques."""
     counted = np.any([domain.mask_over(clique) for clique in cliques], axis=0) if domain.impossible else None
@@ -169,7 +178,8 @@ class RecordCount(NamedTuple):
 def estimate_records(release: Release) -> RecordCount:
     """N: the public number; or the mean of the noisy total and of all table sums, weighted by their noise.
 
-    A table that ties k cliques sums to k N. A table with an uncounted cell says nothing of N by itself.
+    A table that ties k cliques sums to k N. A table with an uncounted cell says nothing of N by itself, nor does an
+    interaction.
 
     Raises:
         CannotLearn: if it is not positive.
@@ -183,7 +193,7 @@ def estimate_records(release: Release) -> RecordCount:
     if release.total is not None and release.total_noise is not None:
         evidence.append((float(release.total), noise_variance(release.total_noise)))
     for part in release.parts:
-        if part.excluded is None:
+        if _sums_to_records(part):
             sums, copies = float(part.values.sum()) / release.denominator, len(part.cliques)
             evidence.append((sums / copies, part.values.size * noise_variance(part.noise) / copies**2))
     if not evidence:
@@ -198,10 +208,14 @@ def estimate_records(release: Release) -> RecordCount:
         )
     variance = 1 / sum(precisions)
     weights = tuple(
-        0.0 if p.excluded is not None else len(p.cliques) / (p.values.size * noise_variance(p.noise)) * variance
+        0.0 if not _sums_to_records(p) else len(p.cliques) / (p.values.size * noise_variance(p.noise)) * variance
         for p in release.parts
     )
     return RecordCount(total, variance, weights)
+
+
+def _sums_to_records(part: Table) -> bool:
+    return part.excluded is None and not part.interaction
 
 
 def warn_of_noise(release: Release) -> str:
@@ -243,6 +257,8 @@ def _stands_out(release: Release, part: Table) -> bool:
 
     The square of a normalised Laplace draw has variance 5, that of a normal one 2; the larger is taken.
     """
+    if part.interaction:
+        return bool(abs(part.values) / release.denominator > 3 * sqrt(noise_variance(part.noise)))
     counted = find_counted_cells(release.domain, part.cliques, part.excluded)
     values = part.values[counted] / release.denominator
     if values.size < 2:
@@ -402,7 +418,15 @@ class Residuals:
 
 def table_moments(release: Release, model: "Model") -> list[Moments]:
     """What a model expects of each table of a release."""
-    return [cell_moments(model, part.cliques) for part in release.parts]
+    return [
+        _interaction_moments(model, part.cliques[0]) if part.interaction else cell_moments(model, part.cliques)
+        for part in release.parts
+    ]
+
+
+def _interaction_moments(model: "Model", clique: Clique) -> Moments:
+    mean = np.asarray((model.marginal(clique) * signs_of(len(clique))).sum())
+    return Moments(mean, np.maximum(1 - mean**2, 0.0))
 
 
 def residuals(release: Release, moments: Iterable[Moments]) -> list[Residuals]:
@@ -425,11 +449,13 @@ def residuals(release: Release, moments: Iterable[Moments]) -> list[Residuals]:
     records = estimate_records(release)
     found = []
     for part, (m, v), weight in zip(release.parts, moments, records.weights, strict=True):
-        noisy, expected = part.values / release.denominator, records.value * m
+        noisy, m, v = (np.atleast_1d(x) for x in (part.values / release.denominator, m, v))
+        expected = records.value * m
         # An estimated N errs by the noise of this table too.
         noise = noise_variance(part.noise) * (1 - 2 * m * weight) + m**2 * records.variance
         least = (_ROUNDING * (1 + np.abs(expected))) ** 2
         z = (noisy - expected) / np.sqrt(np.maximum(noise + records.value * v, least))
-        z[~find_counted_cells(release.domain, part.cliques, part.excluded)] = np.nan
+        if not part.interaction:
+            z[~find_counted_cells(release.domain, part.cliques, part.excluded)] = np.nan
         found.append(Residuals(part.cliques, noisy, expected, records.value * v, z, part.noise.std))
     return found

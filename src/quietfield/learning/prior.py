@@ -12,6 +12,7 @@ from quietfield.learning.smoothness import Smoothness
 
 _EXPECTED = 20.0  # parameters of scale 1 that every prior has seen: holds a scale that the tables say little about
 _OWN = 20.0  # parameters of the common scale that each table has seen
+_POOLED = 5.0  # the same of a pool of interactions: these are many, and the more attributes they join the smaller
 _SCALES = (1e-3, 1e3)  # bounds of tau: a release of pure noise would shrink it to 0, one without noise let it grow
 _PROBED = 50_000  # parameters of all probes together, at most
 _LARGE = 20_000  # parameters from which half the digits are enough
@@ -83,16 +84,17 @@ class Prior:
             inside, every = (shape.interactions(signs) * found).mean(0), (signs * found).mean(0)
         gamma = np.maximum(shape.by_table(np.stack([inside, every - inside])), 0.0)
         flat = (smoothness := self.smoothness.learn(theta, self.variances, pairs)).flatten(theta)
-        norms = shape.by_table(np.stack([part := shape.interactions(flat), flat - part]) ** 2)
+        norms = shape.units * shape.by_table(np.stack([part := shape.interactions(flat), flat - part]) ** 2)
         low, high = (scale**2 for scale in _SCALES)
         common = np.clip((norms.sum(1) + _EXPECTED) / (gamma.sum(1) + _EXPECTED), low, high)[:, None]
-        own = np.clip((norms + _OWN * common) / (gamma + _OWN), low, high)
+        added = np.where([group[0] in shape.apart for group in shape.groups], _POOLED, _OWN)
+        own = np.clip((shape.by_pool(norms) + added * common) / (shape.by_pool(gamma) + added), low, high)
         whole = np.array([shape.interaction_dimension, shape.effect_dimension])
         shared = np.clip(gamma.sum(1) / np.maximum(whole, 1.0), 0, 1)[:, None]
-        sizes = shape.interaction_sizes
-        known = (gamma[0] + _OWN * shared[0]) / (sizes + _OWN)
+        sizes = shape.by_pool(shape.interaction_sizes)
+        known = (shape.by_pool(gamma[0]) + added * shared[0]) / (sizes + added)
         determined = np.clip(np.stack([known, np.broadcast_to(shared[1], known.shape)]), 0, 1)
-        return replace(self, variances=own, determined=determined, smoothness=smoothness, probed=probed)
+        return replace(self, variances=own / shape.units, determined=determined, smoothness=smoothness, probed=probed)
 
     @cached_property
     def wide(self) -> np.ndarray:

@@ -1,7 +1,9 @@
 """What a learner sees: the tables of a release as flat vectors, and the map from parameters to expected tables.
 
 A *parameter vector* holds one log-potential a cell of every released table, tables of equal shape side by side. Tied
-cliques read the same cells. Everything that depends on the structure alone is here and static; the numbers of a release
+cliques read the same cells. An interaction that was measured apart (:class:`quietfield.cliques.Structure`) is a table
+without axes: its one parameter is added to the cells of its clique with an even number of second values and taken from
+the others. Everything that depends on the structure alone is here and static; the numbers of a release
 are in :class:`Data`, so that new numbers never compile again.
 
 Glossary: y noisy tables, b noise scale, N total, theta parameters, m(theta) expected share of a cell of a table (summed
@@ -17,11 +19,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from quietfield.cliques import MOST_INTERACTIONS
 from quietfield.domain import Clique, Domain
-from quietfield.errors import CannotLearn, Error
+from quietfield.errors import CannotLearn, Error, TooLarge
 from quietfield.inference import engine
+from quietfield.inference.parities import MOST_ATTRIBUTES, Parities
 from quietfield.inference.tree import Calibrated, Tree
-from quietfield.learning.observation import estimate_total, find_counted_cells
+from quietfield.learning.observation import estimate_total, find_counted_cells, independent_variance, signs_of
 from quietfield.privacy.noise import Gaussian, Noise
 from quietfield.releases.release import Release
 
@@ -63,6 +67,7 @@ class Shape:
     inference: str = "exact"
     options: tuple[tuple[str, Any], ...] = ()
     log_space: bool = False  # inference that no parameters are too large for; several times slower
+    apart: frozenset[Clique] = frozenset()  # the cliques of which the interaction alone was measured
 
     @cached_property
     def engine(self) -> Any:
@@ -71,7 +76,7 @@ class Shape:
 
     @cached_property
     def table_shapes(self) -> tuple[tuple[int, ...], ...]:
-        return tuple(self.domain.table_shape(group[0]) for group in self.groups)
+        return tuple(() if g[0] in self.apart else self.domain.table_shape(g[0]) for g in self.groups)
 
     @cached_property
     def starts(self) -> tuple[int, ...]:
@@ -105,11 +110,37 @@ class Shape:
 
     def _places(self, layout: Any) -> np.ndarray:
         places = {
-            clique: np.arange(start, start + prod(shape)).reshape(shape)
+            clique: np.broadcast_to(
+                np.arange(start, start + prod(shape)).reshape(shape), self.domain.table_shape(clique)
+            )
             for group, start, shape in zip(self.groups, self.starts, self.table_shapes, strict=False)
             for clique in group
         }
         return layout.pack({c: places[c] for c in layout.cliques}, np.int64)
+
+    def signs(self, layout: Any) -> np.ndarray | None:
+        """For each cell of the engine's (or tree's) vector, what its parameter is multiplied by; None if always 1."""
+        if not self.apart:
+            return None
+        shapes = {c: self.domain.table_shape(c) for c in layout.cliques}
+        return layout.pack({c: signs_of(len(s)) if c in self.apart else np.ones(s) for c, s in shapes.items()})
+
+    @cached_property
+    def parities(self) -> Parities | None:
+        """Faster exact inference for interactions that were measured apart, where there is nothing but two values."""
+        names = self.domain.position
+        used = dict.fromkeys(name for group in self.groups for name in group[0])
+        if not self.apart or self.inference != "exact" or self.domain.impossible or len(used) > MOST_ATTRIBUTES:
+            return None
+        if any(self.domain.size(name) != 2 for name in used) or any(len(group) > 1 for group in self.groups):
+            return None
+        place = {name: i for i, name in enumerate(sorted(used, key=names))}
+        tables = [(tuple(place[name] for name in group[0]), group[0] in self.apart) for group in self.groups]
+        return Parities.of(len(used), tables)
+
+    @cached_property
+    def tree_signs(self) -> np.ndarray | None:
+        return self.signs(self.tree.layout)
 
     @cached_property
     def tree(self) -> Tree:
@@ -120,7 +151,7 @@ class Shape:
     def tree_places(self) -> np.ndarray | slice:
         """For each cell of the tree's vector, its parameter: all of them in order, if no cliques are tied."""
         places = self._places(self.tree.layout)
-        return slice(None) if np.array_equal(places, np.arange(self.size)) else places
+        return slice(None) if not self.apart and np.array_equal(places, np.arange(self.size)) else places
 
     @cached_property
     def _tied(self) -> bool:
@@ -138,8 +169,26 @@ class Shape:
     @cached_property
     def counted(self) -> np.ndarray:
         """Per cell, 1 if it was counted and 0 if it holds noise alone or is impossible."""
-        tables = zip(self.groups, self.excluded, strict=True)
-        return np.concatenate([find_counted_cells(self.domain, *table).ravel() for table in tables]).astype(float)
+        found = [
+            [True] if group[0] in self.apart else find_counted_cells(self.domain, group, excluded).ravel()
+            for group, excluded in zip(self.groups, self.excluded, strict=True)
+        ]
+        return np.concatenate(found).astype(float)
+
+    @cached_property
+    def is_count(self) -> np.ndarray:
+        """Per cell, 1 if records add 1 or nothing to it, and 0 if it is an interaction, to which they add 1 or -1."""
+        return self.per_cell(group[0] not in self.apart for group in self.groups).astype(float)
+
+    def variance(self, m: np.ndarray) -> np.ndarray:
+        """V of what one record adds to each cell, from its mean; of tied cliques as if they were independent."""
+        if not self.apart:
+            return independent_variance(1.0, m, self.copies)
+        return np.where(self.is_count > 0, m, 1.0) - m * m / self.copies
+
+    def variance_slope(self, m: np.ndarray) -> np.ndarray:
+        """Its derivative by the mean."""
+        return self.is_count - 2 * m / self.copies
 
     @cached_property
     def is_gaussian(self) -> np.ndarray:
@@ -153,6 +202,8 @@ class Shape:
     def centre(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(means of the values of each table's cells, values less these), along the last axis."""
         means = self.by_table(values) / self.sizes
+        if self.apart:  # an interaction holds no constant
+            means[..., [group[0] in self.apart for group in self.groups]] = 0.0
         return means, values - np.repeat(means.astype(values.dtype), self.sizes, -1)
 
     def at(self, theta: np.ndarray) -> "Point":
@@ -253,7 +304,28 @@ class Shape:
     @cached_property
     def interaction_sizes(self) -> np.ndarray:
         """The dimension of that part in each table."""
-        return np.array([prod(s - 1 for s in shape) if len(shape) > 1 else 0 for shape in self.table_shapes], float)
+        return np.array([prod(s - 1 for s in shape) if len(shape) != 1 else 0 for shape in self.table_shapes], float)
+
+    @cached_property
+    def pools(self) -> np.ndarray:
+        """Per table, the number of the pool of tables whose parameters have one scale: one table, or the interactions
+        of as many attributes that were measured apart, of which each is one parameter."""
+        keys = [(len(g[0]), "apart") if g[0] in self.apart else (i, "table") for i, g in enumerate(self.groups)]
+        places = {key: i for i, key in enumerate(dict.fromkeys(keys))}
+        return np.array([places[key] for key in keys])
+
+    @cached_property
+    def units(self) -> np.ndarray:
+        """Per table, the sum of squares in its cells of one parameter: several where it is that of an interaction."""
+        return np.array([self.domain.cells(g[0]) if g[0] in self.apart else 1 for g in self.groups], float)
+
+    def by_pool(self, values: np.ndarray) -> np.ndarray:
+        """For each table the sum over its pool, along the last axis."""
+        if not self.apart:
+            return values
+        sums = np.zeros((*values.shape[:-1], self.pools.max() + 1))
+        np.add.at(np.moveaxis(sums, -1, 0), self.pools, np.moveaxis(values, -1, 0))
+        return sums[..., self.pools]
 
     @cached_property
     def with_singles(self) -> np.ndarray:
@@ -271,7 +343,11 @@ class Shape:
     def effect_dimension(self) -> float:
         """The dimension of the rest, effects of fewer attributes, counted once where tables share them."""
         # Attributes of one value have no effect, and a few dozen of them have more subsets than can be listed.
-        free = [[name for name in group[0] if self.domain.size(name) > 1] for group in self.groups]
+        free = [
+            [name for name in group[0] if self.domain.size(name) > 1]
+            for group in self.groups
+            if group[0] not in self.apart
+        ]
         effects = {
             frozenset(effect)
             for names in free
@@ -284,7 +360,8 @@ class Shape:
         """Log-potentials by clique; tied cliques get equal tables."""
         found = {}
         for group, start, shape in zip(self.groups, self.starts, self.table_shapes, strict=False):
-            found.update(dict.fromkeys(group, theta[start : start + prod(shape)].reshape(shape)))
+            table = theta[start : start + prod(shape)].reshape(shape)
+            found.update(dict.fromkeys(group, table * signs_of(len(group[0])) if group[0] in self.apart else table))
         return {clique: found[clique] for clique in self.cliques}
 
 
@@ -339,13 +416,18 @@ class Point:
     def __init__(self, shape: Shape, theta: np.ndarray) -> None:
         self.shape, self.theta = shape, theta
         self._found: Calibrated | None = None
+        self._means: np.ndarray | None = None
+        if shape.parities is not None:
+            self._means, self.log_partition = shape.parities.means(theta)
+            self.shares = shape.parities.expect(self._means)
+            return
         if shape.inference == "exact":
-            self._found = shape.tree.calibrate(theta[shape.tree_places])
+            self._found = shape.tree.calibrate(self._to_cells(theta, shape.tree_places))
             mu, self.log_partition = self._found.shares, float(self._found.log_z)
         else:
             from quietfield.inference import tangents
 
-            mu, self.log_partition = tangents.shares(shape.engine, theta[shape.places])
+            mu, self.log_partition = tangents.shares(shape.engine, self._to_cells(theta, shape.places))
         self.shares = self._to_parameters(mu[None])[0]
 
     def jacobian(self, p: np.ndarray) -> np.ndarray:
@@ -358,18 +440,34 @@ class Point:
         if p.ndim > 1 and len(p) > (rows := self.shape.tree.together):
             return np.concatenate([self._along(p[i : i + rows]) for i in range(0, len(p), rows)])
         if self._found is not None:
-            moved = self._to_parameters(self._found.along(np.atleast_2d(p)[:, self.shape.tree_places]))
+            moved = self._to_parameters(self._found.along(self._to_cells(np.atleast_2d(p), self.shape.tree_places)))
             return moved if p.ndim > 1 else moved[0]
         from quietfield.inference import tangents
 
-        moved = tangents.along(self.shape.engine, self.theta[self.shape.places], p[self.shape.places])
+        at, along = (self._to_cells(x, self.shape.places) for x in (self.theta, p))
+        moved = tangents.along(self.shape.engine, at, along)
         return self._to_parameters(moved[None])[0]
+
+    @property
+    def _signs(self) -> np.ndarray | None:
+        exact = self.shape.inference == "exact"
+        return self.shape.tree_signs if exact else self.shape.signs(self.shape.engine.layout)
+
+    def _to_cells(self, p: np.ndarray, places: np.ndarray | slice) -> np.ndarray:
+        """Values by parameters as values by cells of the engine."""
+        return p[..., places] if self._signs is None else p[..., places] * self._signs
 
     def _to_parameters(self, rows: np.ndarray) -> np.ndarray:
         """Values by cells of the engine as values by parameters: tied cliques add up."""
         places = self.shape.tree_places if self._found is not None else self.shape.places
         if isinstance(places, slice):
             return rows
+        if self._signs is not None:
+            from scipy import sparse
+
+            cells = np.arange(len(places))
+            sums = sparse.csr_array((self._signs, (places, cells)), shape=(self.shape.size, len(places)))
+            return np.asarray((sums @ rows.T).T)
         found = np.zeros((len(rows), self.shape.size))
         if len(places) == self.shape.size:
             found[:, places] = rows
@@ -385,7 +483,9 @@ class Point:
     @cached_property
     def dense(self) -> np.ndarray | None:
         """J as a matrix, where it is small."""
-        if self.shape.size > DENSE:
+        if self._means is not None and self.shape.parities is not None:
+            return self.shape.parities.covariance(self._means)
+        if self.shape.size > DENSE and not self.shape.apart:
             return None
         found = self._along(np.eye(self.shape.size))
         return 0.5 * (found + found.T)
@@ -396,6 +496,12 @@ def problem_of(release: Release, inference: str, options: Mapping[str, Any]) -> 
     parts = sorted(release.parts, key=lambda part: part.values.shape)
     if not parts:
         raise Error("this release has no tables; there is nothing to learn from.")
+    apart = frozenset(part.cliques[0] for part in parts if part.interaction)
+    if apart and (numbers := sum(part.values.size for part in parts)) > MOST_INTERACTIONS:
+        raise TooLarge(
+            f"this release holds {numbers:,} numbers, some of them interactions that were measured apart: models are "
+            f"learned from up to {MOST_INTERACTIONS:,} of these; release tables instead."
+        )
     shape = shape_of(
         release.domain,
         release.structure.cliques,
@@ -404,6 +510,7 @@ def problem_of(release: Release, inference: str, options: Mapping[str, Any]) -> 
         tuple(part.excluded for part in parts),
         inference,
         tuple(sorted(options.items())),
+        apart,
     )
     y = np.concatenate([np.asarray(part.values, dtype=float).ravel() for part in parts]) / release.denominator
     if not np.isfinite(y).all():
@@ -426,6 +533,7 @@ def shape_of(
     excluded: tuple[tuple[int, ...] | None, ...],
     inference: str,
     options: tuple[tuple[str, Any], ...],
+    apart: frozenset[Clique] = frozenset(),
 ) -> Shape:
     """The shape of a problem, one object a structure, so that what is compiled for it is found again."""
-    return Shape(domain, groups, gaussian, excluded, cliques, inference, options)
+    return Shape(domain, groups, gaussian, excluded, cliques, inference, options, apart=apart)

@@ -26,6 +26,7 @@ from quietfield.domain import Clique, Domain, Label
 from quietfield.errors import Error
 from quietfield.inference.layout import IMPOSSIBLE
 from quietfield.learning.learner import one_blas_thread
+from quietfield.learning.observation import signs_of
 from quietfield.learning.problem import shape_of
 from quietfield.models.uncertainty import OF
 from quietfield.text import join_names
@@ -265,14 +266,21 @@ class Cells:
         }
         sizes = [self.model.domain.cells(clique) for clique in self.cliques]
         parts = [
-            np.full(size, -1) if places[c] < 0 else np.arange(places[c], places[c] + size)
+            np.full(size, places[c]) if places[c] < 0 or c in fitted.apart else np.arange(places[c], places[c] + size)
             for c, size in zip(self.cliques, sizes, strict=True)
         ]
         return np.concatenate(parts)
 
+    @cached_property
+    def signs(self) -> np.ndarray:
+        """For each cell, what that parameter is multiplied by."""
+        apart = self.model._covariance.shape.apart
+        sizes = {c: self.model.domain.cells(c) for c in self.cliques}
+        return np.concatenate([signs_of(len(c)).ravel() if c in apart else np.ones(sizes[c]) for c in self.cliques])
+
     def from_parameters(self, rows: np.ndarray) -> np.ndarray:
         """Rows by parameters of the fit as rows by cells."""
-        found = rows[:, self.parameters]
+        found = rows[:, self.parameters] * self.signs
         found[:, self.parameters < 0] = 0.0
         return found
 
@@ -286,7 +294,7 @@ class Cells:
         moved = self.point.jacobian(directions)
         gradients = np.zeros((len(moved), self.model._covariance.shape.size))
         fitted = self.parameters >= 0
-        np.add.at(gradients.T, self.parameters[fitted], moved[:, fitted].T)
+        np.add.at(gradients.T, self.parameters[fitted], (moved * self.signs)[:, fitted].T)
         return np.einsum("ij,ij->i", directions, moved), gradients
 
 

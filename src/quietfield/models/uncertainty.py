@@ -37,6 +37,8 @@ class Uncertainty:
     drawn: tuple[tuple[float, float], ...]
     #: Of attributes along whose values both are smooth, how much: interactions, effects of fewer attributes.
     smoothness: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    #: The cliques of which the interaction alone was measured.
+    apart: frozenset[Clique] = frozenset()
 
     def to_json(self) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -47,6 +49,7 @@ class Uncertainty:
                     "noise": noise.to_json(),
                     "excluded": None if excluded is None else list(excluded),
                     "total_weight": weight,
+                    **({"interaction": True} if group[0] in self.apart else {}),
                 }
                 for group, noise, excluded, weight in zip(
                     self.groups, self.noise, self.excluded, self.total_weights, strict=True
@@ -78,6 +81,7 @@ class Uncertainty:
             used,
             drawn,
             {str(name): _pair(pair) for name, pair in content.get("smoothness", {}).items()},
+            frozenset(tuple(map(str, table["cliques"][0])) for table in tables if table.get("interaction") is True),
         )
         least = min(found.total, *(value for pair in (*used, *drawn) for value in pair))
         if not (least > 0 and found.total_variance >= 0 and found.groups):
@@ -92,6 +96,8 @@ class Uncertainty:
             raise Error("what the intervals need speaks of other tables than the model has.")
         if not set(self.smoothness) <= set(domain):
             raise Error("what the intervals need speaks of other attributes than the model has.")
+        if any(set(domain.table_shape(clique)) != {2} for clique in self.apart):
+            raise Error("what the intervals need speaks of an interaction of attributes of more than two values.")
         for group, cell in zip(self.groups, self.excluded, strict=True):
             shapes = {domain.table_shape(clique) for clique in group}
             shape = shapes.pop()
@@ -149,4 +155,5 @@ def remember_fit(
         {}
         if smoothness is None
         else {name: _pair(pair) for name, pair in zip(release.domain, smoothness.T, strict=True) if pair.any()},
+        frozenset(part.cliques[0] for part in parts if part.interaction),
     )

@@ -29,7 +29,7 @@ RELEASE_COLUMNS = ("file", "cliques", "noise", "scale", "std", "not_counted", "v
 PEOPLE_COLUMNS = ("file", "attributes", "basis")
 _COLUMNS = (RELEASE_COLUMNS, RELEASE_COLUMNS[:-1], PEOPLE_COLUMNS)
 #: The names that exports write. An index that was edited must not make us remove anything else.
-_OURS = re.compile(r"table-\d{4,}\.(csv|parquet)|dictionary\.csv|privacy\.txt")
+_OURS = re.compile(r"table-\d{4,}\.(csv|parquet)|interactions\.(csv|parquet)|dictionary\.csv|privacy\.txt")
 #: What has to stand in quotes in a CSV file (RFC 4180), also if it is opened with another separator.
 _QUOTED = re.compile(r'[",;|\t\r\n]')
 

@@ -207,7 +207,7 @@ class CountedTable:
     """One table that is counted: the sum over a group of tied cliques, or the table of a single one.
 
     ``excluded`` is the cell that is left at zero (all null, with normalise), or None. ``l1`` and ``l2_squared`` bound
-    the change of this table alone.
+    the change of this table alone. Of an ``interaction`` one number is published, so that its shape is ().
     """
 
     cliques: tuple[Clique, ...]
@@ -215,6 +215,7 @@ class CountedTable:
     excluded: tuple[int, ...] | None
     l1: Fraction
     l2_squared: Fraction
+    interaction: bool = False
 
     @property
     def clique(self) -> Clique:
@@ -285,7 +286,15 @@ def statistics(
     rows = 1 if normalise else int(unit.rows or 1)
     replace = 2 if neighbours == "replace" else 1  # one person leaves and another comes
     known = is_total_public(unit, neighbours)
-    tables = tuple(_counted_table(group, domain, unit, rows, replace) for group in structure.groups)
+    if normalise and structure.interactions:
+        raise Error("interactions are not known for normalise=True, which weighs edges; count tables, or use rows=k.")
+    numbers = set(structure.interactions)
+    tables = tuple(
+        _counted_interaction(group, rows * replace)
+        if group[0] in numbers
+        else _counted_table(group, domain, unit, rows, replace)
+        for group in structure.groups
+    )
     counts_total = total and not known
     # The change of a total lies between -rows and rows, also when one person replaces another.
     total_l1 = Fraction(rows if counts_total else 0)
@@ -351,7 +360,9 @@ def wants_total(statistics: Statistics, growth_squared: Fraction) -> tuple[bool,
     is in all cells. So one is released only where no table tells N. Tables of 1/K weighted edges do not: they do not
     sum to a multiple of it.
     """
-    telling = [t for t in statistics.tables if statistics.denominator == 1 or len(t.cliques[0]) == 1]
+    telling = [
+        t for t in statistics.tables if not t.interaction and (statistics.denominator == 1 or len(t.cliques[0]) == 1)
+    ]
     price = f"would raise every table's noise by {float(growth_squared) ** 0.5 - 1:.1%}"
     if telling:
         return False, f"left out, since the tables' sums tell it and one of its own {price}"
@@ -369,6 +380,11 @@ def _counted_table(group: tuple[Clique, ...], domain: Domain, unit: Unit, rows: 
         )
     excluded = cells.pop()
     return CountedTable(group, domain.table_shape(group[0]), excluded, replace * most, replace * most**2)
+
+
+def _counted_interaction(group: tuple[Clique, ...], most: int) -> CountedTable:
+    """One number to which each record adds 1 or -1, so that one that becomes another moves it by 2."""
+    return CountedTable(group, (), None, Fraction(most), Fraction(most**2), interaction=True)
 
 
 def null_cell(clique: Clique, domain: Domain, null: Label | None) -> tuple[int, ...] | None:

@@ -59,6 +59,7 @@ def to_json(release: ReleaseContent) -> dict[str, Any]:
         "domain": release.domain.to_json(),
         "cliques": _plain(release.structure.cliques),
         "ties": _plain(release.structure.ties),
+        **({"interactions": _plain(release.structure.interactions)} if release.structure.interactions else {}),
         "denominator": release.denominator,
         "tables": [
             {name: _plain(getattr(part, name)) for name in ("cliques", "noise", "l1", "l2_squared", "excluded")}
@@ -88,6 +89,12 @@ def _plain(value: Any) -> Any:
 
 def fields_from_json(manifest: Mapping[str, Any], tables: list[Any]) -> dict[str, Any]:
     """The fields of a release from its manifest and arrays, each checked for its form."""
+    structure = Structure(
+        tuple(_clique(c) for c in manifest["cliques"]),
+        tuple(tuple(_clique(c) for c in tie) for tie in manifest["ties"]),
+        tuple(_clique(c) for c in manifest.get("interactions", ())),
+    )
+    numbers = {(clique,) for clique in structure.interactions}
     listed = manifest["tables"]
     if len(listed) != len(tables):
         raise FileError(f"the manifest lists {len(listed)} tables, and {len(tables)} are there.")
@@ -99,12 +106,9 @@ def fields_from_json(manifest: Mapping[str, Any], tables: list[Any]) -> dict[str
             _fraction(entry["l1"]),
             _fraction(entry["l2_squared"]),
             None if entry["excluded"] is None else tuple(_whole(i) for i in entry["excluded"]),
+            tuple(_clique(c) for c in entry["cliques"])[:1] in numbers,
         )
         for entry, values in zip(listed, tables, strict=True)
-    )
-    structure = Structure(
-        tuple(_clique(c) for c in manifest["cliques"]),
-        tuple(tuple(_clique(c) for c in tie) for tie in manifest["ties"]),
     )
     domain = Domain.from_json(manifest["domain"])
     total = manifest["total"]

@@ -25,7 +25,9 @@ PAPER_NOTE = "paper mode: not a differential privacy guarantee for N"
 @dataclass(frozen=True, eq=False)
 class Table:
     """One noisy table: the cliques that it sums (tied cliques share one), its values in steps, its noise, its share of
-    the sensitivity (None if noised elsewhere), and the cell that was not counted, if any: it holds noise alone."""
+    the sensitivity (None if noised elsewhere), and the cell that was not counted, if any: it holds noise alone.
+
+    Of an ``interaction`` the values are one number, without axes: see :class:`quietfield.cliques.Structure`."""
 
     cliques: tuple[Clique, ...]
     values: "np.ndarray"
@@ -33,6 +35,7 @@ class Table:
     l1: Fraction | None = None
     l2_squared: Fraction | None = None
     excluded: tuple[int, ...] | None = None
+    interaction: bool = False
 
 
 @dataclass(frozen=True)
@@ -146,8 +149,11 @@ def _check_parts(release: ReleaseContent) -> None:
         raise Error("a release needs at least one table; name at least one clique.")
     if type(release.denominator) is not int or not 1 <= release.denominator <= 2**40:
         raise FileError(f"the denominator of a release is an integer from 1 to 2**40, not {release.denominator!r}.")
+    numbers = set(release.structure.interactions)
     for part in release.parts:
-        expected = release.domain.table_shape(part.cliques[0])
+        if part.interaction != (part.cliques[0] in numbers):
+            raise FileError(f"{part.cliques[0]} is an interaction by the structure or by its values, not by both.")
+        expected = () if part.interaction else release.domain.table_shape(part.cliques[0])
         if part.values.shape != expected:
             raise FileError(f"the table of {part.cliques[0]} has shape {part.values.shape}; expected {expected}.")
         if part.values.dtype not in (np.int64, np.float64):

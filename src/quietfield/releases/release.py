@@ -7,6 +7,7 @@ Ed25519 signature of the manifest if the curator wants one. The manifest carries
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,13 +34,14 @@ MOST_SHOWN = 40
 
 
 class Tables(Mapping[Clique, "np.ndarray"]):
-    """The tables by clique, as floats, axes in the order asked for.
+    """The tables by clique, as floats, axes in the order asked for; those that were measured as interactions are made
+    of these.
 
     Iterating gives the first clique of each table; any tied clique and any order of its attributes can be looked up.
     """
 
-    def __init__(self, parts: tuple[Table, ...], denominator: int) -> None:
-        self._parts, self._denominator = parts, denominator
+    def __init__(self, parts: tuple[Table, ...], denominator: int, records: float | None = None) -> None:
+        self._parts, self._denominator, self._records = parts, denominator, records
         self._places = {frozenset(c): (i, c) for i, part in enumerate(parts) for c in part.cliques}
 
     def __getitem__(self, clique: str | Iterable[str]) -> "np.ndarray":
@@ -47,8 +49,35 @@ class Tables(Mapping[Clique, "np.ndarray"]):
         if frozenset(wanted) not in self._places or len(set(wanted)) != len(wanted):
             raise Error(f"there is no table of {wanted}; expected one of {join_names(self)}.")
         i, stored = self._places[frozenset(wanted)]
-        table = self._parts[i].values / self._denominator
+        table = self._sum_interactions(stored) if self._parts[i].interaction else self._values(i)
         return table.transpose([stored.index(name) for name in wanted])
+
+    def _values(self, i: int) -> "np.ndarray":
+        return self._parts[i].values / self._denominator
+
+    def _sum_interactions(self, clique: Clique) -> "np.ndarray":
+        """The table that the interactions of all subsets of a clique add up to."""
+        import numpy as np
+
+        table = np.full((2,) * len(clique), self._count())
+        for many in range(1, len(clique) + 1):
+            for held in combinations(range(len(clique)), many):
+                i, _ = self._places.get(frozenset(clique[axis] for axis in held), (None, ()))
+                if i is None:
+                    raise Error(f"the table of {clique} is not known: an interaction within it was not measured.")
+                values = self._values(i) if self._parts[i].interaction else np.subtract(*self._values(i))
+                signs = 1 - 2 * (np.indices(table.shape)[list(held)].sum(0) % 2)
+                table = table + signs * float(values)
+        return table / table.size
+
+    def _count(self) -> float:
+        """The number of records: the total, or what one-way tables sum to, the less their noise the more."""
+        if self._records is not None:
+            return self._records
+        whole = [(part, i) for i, part in enumerate(self._parts) if not part.interaction and len(part.cliques[0]) == 1]
+        weights = [1 / (part.values.size * max(part.noise.variance, 1e-200)) for part, _ in whole]
+        sums = (weight * float(self._values(i).sum()) for weight, (_, i) in zip(weights, whole, strict=True))
+        return sum(sums) / sum(weights)
 
     def __contains__(self, clique: object) -> bool:
         return (
@@ -69,7 +98,7 @@ class Tables(Mapping[Clique, "np.ndarray"]):
         rows = []
         for part in self._parts[:MOST_SHOWN]:
             tied = f", tied with {len(part.cliques) - 1:,} more" if len(part.cliques) > 1 else ""
-            shape = " × ".join(map(str, part.values.shape))
+            shape = "interaction" if part.interaction else " × ".join(map(str, part.values.shape))
             rows.append((" × ".join(part.cliques[0]) + tied, shape, part.noise.describe()))
         more = [f"… {plural(len(self) - MOST_SHOWN, 'more table')}"] if len(self) > MOST_SHOWN else []
         return table_html(plural(len(self), "noisy table"), ("attributes", "shape", "noise"), rows, more)
@@ -168,7 +197,12 @@ class Release(ReleaseContent):
     @cached_property
     def tables(self) -> Tables:
         """The noisy tables by clique, as float arrays."""
-        return Tables(self.parts, self.denominator)
+        return Tables(self.parts, self.denominator, self.total)
+
+    @cached_property
+    def interactions(self) -> dict[Clique, float]:
+        """The noisy interactions that were measured apart: see :class:`quietfield.Structure`."""
+        return {part.cliques[0]: float(part.values) / self.denominator for part in self.parts if part.interaction}
 
     @property
     def noise(self) -> dict[Clique, Noise]:
@@ -427,13 +461,15 @@ class Release(ReleaseContent):
         return replace(self, signer=signer, second_signer=second)
 
     def _facts(self) -> list[tuple[str, str]]:
-        cells = sum(part.values.size for part in self.parts)
+        cells = sum(part.values.size for part in self.parts if not part.interaction)
+        numbers = len(self.structure.interactions)
         facts = [
             (
                 "tables",
-                f"{len(self.parts)} of {plural(len(self.structure), 'clique')}, {plural(cells, 'cell')}, "
-                f"{plural(len(self.domain), 'attribute')}",
+                f"{len(self.parts) - numbers} of {plural(len(self.structure) - numbers, 'clique')}, "
+                f"{plural(cells, 'cell')}, {plural(len(self.domain), 'attribute')}",
             ),
+            *([("apart", plural(numbers, "interaction"))] if numbers else []),
             ("noise", describe_noises([part.noise for part in self.parts])),
         ]
         if self.total_part is None:

@@ -2,7 +2,9 @@
 
 First all one-way tables are measured. An attribute that has one value, as far as these tell, is joined with no other,
 since it depends on none; one that can have no other value is not measured at all. If the tables of all questions
-together are small and would get little noise, they are measured next, and nothing is chosen. Else come a few rounds: a
+together are small and would get little noise, they are measured next, and nothing is chosen; nor is it where all
+attributes have two values, so that what they say together is one number a question or part of one: these interactions
+are measured apart, each once, where tables would measure them again and again. Else come a few rounds: a
 model is learned from all noisy tables so far, and tables that it misses are chosen, measured and learned from in turn,
 the first round a tree of pairs. A table scores by how far its counts are from the model's, less what chance and noise
 alone would make of it. Nothing here sees a record: choices and noisy tables come from
@@ -18,11 +20,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from quietfield.cliques import Structure
+from quietfield.cliques import MOST_INTERACTIONS, Structure
 from quietfield.domain import Clique, Domain
 from quietfield.errors import CannotLearn, Error
 from quietfield.learning import fit
 from quietfield.models.model import Model
+from quietfield.privacy.calibration import weigh_interactions
 from quietfield.releases.parts import Table, Total
 from quietfield.releases.release import Release
 from quietfield.status import show_status
@@ -42,6 +45,7 @@ _MOST_TABLES = 5_000  # that may be chosen
 _MOST_WEIGHT = 100  # of a question
 _LITTLE_NOISE = Fraction(1, 4)  # of the variance of a cell's count: with less there is nothing to choose
 _CONSTANT = 3, Fraction(1, 20)  # all other values: standard deviations of their noise, and the part of all records
+_MOST_DROWNED = 0.5  # of the records: noise of an interaction from which few tables that are chosen tell more
 _WORK_OF_ALL = 4  # tables that all questions ask for take at most one part in so many of the work
 
 
@@ -55,6 +59,8 @@ class Measured(Protocol):
     @property
     def kind(self) -> Any: ...
     @property
+    def neighbours(self) -> str: ...
+    @property
     def budget(self) -> Fraction: ...
     @property
     def tables(self) -> Sequence[Table]: ...
@@ -62,7 +68,9 @@ class Measured(Protocol):
     def left(self) -> Fraction: ...
     @property
     def sensitivity(self) -> int: ...
-    def measure(self, cliques: Iterable[Clique], amount: Fraction, weights: Any = None) -> list[Table]: ...
+    def measure(
+        self, cliques: Iterable[Clique], amount: Fraction, weights: Any = None, *, interactions: bool = False
+    ) -> list[Table]: ...
     def choose(self, *args: Any, **kwargs: Any) -> list[Clique]: ...
 
 
@@ -248,9 +256,13 @@ class Choice:
         several = [name for name in domain if domain.size(name) > 1 and (name,) not in constant]
         if kept := [clique for clique in pool if set(clique) <= set(several)]:
             pool = kept
-        if pool and self.rounds is None and (asked := self._measurable(steps, pool, several)):
-            steps.measure(asked, steps.left, "by_size")
-            return
+        if pool and self.rounds is None:
+            if apart := self._interactions(steps, pool, several):
+                steps.measure(apart, steps.left, apart, interactions=True)
+                return
+            if asked := self._measurable(steps, pool, several):
+                steps.measure(asked, steps.left, "by_size")
+                return
         rounds = self.rounds_for(domain)
         with show_status("choosing tables", progress) as say:
             for number in range(rounds if pool else 0):
@@ -274,11 +286,44 @@ class Choice:
                 if not pool:  # no round after this one could choose: these tables had all that was left
                     break
 
+    def _questions(self, several: Sequence[str]) -> dict[frozenset[str], int]:
+        """The sets of attributes that questions are about, with their weights."""
+        found: dict[frozenset[str], int] = {}
+        for question in self.weights or combinations(several, min(3, len(several))):
+            if joined := frozenset(several).intersection(question):
+                found[joined] = found.get(joined, 0) + self.weights.get(question, 1)
+        return found
+
+    def _interactions(self, steps: Measured, pool: Sequence[Clique], several: Sequence[str]) -> dict[Clique, Fraction]:
+        """The interactions that all questions are made of, with their weights; none where they do not pay.
+
+        With Laplace noise a few tables that are chosen tell more, and where one record may replace another, it moves an
+        interaction by 2, but two cells of a table by 1.
+        """
+        domain, questions = steps.domain, self._questions(several)
+        if steps.kind != "gaussian" or steps.neighbours != "add_remove":
+            return {}
+        if any(domain.size(name) != 2 for question in questions for name in question):
+            return {}
+        measured = [table.cliques[0] for table in steps.tables]
+        if not set(questions) <= set(map(frozenset, (*pool, *measured))):  # some cannot be measured at all
+            return {}
+        parts = {c: sum(many for q, many in questions.items() if q.issuperset(c)) for c in pool}
+        parts = {clique: many for clique, many in parts.items() if many}
+        if not parts or len(parts) + sum(map(domain.cells, measured)) > MOST_INTERACTIONS:
+            return {}
+        found = dict(zip(parts, weigh_interactions(parts.values()), strict=True))
+        budget, whole = float(steps.left * steps.budget), float(sum(weight**2 for weight in found.values()))
+        noise = steps.sensitivity * (whole / (2 * budget)) ** 0.5 / float(min(found.values()))
+        if noise > _MOST_DROWNED * count_records(steps):
+            return {}
+        work = Growth(domain, [*measured, *found], self.most_work).work
+        return found if work * _WORK_OF_ALL <= self.most_work else {}
+
     def _measurable(self, steps: Measured, pool: Sequence[Clique], several: Sequence[str]) -> list[Clique]:
         """The tables of all questions, if together they are few and small enough and get little noise; else none."""
         domain = steps.domain
-        questions = self.weights or combinations(several, min(3, len(several)))
-        sets = {joined for question in questions if (joined := frozenset(several).intersection(question))}
+        sets = set(self._questions(several))
         measured = [table.cliques[0] for table in steps.tables]
         asked = [clique for clique in pool if frozenset(clique) in sets]
         if not asked or len(asked) < len(sets - {frozenset(clique) for clique in measured}):

@@ -33,6 +33,7 @@ from quietfield.learning.observation import (
     estimate_total,
     grow_counts,
     residuals,
+    signs_of,
     table_moments,
 )
 from quietfield.models.model import Model
@@ -191,6 +192,8 @@ def _squares(release: Release, tables: list[np.ndarray], total: np.ndarray, publ
     compared = []
     for part, rows in zip(release.parts, tables, strict=True):
         clique = part.cliques[0]
+        if part.interaction:
+            continue  # measured apart because no table measures it
         if len(part.cliques) == 1 and not (mask := domain.mask_over(clique)).all():
             # Empty cells speak for themselves; taken out, they leave the others' noise independent of theirs.
             empty = rows[:, ~mask]
@@ -288,11 +291,13 @@ def _simulate(release: Release, model: Model, moments: list[Moments], count: int
         parts = []
         for part, (m, _variance) in zip(release.parts, moments, strict=True):
             counts = np.sum([count_codes(release.domain, clique, columns) for clique in part.cliques], axis=0)
+            if part.interaction:
+                counts = np.asarray((counts * signs_of(counts.ndim)).sum())
             values = grow_counts(counts, m, records, total)
             if part.excluded is not None:
                 values[part.excluded] = 0.0
             values = values + draw_noise(part.noise, values.shape, random)
-            parts.append(replace(part, values=values))
+            parts.append(replace(part, values=np.asarray(values)))
         whole_number = None
         if release.total_part is not None:
             noise = release.total_part.noise

@@ -320,7 +320,7 @@ def rehearse(
     noises: dict[tuple[str, float], Any] = {}
     behind = records / _share(structure, unit, rows_each)
     for kind in kinds:
-        measured, shares = planning.allocate_budget(structure, domain, unit, neighbours, weights, kind)
+        measured, shares = planning.allocate_budget(structure, domain, unit, neighbours, weights, kind, total)
         counted[kind], reason = choose_statistics(measured, domain, unit, neighbours, total, kind)
         for epsilon in exact:
             key = (kind, float(epsilon))

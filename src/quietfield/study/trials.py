@@ -17,7 +17,7 @@ import numpy as np
 from quietfield.cliques import Structure
 from quietfield.domain import Clique, Domain
 from quietfield.learning import fit
-from quietfield.learning.observation import can_be_learned, count_codes, draw_steps, grow_counts
+from quietfield.learning.observation import can_be_learned, count_codes, draw_steps, grow_counts, signs_of
 from quietfield.models.model import Model
 from quietfield.privacy.noise import Noise
 from quietfield.privacy.units import GRID, Person, Statistics, Unit
@@ -97,9 +97,12 @@ def populate(
         summed = np.rint(sum(shares[clique] for clique in table.cliques)).astype(np.int64)
         if table.excluded is not None:
             summed[table.excluded] = 0
+        if table.interaction:
+            summed = np.asarray((summed * signs_of(summed.ndim)).sum().astype(np.int64))
         tables.append(summed)
     own = {clique: shares[clique] / shares[clique].sum() for clique in structure.cliques}
-    measured = Structure(tuple(shares), structure.ties)
+    numbers = tuple(table.clique for table in statistics.tables if table.interaction)
+    measured = Structure(tuple(shares), structure.ties, numbers)
     return Population(model, statistics, measured, tables, total, measure_errors(model, own))
 
 
@@ -125,7 +128,13 @@ def add_simulated_noise(population: Population, planned: Sequence[Noise], random
     """A release of a population, with simulated noise."""
     statistics = population.statistics
     parts = tuple(
-        Table(table.cliques, n + draw_steps(noise, n.shape, random), noise, excluded=table.excluded)
+        Table(
+            table.cliques,
+            np.asarray(n + draw_steps(noise, n.shape, random)),
+            noise,
+            excluded=table.excluded,
+            interaction=table.interaction,
+        )
         for table, n, noise in zip(statistics.tables, population.tables, planned, strict=False)
     )
     total = None

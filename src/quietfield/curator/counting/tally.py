@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from quietfield.curator.request import Counts, check_size
+from quietfield.curator.request import Counts, check_size, interaction_of
 from quietfield.domain import MOST_AXES, Clique, Domain
 from quietfield.errors import Error
 from quietfield.privacy.units import CountedTable, Person, Statistics, Unit
@@ -100,7 +100,7 @@ class Tally:
         return Counts([self._table(table) for table in self.statistics.tables], self._total if wanted else None)
 
     def _table(self, table: CountedTable) -> np.ndarray:
-        summed = np.zeros(table.shape, dtype=np.int64)
+        summed = np.zeros(self.domain.table_shape(table.clique), dtype=np.int64)
         for clique in table.cliques:
             i = next(i for i, cover in enumerate(self.covers) if set(clique) <= set(cover))
             full = self._flat[i].reshape(self.domain.table_shape(self.covers[i]))
@@ -109,7 +109,7 @@ class Tally:
             summed += full.sum(axis=out).transpose([kept.index(name) for name in clique])
         if table.excluded is not None:
             summed[table.excluded] = 0
-        return summed
+        return interaction_of(summed) if table.interaction else summed
 
 
 class ArrayEngine:

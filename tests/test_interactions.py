@@ -1,0 +1,360 @@
+"""Interactions measured apart: what they are and cost, what is learned from them, and when they are the default."""
+
+import csv
+import warnings
+from dataclasses import replace
+from fractions import Fraction
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.stats import binom
+
+import quietfield as qf
+from quietfield.cli import main
+from quietfield.cliques import Structure
+from quietfield.curator.counting import count
+from quietfield.errors import Error, FileError
+from quietfield.inference.parities import Parities, transform
+from quietfield.inference.tree import Tree
+from quietfield.learning import map as learner
+from quietfield.learning.problem import problem_of
+from quietfield.privacy.planning import allocate_budget
+from quietfield.privacy.units import statistics
+from quietfield.releases.parts import Table
+from quietfield.study.goodness_of_fit import goodness_of_fit
+
+NAMES = tuple("abcd")
+SCHEMA = qf.Schema({name: qf.Labels(["no", "yes"], null="no", unknown="no") for name in NAMES})
+DOMAIN = SCHEMA.domain
+SETS = tuple(c for many in (1, 2, 3) for c in combinations(NAMES, many))
+APART = Structure(SETS, interactions=SETS)
+PAIRS = tuple(combinations(NAMES, 2))
+
+
+def parity(rows, clique):
+    """By its definition, record by record."""
+    return sum((-1) ** sum(row[NAMES.index(name)] for name in clique) for row in rows)
+
+
+def of(rows):
+    return np.array(rows, np.int64).reshape(-1, len(NAMES))
+
+
+def release(rows, structure=APART, epsilon=1, **more):
+    asked = {"epsilon": epsilon, "delta": "1e-9", "noise": "gaussian", "unit": qf.Rows(1), "ledger": None, **more}
+    with warnings.catch_warnings(action="ignore"):  # of an epsilon that promises nothing
+        return qf.release(of(rows), SCHEMA, structure, **asked)
+
+
+def people(seed, many=4000):
+    """A model in which everything hangs together, and records of it."""
+    random = np.random.default_rng(seed)
+    truth = qf.Model(DOMAIN, {c: random.normal(0, 0.7, (2,) * len(c)) for c in SETS})
+    return truth, truth.sample(many, seed=seed).codes
+
+
+rows_of_bits = st.lists(st.tuples(*[st.integers(0, 1)] * len(NAMES)), min_size=1, max_size=7)
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=rows_of_bits, leaving=st.integers(1, 2), other=st.tuples(*[st.integers(0, 1)] * len(NAMES)))
+def test_one_unit_moves_interactions_by_at_most_what_is_stated(rows, leaving, other):
+    leaving = min(leaving, len(rows))
+    for neighbours, after in (("add_remove", rows[leaving:]), ("replace", [other] * leaving + rows[leaving:])):
+        stated = statistics(APART, DOMAIN, qf.Rows(leaving), neighbours, total=False)
+        moves = [parity(rows, c) - parity(after, c) for c in SETS]
+        assert all(abs(move) <= table.l1 for move, table in zip(moves, stated.tables, strict=True))
+        assert all(move**2 <= table.l2_squared for move, table in zip(moves, stated.tables, strict=True))
+        assert sum(map(abs, moves)) <= stated.l1
+        assert sum(move**2 for move in moves) <= stated.l2_squared
+        # The bounds are attained, each by itself: whoever leaves moves all of them, whoever changes "a" those with "a".
+        if neighbours == "add_remove" and len(set(rows[:leaving])) == 1:
+            assert sum(map(abs, moves)) == stated.l1
+        if neighbours == "replace" and leaving == 1 and sum(x != y for x, y in zip(rows[0], other, strict=True)) == 1:
+            assert max(map(abs, moves)) == stated.tables[0].l1
+
+
+@settings(max_examples=20, deadline=None)
+@given(rows=rows_of_bits)
+def test_engines_count_interactions_as_they_are_defined(rows, tmp_path_factory):
+    wanted = statistics(APART, DOMAIN, qf.Rows(1), "add_remove", total=True)
+    path = tmp_path_factory.mktemp("rows") / "rows.csv"
+    lines = [",".join("no" if value == 0 else "yes" for value in row) for row in rows]
+    path.write_text("\n".join([",".join(NAMES), *lines]) + "\n")
+    for source in (of(rows), qf.CsvFile(path)):
+        found = count(source, SCHEMA, wanted, qf.Rows(1))
+        assert [int(table) for table in found.tables] == [parity(rows, c) for c in SETS]
+        assert {table.shape for table in found.tables} == {()}
+        assert found.total == len(rows)
+
+
+def test_the_noise_is_that_of_its_plan():
+    rows = [(0, 1, 0, 1)] * 50 + [(1, 1, 0, 0)] * 30
+    drawn = [release(rows) for _ in range(60)]
+    z = np.array([
+        [(float(part.values) - parity(rows, part.cliques[0])) / part.noise.std for part in one.parts] for one in drawn
+    ])  # fmt: skip
+    # 840 draws: their mean square has standard error sqrt(2 / 840); false alarm about once in 15,000.
+    assert abs((z**2).mean() - 1) < 4 * np.sqrt(2 / z.size)
+    assert abs(((1.2 * z) ** 2).mean() - 1) > 4 * np.sqrt(2 / z.size)  # noise of another scale would be seen
+
+
+def test_a_release_keeps_its_promise_in_a_file_and_tells_when_it_does_not(tmp_path):
+    made = release([(0, 1, 0, 1)] * 9)
+    assert len(made.interactions) == len(SETS)
+    assert made.total is not None
+    path = tmp_path / "apart.qfr"
+    made.save(path)
+    again = qf.Release.load(path)
+    assert again.interactions == made.interactions
+    assert again.structure == made.structure
+    assert again.digest == made.digest
+    assert again.check_promise()
+    quieter = [replace(p, noise=replace(p.noise, scale=float(p.noise.scale) / 2)) for p in again.parts]
+    with pytest.raises(FileError, match="the promise does not hold"):
+        replace(again, parts=tuple(quieter)).check_promise()
+    # As tables, whose replacement moves two cells by one, they would be cheaper than they are.
+    swapped = release([(0, 1, 0, 1)] * 9, neighbours="replace")
+    assert {part.l2_squared for part in swapped.parts} == {4}
+    cheaper = tuple(replace(part, l2_squared=Fraction(2)) for part in swapped.parts)
+    with pytest.raises(FileError, match="the sensitivity stated is not that"):
+        replace(swapped, parts=cheaper).check_promise()
+    with pytest.raises(FileError, match="by the structure or by its values"):
+        replace(made, structure=Structure(SETS))
+
+
+def test_what_is_no_interaction_is_refused():
+    with pytest.raises(Error, match="expected one of the cliques"):
+        Structure((("a",),), interactions=(("a", "b"),))
+    with pytest.raises(Error, match="only where each of them has two values"):
+        Structure((("x", "y"),), interactions=(("x", "y"),)).check(qf.Domain({"x": 2, "y": 3}))
+    person = qf.Person("who", normalise=True, null="no")
+    with pytest.raises(Error, match="not known for normalise=True"):
+        statistics(APART, DOMAIN, person, "add_remove")
+    with pytest.raises(Error, match="learns from tables alone"):
+        qf.fit(release([(0, 1, 0, 1)] * 9), "naive")
+
+
+def test_tables_are_made_of_interactions():
+    _, codes = people(3)
+    made = release(codes, epsilon=5000)  # next to no noise
+    for clique in SETS:
+        true = np.zeros((2,) * len(clique))
+        np.add.at(true, tuple(codes[:, NAMES.index(name)] for name in clique), 1)
+        assert np.abs(made.tables[clique] - true).max() < 1.5
+    assert made.tables["b", "a"].tolist() == made.tables["a", "b"].T.tolist()
+    some = Structure((("a", "b"),), interactions=(("a", "b"),))
+    with pytest.raises(Error, match="an interaction within it was not measured"):
+        release(codes, some).tables["a", "b"]
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 10**6), mixed=st.booleans())
+def test_parities_are_what_elimination_gives(seed, mixed):
+    random = np.random.default_rng(seed)
+    cliques = tuple(c for c in SETS if random.random() < 0.6) or SETS[:1]
+    apart = [c for c in cliques if not mixed or random.random() < 0.5]
+    scopes = [(tuple(map(NAMES.index, c)), c in apart) for c in cliques]
+    found = Parities.of(len(NAMES), scopes)
+    theta = random.normal(0, 1.5, found.features.shape[0])
+    means, log_partition = found.means(theta)
+    # The same by laying out all records.
+    features, start = [], 0
+    records = np.array(list(product((0, 1), repeat=len(NAMES))))
+    for scope, alone in scopes:
+        if alone:
+            features.append((-1.0) ** records[:, scope].sum(1))
+        else:
+            features += [np.all(records[:, scope] == cell, 1) * 1.0 for cell in product((0, 1), repeat=len(scope))]
+    features = np.array(features)
+    logs = theta @ features
+    shares = np.exp(logs - logs.max())
+    shares /= shares.sum()
+    assert np.allclose(found.expect(means), features @ shares)
+    assert np.isclose(log_partition, np.log(np.exp(logs).sum()))
+    mean = features @ shares
+    assert np.allclose(found.covariance(means), (features * shares) @ features.T - np.outer(mean, mean))
+    assert np.allclose(transform(transform(theta[:1].repeat(8))), 8 * theta[:1].repeat(8))
+    del start
+
+
+def test_both_ways_of_inference_agree():
+    made = release(people(5)[1])
+    shape, _ = problem_of(made, "exact", {})
+    slow = replace(shape)
+    slow.__dict__["parities"] = None
+    theta = np.random.default_rng(0).normal(0, 0.5, shape.size)
+    one, two = shape.at(theta), slow.at(theta)
+    assert isinstance(slow.tree, Tree)
+    assert two._found is not None
+    assert one._found is None
+    assert np.allclose(one.shares, two.shares)
+    assert np.isclose(one.log_partition, two.log_partition)
+    assert np.allclose(one.dense, two.dense)
+    model = qf.Model(DOMAIN, shape.tables(theta))
+    expected = [
+        (model.marginal(c) * (1 - 2 * (np.indices((2,) * len(c)).sum(0) % 2))).sum() for (c,) in shape.groups
+    ]  # fmt: skip
+    assert np.allclose(one.shares, expected)
+
+
+def test_the_fit_is_the_top_of_what_it_says(monkeypatch):
+    """All numbers together, with the covariance of counts: against an optimiser that was not written here."""
+    made = release(people(7)[1], epsilon=0.5)
+    shape, data = problem_of(made, "exact", {})
+    seen = {}
+    climb = learner._climb_together
+
+    def look(shape, data, found, prior, blur, gain):
+        seen.update(prior=prior, theta=climb(shape, data, found, prior, blur, 1e-9))
+        return seen["theta"]
+
+    monkeypatch.setattr(learner, "_climb_together", look)
+    qf.fit(made)
+    at = shape.at(seen["theta"])
+    inverse = np.linalg.inv(np.diag(data.b**2) + data.total * at.dense)
+
+    def misfit(theta):
+        error = data.y - data.total * shape.at(theta).shares
+        return 0.5 * (error @ inverse @ error + theta @ seen["prior"].precision(theta))
+
+    best = minimize(misfit, seen["theta"], method="BFGS", options={"gtol": 1e-7})
+    assert misfit(seen["theta"]) - best.fun < 1e-4
+    assert misfit(seen["theta"] + 0.05) - best.fun > 1e-2  # elsewhere it is worse
+
+
+def test_with_little_noise_the_model_is_that_of_the_records():
+    _, codes = people(11, 20_000)
+    apart, tables = (qf.fit(release(codes, s, 2000, weights="equal"), of="records") for s in (APART, SETS))
+    for clique in combinations(NAMES, 3):
+        true = np.zeros((2,) * 3)
+        np.add.at(true, tuple(codes[:, NAMES.index(name)] for name in clique), 1 / len(codes))
+        assert 0.5 * np.abs(apart.marginal(clique) - true).sum() < 2e-3
+    assert apart.kl(tables) < 1e-4
+
+
+@pytest.mark.slow
+def test_error_bars_cover_the_truth():
+    """40 releases, 8 + 24 answers each; 90% intervals. Errors of a release hang together: as if 40 answers alone."""
+    truth, _ = people(13)
+    inside, narrow = [], []
+    for seed in range(40):
+        model = qf.fit(release(truth.sample(4000, seed=seed).codes, epsilon=0.5))
+        for clique in (*((name,) for name in NAMES), *PAIRS):
+            low, high = model.interval(clique)
+            share, middle = truth.marginal(clique), model.marginal(clique)
+            inside.append(((low <= share) & (share <= high)).mean())
+            half = 0.4  # a planted mistake: bars of two fifths of their width
+            narrow.append((np.abs(share - middle) <= half * np.maximum(high - middle, middle - low)).mean())
+    least = binom.ppf(1e-3, 40, 0.87) / 40
+    assert np.mean(inside) > least
+    assert np.mean(narrow) < least
+
+
+def test_error_bars_are_the_same_by_either_way_of_inference():
+    model = qf.fit(release(people(17)[1]))
+    fast = model.interval(("a", "b"))
+    again = qf.Model.load(_saved(model))
+    again._covariance.shape.__dict__["parities"] = None
+    try:
+        assert np.allclose(again.interval(("a", "b")), fast)
+    finally:
+        again._covariance.shape.__dict__.pop("parities")
+    assert np.all(fast[0] < model.marginal(("a", "b")))
+    assert np.all(model.marginal(("a", "b")) < fast[1])
+
+
+def _saved(model):
+    import tempfile
+    from pathlib import Path
+
+    path = Path(tempfile.mkdtemp()) / "model.qfm"
+    model.save(path)
+    return path
+
+
+def test_tables_that_overlap_much_are_measured_apart_by_default():
+    names = "abcdefgh"
+    pairs = tuple(combinations(names, 2))
+    asked = (qf.Domain(dict.fromkeys(names, 2)), qf.Rows(1), "add_remove", None, "gaussian")
+    measured, weights = allocate_budget(Structure(pairs), *asked)
+    assert set(measured.interactions) == {*pairs, *((name,) for name in names)} == set(measured.cliques)
+    # No other weights have less squared error in the sum of all tables: each interaction is part of n of them.
+    held = {part: sum(set(part) <= set(pair) for pair in pairs) for part in weights}
+
+    def error(w):
+        return sum(w**2) * sum(n / x**2 for n, x in zip(held.values(), w, strict=True))
+
+    chosen = np.array([float(w) for w in weights.values()])
+    best = minimize(lambda logs: error(np.exp(logs)), np.zeros(len(chosen))).fun
+    assert best <= error(chosen) < 1.001 * best < error(np.ones(len(chosen)))
+    one_by_one = sum(
+        n * len(pairs) * 4 / sum(set(part) <= set(pair) for pair in pairs) for part, n in held.items()
+    )  # fmt: skip
+    assert error(chosen) < 0.75 * one_by_one
+    for other in (
+        (Structure((("a", "b"), ("c", "d"))), *asked),  # nothing is shared
+        (Structure(pairs), asked[0], qf.Rows(1), "replace", None, "gaussian"),  # an interaction moves by 2 there
+        (Structure(pairs), asked[0], qf.Rows(1), "add_remove", None, "laplace"),
+        (Structure(pairs), asked[0], qf.Rows(1), "add_remove", "equal", "gaussian"),
+        (Structure(pairs), *asked, False),  # no total is wanted
+        (Structure(pairs), qf.Domain({**dict.fromkeys(names, 2), "f": 3}), *asked[1:]),
+    ):
+        assert not allocate_budget(*other)[0].interactions
+    schema = qf.Schema(dict.fromkeys(names, 2))
+    codes = np.random.default_rng(0).integers(0, 2, (500, 8))
+    made = qf.release(codes, schema, pairs, epsilon=1, delta=1e-9, noise="gaussian", unit=qf.Rows(1), ledger=None)
+    assert made.interactions
+    assert made.check_promise()
+    assert any("interactions of attributes, each once" in note for note in made.notes)
+    assert set(made.tables) >= set(pairs)
+
+
+def test_binary_attributes_are_not_chosen_among_but_measured():
+    codes = people(23)[1]
+    made = release(codes, "auto")
+    assert not made.selections
+    assert set(made.interactions) == {c for c in SETS if len(c) > 1}
+    assert {clique for clique in made.tables if len(clique) == 1} == {(name,) for name in NAMES}
+    assert made.check_promise()
+    drowned = release(codes[:60], "auto", 0.05)
+    assert not drowned.interactions
+    pure = release(codes, "auto", delta=None, noise="laplace")
+    assert not pure.interactions
+
+
+def test_goodness_of_fit_knows_interactions():
+    _, codes = people(29)
+    made = release(codes)
+    assert goodness_of_fit(made, qf.fit(made), draws=39).p_value > 0.01
+    uniform = qf.Model(DOMAIN, {c: np.zeros((2,) * len(c)) for c in SETS})
+    assert goodness_of_fit(made, uniform, draws=39).p_value <= 0.1
+
+
+def test_export_writes_interactions(tmp_path):
+    made = release(people(31)[1])
+    path, folder = tmp_path / "apart.qfr", tmp_path / "out"
+    made.save(path)
+    assert main(["export", str(path), "--out", str(folder)]) == 0
+    with (folder / "interactions.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {row["attributes"]: float(row["noisy_value"]) for row in rows} == {
+        '["' + '", "'.join(clique) + '"]': value for clique, value in made.interactions.items()
+    }
+    assert not list(folder.glob("table-*"))
+
+
+def test_a_table_and_an_interaction_of_the_same_attributes_are_learned_together():
+    codes = people(37)[1]
+    structure = Structure((("a", "b"), ("a", "c"), ("b", "c"), ("a", "b", "c")), interactions=(("a", "b", "c"),))
+    made = release(codes, structure, 2000)
+    assert made.total is None  # a table tells it
+    model = qf.fit(made, of="records")
+    true = np.zeros((2, 2, 2))
+    np.add.at(true, tuple(codes[:, :3].T), 1 / len(codes))
+    assert np.abs(model.marginal(("a", "b", "c")) - true).max() < 2e-3
+    assert isinstance(made.parts[0], Table)
