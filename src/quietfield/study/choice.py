@@ -36,9 +36,10 @@ _MUCH_NOISE, _MOST_NOISE = 0.15, 1.0
 _CHOOSING = Fraction(1, 10)  # of a round's part of it, for choices
 _GROUPS = 16  # values of an attribute that scores tell apart, at most: more, and chance hides what is missed
 _DRAWN = 100_000  # records drawn from the model to tell what it expects
-# Work of exact inference, least and most, and as many tables of three: where attributes are large, a million has no
-# room for pairs that matter. Of adult at epsilon 10, two millions took 4% off the error of triples, three no more.
-_LEAST_WORK, _MOST_WORK, _THREES = 1_000_000, 2_000_000, 40
+# Work of exact inference, least and most: where attributes are large, a million has no room for pairs that matter. It
+# is as many tables of three, but the least where noise moves a larger share of records. Of adult at epsilon 10 (0.002
+# are moved), two millions took 4% off the error of triples, three no more; at epsilon 1 (0.02) time alone grew.
+_LEAST_WORK, _MOST_WORK, _THREES, _LESS_NOISE = 1_000_000, 2_000_000, 40, 0.005
 _CELLS_OF_ALL = 2**24  # of all tables that may be chosen
 _CELLS_OF_FOUR = 100  # of a table of four attributes, at the median, so that tables of four are candidates
 _MOST_TABLES = 5_000  # that may be chosen
@@ -84,7 +85,7 @@ class Choice:
             attributes of few values.
         most_cells: The most cells of a table.
         most_work: The most cells of all tables that exact inference works with: bounds the time of learning. By default
-            a million, and up to two where attributes have many values.
+            a million, and up to two where attributes have many values and one-way tables little noise.
 
     Raises:
         Error: An option is out of its range.
@@ -214,25 +215,6 @@ class Choice:
         few = sum(comb(many, k) for k in (2, 3, 4)) <= _MOST_TABLES
         return 4 if few and np.median(domain.shape) ** 4 <= _CELLS_OF_FOUR else 3
 
-    def most_work_for(self, domain: Domain) -> int:
-        """The most cells of all tables that exact inference works with.
-
-        Args:
-            domain: The attributes and their values.
-
-        Returns:
-            By default those of forty tables of three attributes, at the mean, within one and two millions.
-
-        >>> [Choice().most_work_for(Domain({name: size for name in "abcdef"})) for size in (9, 32, 99)]
-        [1000000, 1310720, 2000000]
-        """
-        if self.most_work is not None:
-            return self.most_work
-        one, two, three = (sum(size**power for size in domain.shape) for power in (1, 2, 3))
-        # The sum over all sets of three of the products of their sizes, by Newton's identities.
-        cells = (one**3 - 3 * one * two + 2 * three) // 6
-        return int(np.clip(_THREES * cells / max(1, comb(len(domain), 3)), _LEAST_WORK, _MOST_WORK))
-
     def rounds_for(self, domain: Domain) -> int:
         """How many rounds there are, at most.
 
@@ -259,8 +241,7 @@ class Choice:
         forced = {frozenset(clique) for clique in self.include}
         tables = self.tables(domain)
         first = [clique for clique in tables if len(clique) == 1 or frozenset(clique) in forced]
-        work, most = self.most_work_for(domain), self.most_attributes_for(domain)
-        growth = Growth(domain, first, work)
+        growth, most = Growth(domain, first, self.most_work or _LEAST_WORK), self.most_attributes_for(domain)
         pool = [c for c in tables[len(first) :] if len(c) <= most and growth.fits(c, forest=False)]
         steps.measure(first, _SINGLES * (1 + bool(forced)) if pool else steps.left, "by_size")
         if pool and (more := _more_for_singles(steps)):
@@ -275,7 +256,7 @@ class Choice:
         if pool and self.rounds is None and (asked := self._measurable(steps, pool, several)):
             steps.measure(asked, steps.left, "by_size")
             return
-        rounds = self.rounds_for(domain)
+        rounds, work = self.rounds_for(domain), self._work_for(steps)
         with show_status("choosing tables", progress) as say:
             for number in range(rounds if pool else 0):
                 say(f"choosing tables: round {number + 1} of {rounds}")
@@ -298,6 +279,18 @@ class Choice:
                 if not pool:  # no round after this one could choose: these tables had all that was left
                     break
 
+    def _work_for(self, steps: Measured) -> int:
+        """The most cells of all tables that exact inference works with, once one-way tables are measured."""
+        if self.most_work is not None:
+            return self.most_work
+        if _moved(steps) > _LESS_NOISE:
+            return _LEAST_WORK
+        sizes = steps.domain.shape
+        one, two, three = (sum(size**power for size in sizes) for power in (1, 2, 3))
+        # The sum over all sets of three of the products of their sizes, by Newton's identities.
+        cells = (one**3 - 3 * one * two + 2 * three) // 6
+        return int(np.clip(_THREES * cells / max(1, comb(len(sizes), 3)), _LEAST_WORK, _MOST_WORK))
+
     def _measurable(self, steps: Measured, pool: Sequence[Clique], several: Sequence[str]) -> list[Clique]:
         """The tables of all questions, if together they are few and small enough and get little noise; else none."""
         domain = steps.domain
@@ -312,13 +305,13 @@ class Choice:
         chance = count_records(steps) / max(domain.cells(clique) for clique in asked)
         if noise > _LITTLE_NOISE * chance:
             return []
-        most = self.most_work_for(domain)
+        most = self._work_for(steps)
         work = Growth(domain, [*measured, *asked], most).work
         return asked if work * _WORK_OF_ALL <= most else []
 
     def _fitting(self, steps: Measured, pool: Sequence[Clique]) -> list[Clique]:
         """A tree (or trees) of the smallest tables that are not measured; the smallest one where nothing is a tree."""
-        growth = Growth(steps.domain, [table.cliques[0] for table in steps.tables], self.most_work_for(steps.domain))
+        growth = Growth(steps.domain, [table.cliques[0] for table in steps.tables], self._work_for(steps))
         for clique in pool:
             if growth.fits(clique, forest=True):
                 growth.add(clique)
@@ -397,11 +390,16 @@ def _more_for_singles(steps: Measured) -> Fraction:
 
     What pairs would add lies far below the noise then, while one-way tables still gain from every bit of budget.
     """
-    noises = [part.values.size * part.noise.variance**0.5 for part in steps.tables if len(part.cliques[0]) == 1]
-    moved = (2 / np.pi) ** 0.5 / 2 * float(np.mean(noises)) / count_records(steps)
+    moved = _moved(steps)
     if moved > _MOST_NOISE:
         return steps.left
     return _SINGLES_AGAIN if moved > _MUCH_NOISE else Fraction(0)
+
+
+def _moved(steps: Measured) -> float:
+    """The share of records that noise moves in a one-way table, at the mean."""
+    noises = [part.values.size * part.noise.variance**0.5 for part in steps.tables if len(part.cliques[0]) == 1]
+    return (2 / np.pi) ** 0.5 / 2 * float(np.mean(noises)) / count_records(steps)
 
 
 def _is_constant(table: Table) -> bool:
