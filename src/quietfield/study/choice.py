@@ -38,7 +38,8 @@ _GROUPS = 16  # values of an attribute that scores tell apart, at most: more, an
 _DRAWN = 100_000  # records drawn from the model to tell what it expects
 # Work of exact inference, least and most: where attributes are large, a million has no room for pairs that matter. It
 # is as many tables of three, but the least where noise moves a larger share of records. Of adult at epsilon 10 (0.002
-# are moved), two millions took 4% off the error of triples, three no more; at epsilon 1 (0.02) time alone grew.
+# are moved), two millions took 4% off the error of triples, three no more; at epsilon 1 (0.02) they doubled the time
+# and gained nothing, nor did costs found exactly rather than bounded (six runs), so both are for little noise.
 _LEAST_WORK, _MOST_WORK, _THREES, _LESS_NOISE = 1_000_000, 2_000_000, 40, 0.005
 _CELLS_OF_ALL = 2**24  # of all tables that may be chosen
 _CELLS_OF_FOUR = 100  # of a table of four attributes, at the median, so that tables of four are candidates
@@ -273,7 +274,7 @@ class Choice:
                 if not chosen:  # nothing is within this round's limit
                     continue
                 measured = [table.cliques[0] for table in steps.tables]
-                growth = Growth(domain, [*measured, *chosen], work)
+                growth = Growth(domain, [*measured, *chosen], work, exact=_has_little_noise(steps))
                 pool = [c for c in pool if c not in chosen and growth.fits(c, forest=False)]
                 steps.measure(chosen, steps.left - later if pool else steps.left, "by_size")
                 if not pool:  # no round after this one could choose: these tables had all that was left
@@ -283,7 +284,7 @@ class Choice:
         """The most cells of all tables that exact inference works with, once one-way tables are measured."""
         if self.most_work is not None:
             return self.most_work
-        if _moved(steps) > _LESS_NOISE:
+        if not _has_little_noise(steps):
             return _LEAST_WORK
         sizes = steps.domain.shape
         one, two, three = (sum(size**power for size in sizes) for power in (1, 2, 3))
@@ -331,7 +332,7 @@ class Choice:
         domain, measured = steps.domain, [table.cliques[0] for table in steps.tables]
         times = max(1, len(several) - 1 if forest else len(several) // 2)
         candidates = [clique for clique in pool if not forest or len(clique) == 2]
-        growth = Growth(domain, measured, limit)
+        growth = Growth(domain, measured, limit, exact=_has_little_noise(steps))
 
         def allowed(chosen: Sequence[Clique]) -> list[int]:
             for clique in chosen[len(growth.added) :]:
@@ -400,6 +401,11 @@ def _moved(steps: Measured) -> float:
     """The share of records that noise moves in a one-way table, at the mean."""
     noises = [part.values.size * part.noise.variance**0.5 for part in steps.tables if len(part.cliques[0]) == 1]
     return (2 / np.pi) ** 0.5 / 2 * float(np.mean(noises)) / count_records(steps)
+
+
+def _has_little_noise(steps: Measured) -> bool:
+    """Whether noise is so little that the room that tables have is what bounds a model's quality."""
+    return _moved(steps) <= _LESS_NOISE
 
 
 def _is_constant(table: Table) -> bool:

@@ -13,8 +13,8 @@ class Growth:
     Sets of attributes are the bits of whole numbers, by place: there are many to compare.
     """
 
-    def __init__(self, domain: Domain, cliques: Iterable[Clique], limit: int) -> None:
-        self.domain, self.limit = domain, limit
+    def __init__(self, domain: Domain, cliques: Iterable[Clique], limit: int, exact: bool = False) -> None:
+        self.domain, self.limit, self.exact = domain, limit, exact
         self.scopes = [tuple(domain.position(name) for name in clique) for clique in cliques]
         self.added: list[Clique] = []
         self._sizes: dict[int, int] = {}
@@ -29,7 +29,8 @@ class Growth:
     def fits(self, clique: Clique, *, forest: bool) -> bool:
         """Whether a table can be added: within the limit, and with no pair of attributes that this round has joined.
 
-        In a forest, only between attributes that nothing joins yet.
+        In a forest, only between attributes that nothing joins yet. Unless costs are asked to be exact, a table whose
+        cost is less than its bound may be refused.
         """
         scope = tuple(self.domain.position(name) for name in clique)
         mask = _mask(scope)
@@ -37,7 +38,7 @@ class Growth:
             return False
         if forest and len({self.part[v] for v in scope}) < len(scope):
             return False
-        return self.work + self._cost(scope) <= self.limit or self._fits_anew(scope, mask)
+        return self.work + self._cost(scope) <= self.limit or (self.exact and self._fits_anew(scope, mask))
 
     def _fits_anew(self, scope: tuple[int, ...], mask: int) -> bool:
         """Whether a table can be added if attributes are summed out in an order of its own.
