@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from math import prod
 
 from quietfield.domain import Clique, Domain
-from quietfield.inference.plan import elimination_order, schedule
+from quietfield.inference.plan import EliminationStep, elimination_order, schedule
 
 
 class Growth:
@@ -13,11 +13,12 @@ class Growth:
     Sets of attributes are the bits of whole numbers, by place: there are many to compare.
     """
 
-    def __init__(self, domain: Domain, cliques: Iterable[Clique], limit: int) -> None:
-        self.domain, self.limit = domain, limit
+    def __init__(self, domain: Domain, cliques: Iterable[Clique], limit: int, exact: bool = False) -> None:
+        self.domain, self.limit, self.exact = domain, limit, exact
         self.scopes = [tuple(domain.position(name) for name in clique) for clique in cliques]
         self.added: list[Clique] = []
         self._sizes: dict[int, int] = {}
+        self._refused: list[int] = []  # what does not fit, by another order either
         self._build()
 
     def add(self, clique: Clique) -> None:
@@ -28,7 +29,8 @@ class Growth:
     def fits(self, clique: Clique, *, forest: bool) -> bool:
         """Whether a table can be added: within the limit, and with no pair of attributes that this round has joined.
 
-        In a forest, only between attributes that nothing joins yet.
+        In a forest, only between attributes that nothing joins yet. Unless costs are asked to be exact, a table whose
+        cost is less than its bound may be refused.
         """
         scope = tuple(self.domain.position(name) for name in clique)
         mask = _mask(scope)
@@ -36,13 +38,26 @@ class Growth:
             return False
         if forest and len({self.part[v] for v in scope}) < len(scope):
             return False
-        return self.work + self._cost(scope) <= self.limit
+        return self.work + self._cost(scope) <= self.limit or (self.exact and self._fits_anew(scope, mask))
+
+    def _fits_anew(self, scope: tuple[int, ...], mask: int) -> bool:
+        """Whether a table can be added if attributes are summed out in an order of its own.
+
+        That is exact, and takes longer than a bound, which can be a thousand times as much. What does not fit never
+        will, nor does what holds it: tables are only added.
+        """
+        if any(mask & refused == refused for refused in self._refused):
+            return False
+        steps = self._plan([*self.scopes, scope])
+        if sum(self._cells(_mask(step.bag)) for step in steps) <= self.limit:
+            return True
+        self._refused.append(mask)
+        return False
 
     def _build(self) -> None:
-        sizes = self.domain.shape
-        order = elimination_order(sizes, self.scopes, restarts=0)
+        steps = self._plan(self.scopes)
+        order = [step.bag[0] for step in steps]
         rank = {v: i for i, v in enumerate(order)}
-        steps = schedule([tuple(sorted(scope, key=rank.__getitem__)) for scope in self.scopes], order)
         self.bags = [_mask(step.bag) for step in steps]
         self.work = sum(map(self._cells, self.bags))
         self.links: list[list[tuple[int, int]]] = [[] for _ in steps]
@@ -56,6 +71,11 @@ class Growth:
                 self.part[order[k]] = self.part[message[0]]
         self.holding = {v: [k for k, bag in enumerate(self.bags) if bag >> v & 1] for v in order}
         self._reached: dict[int, dict[int, tuple[int, int]]] = {}
+
+    def _plan(self, scopes: list[tuple[int, ...]]) -> tuple[EliminationStep, ...]:
+        order = elimination_order(self.domain.shape, scopes, restarts=0)
+        rank = {v: i for i, v in enumerate(order)}
+        return schedule([tuple(sorted(scope, key=rank.__getitem__)) for scope in scopes], order)
 
     def _cost(self, scope: tuple[int, ...]) -> int:
         """How many cells a table adds at most: its attributes are carried, one by one, to a bag that holds the rest."""
