@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import combinations
 from math import prod, sqrt
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from quietfield.inference.tree import Calibrated, Tree
 from quietfield.learning.observation import estimate_total, find_counted_cells
 from quietfield.privacy.noise import Gaussian, Noise
 from quietfield.releases.release import Release
+
+if TYPE_CHECKING:
+    from quietfield.inference.response import Settled
 
 Group = tuple[Clique, ...]
 #: Factors of the waves of a stack of tables, or per axis what they do along it: see :meth:`Shape.weigh`.
@@ -121,6 +124,22 @@ class Shape:
         """For each cell of the tree's vector, its parameter: all of them in order, if no cliques are tied."""
         places = self._places(self.tree.layout)
         return slice(None) if np.array_equal(places, np.arange(self.size)) else places
+
+    def settle(self, theta: np.ndarray) -> "Calibrated | Settled":
+        """Inference with its derivative, in the order of its own vector."""
+        if self.inference == "exact":
+            return self.tree.calibrate(theta[self.tree_places])
+        return self.engine.settle(theta[self.places])
+
+    @cached_property
+    def settled_places(self) -> np.ndarray | slice:
+        """For each cell of that vector, its parameter."""
+        return self.tree_places if self.inference == "exact" else self.places
+
+    @property
+    def together(self) -> int:
+        """How many directions inference follows at once."""
+        return self.tree.together if self.inference == "exact" else self.engine.together
 
     @cached_property
     def _tied(self) -> bool:
@@ -338,36 +357,23 @@ class Point:
 
     def __init__(self, shape: Shape, theta: np.ndarray) -> None:
         self.shape, self.theta = shape, theta
-        self._found: Calibrated | None = None
-        if shape.inference == "exact":
-            self._found = shape.tree.calibrate(theta[shape.tree_places])
-            mu, self.log_partition = self._found.shares, float(self._found.log_z)
-        else:
-            from quietfield.inference import tangents
-
-            mu, self.log_partition = tangents.shares(shape.engine, theta[shape.places])
-        self.shares = self._to_parameters(mu[None])[0]
+        self._found: Calibrated | Settled = shape.settle(theta)
+        self.log_partition = float(self._found.log_z)
+        self.shares = self._to_parameters(self._found.shares[None])[0]
 
     def jacobian(self, p: np.ndarray) -> np.ndarray:
         """J p; or, of a matrix, J times each row."""
         return p @ self.dense if self.dense is not None else self._along(p)  # J is symmetric
 
     def _along(self, p: np.ndarray) -> np.ndarray:
-        if p.ndim > 1 and self._found is None:
-            return np.stack([self._along(row) for row in p])
-        if p.ndim > 1 and len(p) > (rows := self.shape.tree.together):
+        if p.ndim > 1 and len(p) > (rows := self.shape.together):
             return np.concatenate([self._along(p[i : i + rows]) for i in range(0, len(p), rows)])
-        if self._found is not None:
-            moved = self._to_parameters(self._found.along(np.atleast_2d(p)[:, self.shape.tree_places]))
-            return moved if p.ndim > 1 else moved[0]
-        from quietfield.inference import tangents
-
-        moved = tangents.along(self.shape.engine, self.theta[self.shape.places], p[self.shape.places])
-        return self._to_parameters(moved[None])[0]
+        moved = self._to_parameters(self._found.along(np.atleast_2d(p)[:, self.shape.settled_places]))
+        return moved if p.ndim > 1 else moved[0]
 
     def _to_parameters(self, rows: np.ndarray) -> np.ndarray:
         """Values by cells of the engine as values by parameters: tied cliques add up."""
-        places = self.shape.tree_places if self._found is not None else self.shape.places
+        places = self.shape.settled_places
         if isinstance(places, slice):
             return rows
         found = np.zeros((len(rows), self.shape.size))
@@ -378,8 +384,7 @@ class Point:
         return found
 
     def scatter(self, random: np.random.Generator) -> np.ndarray:
-        """A draw from a normal of covariance J, where inference is exact: how a record scatters around the shares."""
-        assert self._found is not None
+        """A draw from a normal of covariance J: how a record scatters around the shares."""
         return self._to_parameters(self._found.scatter(random)[None])[0]
 
     @cached_property
