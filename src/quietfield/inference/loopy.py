@@ -141,23 +141,20 @@ class Loopy:
         ``nodes`` holds the beliefs of all attributes, one after the other.
         """
         with jax.enable_x64(theta.dtype == np.float64):
-            return tuple(np.asarray(part) for part in self.compiled(theta.ndim > 1)(theta))
+            return tuple(np.asarray(part) for part in self.compiled(theta.ndim > 1)(theta)[:-1])
 
-    def compiled(self, batch: bool = False) -> Callable[[Any], tuple[jax.Array, ...]]:
+    def compiled(self, batch: bool = False) -> Callable[[Any], tuple[Any, ...]]:
+        """What :meth:`run` returns, and the tables of all factors by kind."""
         cache = self.__dict__.setdefault("_compiled", {})
         if batch not in cache:
-            cache[batch] = jax.jit(jax.vmap(self.solve) if batch else self.solve)
+            cache[batch] = jax.jit(jax.vmap(self._solve) if batch else self._solve)
         return cache[batch]
 
     def settle(self, theta: np.ndarray) -> Settled:
         """Inference at some parameters, with its derivative."""
         with jax.enable_x64(True):
-            mu, log_z, _, _, _, tables = self._settling(np.asarray(theta, dtype=np.float64))
+            mu, log_z, _, _, _, tables = self.compiled()(np.asarray(theta, dtype=np.float64))
             return Settled(self, np.asarray(mu), float(log_z), tuple(np.asarray(table) for table in tables))
-
-    @cached_property
-    def _settling(self) -> Callable[[Any], Any]:
-        return jax.jit(self._solve)
 
     @cached_property
     def together(self) -> int:

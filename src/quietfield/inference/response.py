@@ -114,17 +114,25 @@ class _Kind:
     @cached_property
     def inverse(self) -> np.ndarray:
         """Cov_nn^-1."""
-        width = self.places.shape[1]
+        width, parts = self.places.shape[1], list(self._parts())
         found = np.zeros((len(self.tables), width, width))
         found[:] = (1 + _LEAST) * np.eye(width)
-        parts = list(self._parts())
         for i, one in enumerate(parts):
             for j, other in enumerate(parts[:i]):
                 kept = self.tables.sum(tuple(k + 1 for k in range(len(parts)) if k not in (i, j)))
                 alone = self._roots[:, other, None] * self._roots[:, None, one]
                 part = self._units[:, other, None] * kept * self._units[:, None, one] - alone
                 found[:, other, one], found[:, one, other] = part, part.swapaxes(1, 2)
-        return np.linalg.inv(found)
+        if len(parts) != 2:
+            return np.linalg.inv(found)
+        few, many = sorted(parts, key=lambda part: part.stop - part.start)  # an inverse of the smaller block is enough
+        across = found[:, few, many] / (1 + _LEAST)
+        inner = np.linalg.inv(found[:, few, few] - across @ found[:, many, few])
+        found[:, few, few] = inner
+        found[:, few, many] = outer = -inner @ across
+        found[:, many, few] = outer.swapaxes(1, 2)
+        found[:, many, many] -= across.swapaxes(1, 2) @ outer
+        return found
 
     def spread(self, directions: np.ndarray) -> np.ndarray:
         """Cov_f d_f / rho_f, rows by factors by cells."""
