@@ -195,8 +195,21 @@ def test_loopy_models_on_trees_give_the_intervals_of_exact_ones(chain):
         np.testing.assert_allclose(loopy.interval(query), model.interval(query), rtol=1e-3, atol=1e-6)
     with pytest.raises(Error, match="needs exact inference"):
         loopy.interval(("a", "d"))
-    with pytest.raises(Error, match="needs exact inference"):
-        loopy.interval("a", given={"b": "no"})
+    for query, known in (("a", {"b": "no"}), ("c", {"d": [0, 1]}), ({"c": [0, 1, 2]}, {"b": "yes"})):
+        for of in uncertainty.OF:
+            pair = (one.interval(query, given=known, of=of) for one in (loopy, model))
+            np.testing.assert_allclose(*pair, rtol=1e-3, atol=1e-6)
+    with pytest.raises(Error, match="given 'b', which no clique holds with it, needs exact inference"):
+        loopy.interval("d", given={"b": "no"})
+
+
+def test_loopy_models_on_trees_know_several_values_as_exact_ones_do():
+    domain = qf.Domain({"a": 3, "b": 2, "c": 4, "d": 2})
+    model = qf.fit(released(domain, [("c", "a", "b"), ("c", "d")], 3000, qf.Laplace(6.0))[2])
+    loopy = qf.Model(domain, model.potentials, inference="loopy", uncertainty=model.uncertainty)
+    for query, known in (("c", {"b": 1, "a": [0, 2]}), (("b", "c"), {"a": 1})):
+        pair = (one.interval(query, given=known) for one in (loopy, model))
+        np.testing.assert_allclose(*pair, rtol=1e-3, atol=1e-6)
 
 
 def test_impossible_cells_are_known_to_be_empty():
