@@ -122,3 +122,8 @@ def test_a_clique_that_is_there_twice_is_refused_wherever_a_structure_is_given()
     ):
         with pytest.raises(Error, match=r"\('b', 'a'\) is there twice \(also as \('a', 'b'\)\); keep one of them"):
             call()
+
+
+def test_sets_that_are_too_many_are_refused_before_they_are_listed():
+    with pytest.raises(Error, match=r"at most 524,288 cliques, not 137,846,528,820; join fewer attributes"):
+        structures.complete([f"x{i}" for i in range(40)], 20)

@@ -195,8 +195,21 @@ def test_loopy_models_on_trees_give_the_intervals_of_exact_ones(chain):
         np.testing.assert_allclose(loopy.interval(query), model.interval(query), rtol=1e-3, atol=1e-6)
     with pytest.raises(Error, match="needs exact inference"):
         loopy.interval(("a", "d"))
-    with pytest.raises(Error, match="needs exact inference"):
-        loopy.interval("a", given={"b": "no"})
+    for query, known in (("a", {"b": "no"}), ("c", {"d": [0, 1]}), ({"c": [0, 1, 2]}, {"b": "yes"})):
+        for of in uncertainty.OF:
+            pair = (one.interval(query, given=known, of=of) for one in (loopy, model))
+            np.testing.assert_allclose(*pair, rtol=1e-3, atol=1e-6)
+    with pytest.raises(Error, match="given 'b', which no clique holds with it, needs exact inference"):
+        loopy.interval("d", given={"b": "no"})
+
+
+def test_loopy_models_on_trees_know_several_values_as_exact_ones_do():
+    domain = qf.Domain({"a": 3, "b": 2, "c": 4, "d": 2})
+    model = qf.fit(released(domain, [("c", "a", "b"), ("c", "d")], 3000, qf.Laplace(6.0))[2])
+    loopy = qf.Model(domain, model.potentials, inference="loopy", uncertainty=model.uncertainty)
+    for query, known in (("c", {"b": 1, "a": [0, 2]}), (("b", "c"), {"a": 1})):
+        pair = (one.interval(query, given=known) for one in (loopy, model))
+        np.testing.assert_allclose(*pair, rtol=1e-3, atol=1e-6)
 
 
 def test_impossible_cells_are_known_to_be_empty():
@@ -372,10 +385,19 @@ def test_an_attribute_in_no_table_has_no_interval() -> None:
     assert (low < high).all()
 
 
-def test_approximate_inference_has_no_draws(monkeypatch):
-    """Its covariance is none that a sample could be drawn from, and intervals from anything else were too narrow."""
-    study = qf.simulate("chain", attributes=4, states=3, records=5_000, epsilon=2.0, seed=1)
-    model = qf.fit(study.release, inference="loopy")
+@pytest.mark.parametrize("noise", [qf.Laplace(20.0), qf.Gaussian(20.0)])
+def test_large_loopy_models_draw_errors_as_exact_ones_do(noise, monkeypatch):
+    """A grid, where loopy inference is not exact, by 1,000 draws: nearly as wide as with exact inference."""
+    domain = qf.Domain({f"x{i}": 2 for i in range(9)})
+    cliques = structures.grid(domain, 3).cliques
+    model = qf.fit(released(domain, cliques, 4000, noise, seed=3)[2])
+    loopy = qf.Model(domain, model.potentials, inference="loopy", uncertainty=model.uncertainty)
+    wanted = {of: [model.interval(c, of=of) for c in cliques] for of in uncertainty.OF}
     monkeypatch.setattr(covariance, "DENSE", 10)
-    with pytest.raises(qf.Error, match="loopy inference, error bars are known for models of up to 10"):
-        model.interval("x0")
+    monkeypatch.setattr(covariance, "DRAWS", (1000, 1000))
+    for of, pairs in wanted.items():
+        widths = [np.diff(loopy.interval(c, of=of), axis=0).ravel() for c in cliques]
+        ratio = np.concatenate(widths) / np.diff(np.array(pairs), axis=1).ravel()
+        assert np.median(ratio) == pytest.approx(1, abs=0.05)
+        assert 0.8 < ratio.min() < ratio.max() < 1.3
+    assert len(loopy.draws(2, seed=0)) == 2

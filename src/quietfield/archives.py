@@ -141,7 +141,8 @@ def unpack(
     manifest = parse_json(members[MANIFEST], f"{path}: {MANIFEST}")
     if not isinstance(manifest, dict) or manifest.get("kind") != kind:
         found = manifest.get("kind") if isinstance(manifest, dict) else None
-        raise FileError(f"{path} is not a quietfield {kind}" + (f" but a {found!r}." if found else "."))
+        learn = "; learn a model from it with qf.fit or quietfield fit" if (kind, found) == ("model", "release") else ""
+        raise FileError(f"{path} is not a quietfield {kind}" + (f" but a {found!r}{learn}." if found else "."))
     if manifest.get("version") != version:
         raise FileError(
             f"{path} is a {kind} of version {manifest.get('version')!r}; this quietfield reads version {version}. "

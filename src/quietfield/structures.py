@@ -6,9 +6,11 @@ Builders take a Domain (or any list of attribute names) and return a Structure.
 import random
 from collections.abc import Iterable, Sequence
 from itertools import combinations
+from math import comb
 
 from quietfield.cliques import Structure as Structure
 from quietfield.errors import Error
+from quietfield.files import MOST_CLIQUES
 from quietfield.text import join_names
 
 
@@ -128,6 +130,8 @@ def complete(attributes: Iterable[str], size: int = 2) -> Structure:
     nodes = tuple(attributes)
     if not 1 <= size <= len(nodes):
         raise Error(f"cliques of {size} attributes cannot be made from {len(nodes)}.")
+    if (many := comb(len(nodes), size)) > MOST_CLIQUES:  # before they are listed
+        raise Error(f"a structure has at most {MOST_CLIQUES:,} cliques, not {many:,}; join fewer attributes.")
     return Structure(tuple(combinations(nodes, size)))
 
 

@@ -581,3 +581,16 @@ def test_fits_keep_blas_in_one_thread_and_give_the_others_back(monkeypatch):
         assert threads() == 2
     finally:
         library.scipy_openblas_set_num_threads64_(before)
+
+
+def test_fits_that_loopy_inference_led_astray_say_so():
+    """Ten attributes that agree, all pairs joined: messages around so many loops hold that all of them are certain."""
+    domain = qf.Domain({f"x{i}": 2 for i in range(10)})
+    random, table = np.random.default_rng(0), np.array([[2250.0, 250.0], [250.0, 2250.0]])
+    alike = {clique: table + random.laplace(0, 20.0, (2, 2)) for clique in structures.complete(domain)}
+    release = qf.Release.from_tables(domain, alike, noise=qf.Laplace(20.0), total=5000)
+    loopy, convex = (qf.fit(release, inference=kind).report for kind in ("loopy", "convex"))
+    assert not loopy.converged
+    assert "loopy inference went astray" in loopy.advice
+    assert "'convex' inference, exact inference where it fits" in loopy.advice
+    assert (convex.converged, convex.advice) == (True, "")

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import quietfield as qf
+from quietfield import structures
+from quietfield.learning import covariance
 from quietfield.study.goodness_of_fit import goodness_of_fit
 
 
@@ -44,3 +46,25 @@ def test_goodness_of_fit_rings_no_more_often_than_it_says():
     models = qf.fit([study.release for study in studies])
     found = [goodness_of_fit(s.release, m).p_value for s, m in zip(studies, models, strict=True)]
     assert sum(p <= 0.1 for p in found) <= 13
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", [qf.Laplace(40.0), qf.Gaussian(15.0)])
+def test_intervals_of_large_loopy_models_hold_too(noise, monkeypatch):
+    """Four grids of 5 x 5, small enough for exact truth, with errors drawn as for large models: held 0.90 to 0.93."""
+    domain = qf.Domain({f"x{i}": 2 for i in range(25)})
+    cliques = structures.grid(domain, 5).cliques
+    monkeypatch.setattr(covariance, "DENSE", 0)
+    held = []
+    for seed in range(4):
+        random = np.random.default_rng(seed)
+        truth = qf.Model(domain, {c: random.normal(0, 0.7, (2, 2)) for c in cliques})
+        study = qf.simulate(model=truth, records=5000, seed=seed)
+        draw = random.laplace if isinstance(noise, qf.Laplace) else random.normal
+        noisy = {c: study.tables[c] + draw(0, noise.scale, (2, 2)) for c in cliques}
+        model = qf.fit(qf.Release.from_tables(domain, noisy, noise=noise, total=5000), inference="loopy")
+        for clique in cliques:
+            for of, share in (("source", truth.marginal(clique)), ("records", study.tables[clique] / 5000)):
+                low, high = model.interval(clique, 0.9, of=of)
+                held.append((low <= share) & (share <= high))
+    assert np.mean(held) > 0.87

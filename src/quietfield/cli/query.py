@@ -73,7 +73,8 @@ def query(
     both = [name for name in known if name in wanted]
     if both:
         raise Error(f"{both[0]!r} is both asked for and given; name each attribute once.")
-    shares = (learned.conditional(wanted, known) if known else learned.marginal(wanted)).ravel()
+    with show_status("asking the model ...", is_terminal()):  # a Gibbs sample of a large one takes a while
+        shares = (learned.conditional(wanted, known) if known else learned.marginal(wanted)).ravel()
     ends, why = _error_bars(learned, wanted, level, known, error_bars)
     if error_bars and ends is None:
         raise Error(f"there are no error bars: {why}. Leave out --error-bars for the answer alone.")

@@ -28,10 +28,12 @@ from jax.scipy.special import logsumexp, xlogy
 from quietfield.cliques import Structure, hashable
 from quietfield.domain import Clique, Domain
 from quietfield.inference.layout import IMPOSSIBLE, Layout, plain_layout
+from quietfield.inference.response import Settled
 
 _STALL = 50  # iterations without the residual halving before damping grows
 _MOST_DAMPING = 0.95
 _FORESTS = 64
+_ROWS, _ROOM = 16, 2**22  # directions that are followed together, at most, and numbers in all of them
 
 
 class LoopyKind(NamedTuple):
@@ -139,13 +141,25 @@ class Loopy:
         ``nodes`` holds the beliefs of all attributes, one after the other.
         """
         with jax.enable_x64(theta.dtype == np.float64):
-            return tuple(np.asarray(part) for part in self.compiled(theta.ndim > 1)(theta))
+            return tuple(np.asarray(part) for part in self.compiled(theta.ndim > 1)(theta)[:-1])
 
-    def compiled(self, batch: bool = False) -> Callable[[Any], tuple[jax.Array, ...]]:
+    def compiled(self, batch: bool = False) -> Callable[[Any], tuple[Any, ...]]:
+        """What :meth:`run` returns, and the tables of all factors by kind."""
         cache = self.__dict__.setdefault("_compiled", {})
         if batch not in cache:
-            cache[batch] = jax.jit(jax.vmap(self.solve) if batch else self.solve)
+            cache[batch] = jax.jit(jax.vmap(self._solve) if batch else self._solve)
         return cache[batch]
+
+    def settle(self, theta: np.ndarray) -> Settled:
+        """Inference at some parameters, with its derivative."""
+        with jax.enable_x64(True):
+            mu, log_z, _, _, _, tables = self.compiled()(np.asarray(theta, dtype=np.float64))
+            return Settled(self, np.asarray(mu), float(log_z), tuple(np.asarray(table) for table in tables))
+
+    @cached_property
+    def together(self) -> int:
+        """How many directions to follow at once."""
+        return max(1, min(_ROWS, _ROOM // (self.layout.size + 1)))
 
     def marginals_and_log_partition(self, theta: jax.Array) -> tuple[jax.Array, jax.Array]:
         """(mu, A) of the flat theta; pure. At a fixed point mu = dA/dtheta, and its Jacobian is symmetric."""
@@ -154,6 +168,10 @@ class Loopy:
 
     def solve(self, theta: jax.Array) -> tuple[jax.Array, ...]:
         """(mu, log Z, residual, iterations, nodes) of the flat theta; pure."""
+        return self._solve(theta)[:-1]
+
+    def _solve(self, theta: jax.Array) -> tuple[Any, ...]:
+        """The same, and the tables of all factors by kind."""
         tables = self._tables(theta)
         dtype = theta.dtype
         messages = [[jnp.zeros((len(k.factors), n), dtype) for n in k.shape] for k in self.kinds]
@@ -165,8 +183,8 @@ class Loopy:
             return (state.residual > self.tolerance_of(dtype)) & (state.iteration < self.iterations)
 
         state = jax.lax.while_loop(more, lambda state: self._round(tables, state), start)
-        mu, log_z, nodes = self._results(tables, state.messages, theta)
-        return mu, log_z, state.residual, state.iteration, nodes
+        mu, log_z, nodes, found = self._results(tables, state.messages, theta)
+        return mu, log_z, state.residual, state.iteration, nodes, found
 
     def _tables(self, theta: jax.Array) -> list[jax.Array]:
         """theta / rho by kind, with masks as very negative potentials."""
@@ -176,7 +194,7 @@ class Loopy:
             possible = np.stack([self._possible(f) for f in kind.factors])
             table = jnp.asarray(np.where(possible, 0.0, IMPOSSIBLE), theta.dtype)
             if not kind.masks:
-                table = theta[self._cells(kind)].reshape(-1, *kind.shape) / jnp.asarray(rho, theta.dtype) + table
+                table = theta[self.cells(kind)].reshape(-1, *kind.shape) / jnp.asarray(rho, theta.dtype) + table
             tables.append(table)
         return tables
 
@@ -185,7 +203,7 @@ class Loopy:
         outside = factor - len(self.cliques)
         return self.domain.mask_over(self.cliques[factor] if outside < 0 else self.masks[outside][0])
 
-    def _cells(self, kind: LoopyKind) -> np.ndarray:
+    def cells(self, kind: LoopyKind) -> np.ndarray:
         """The places in the flat vector of the tables of one kind."""
         starts = np.cumsum([0, *self.layout.sizes])
         return np.concatenate([np.arange(starts[f], starts[f + 1]) for f in kind.factors])
@@ -236,8 +254,9 @@ class Loopy:
 
     def _results(
         self, tables: list[jax.Array], messages: Any, theta: jax.Array
-    ) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """Marginals of cliques; log Z = theta.mu + sum_f rho_f H_f + sum_v (1 - sum rho) H_v; those of attributes."""
+    ) -> tuple[jax.Array, jax.Array, jax.Array, list[jax.Array]]:
+        """Marginals of cliques; log Z = theta.mu + sum_f rho_f H_f + sum_v (1 - sum rho) H_v; marginals of attributes;
+        those of all factors by kind."""
         beliefs = self._beliefs(messages, theta.dtype)
         found: list[jax.Array] = []
         log_z = jnp.zeros((), theta.dtype)
@@ -249,8 +268,7 @@ class Loopy:
             entropies = -xlogy(flat, flat).sum(1)
             energy = jnp.where(flat > 0, flat * table.reshape(flat.shape), 0.0).sum(1)
             log_z = log_z + (rho * (energy + entropies)).sum()
-            if not kind.masks:
-                found.append(flat.ravel())
+            found.append(flat)
             for column in kind.attributes:
                 np.add.at(cover, list(column), self.weights[list(kind.factors)])
         singles: dict[int, jax.Array] = {}
@@ -258,10 +276,18 @@ class Loopy:
             rows = [v for v, (n, _) in self._places[0].items() if n == size]
             b = singles[size] = jax.nn.softmax(beliefs[size], axis=1)
             log_z = log_z + (jnp.asarray(1 - cover[rows], theta.dtype) * -xlogy(b, b).sum(1)).sum()
-        places = np.concatenate([self._cells(kind) for kind in self.kinds if not kind.masks] or [np.zeros(0, int)])
-        mu = jnp.concatenate(found)[np.argsort(places)] if found else jnp.zeros_like(theta)
-        nodes = jnp.concatenate([singles[n][row] for n, row in self._places[0].values()]) if len(self.domain) else mu
-        return mu, log_z, nodes
+        kept = [(self.cells(k), flat.ravel()) for k, flat in zip(self.kinds, found, strict=True) if not k.masks]
+        mu = _in_order(*zip(*kept, strict=True)) if kept else jnp.zeros_like(theta)
+        starts = np.cumsum([0, *self.domain.shape])
+        values = np.split(np.arange(starts[-1]), starts[1:-1])
+        places = [np.concatenate([values[v] for v, (n, _) in self._places[0].items() if n == size]) for size in singles]
+        nodes = _in_order(places, [b.ravel() for b in singles.values()]) if singles else mu
+        return mu, log_z, nodes, found
+
+
+def _in_order(places: Iterable[np.ndarray], values: Iterable[jax.Array]) -> jax.Array:
+    """Values put where they belong in one vector."""
+    return jnp.concatenate(list(values))[np.argsort(np.concatenate(list(places)))]
 
 
 def forest_shares(scopes: tuple[tuple[int, ...], ...]) -> np.ndarray:

@@ -156,7 +156,7 @@ class EliminationPlan:
                 f"({bag}"
                 f"{', ...' if len(worst.bag) > 8 else ''}) with {float(min(self.largest_table, 10**300)):.3g} cells. "
                 "Use approximate inference ('loopy' or 'convex': inference='loopy' in qf.fit and "
-                "qf.Model, --inference loopy at the command line), or fewer cliques, or attributes with fewer values"
+                "qf.Model, quietfield fit --inference loopy), or fewer cliques, or attributes with fewer values"
                 + (", or a smaller batch." if call.get("rows", 1) > 1 else ".")
             )
 

@@ -20,7 +20,7 @@ The prior's pull on an answer as far as the fit itself shows it is no spread but
 order. As theta_hat was pulled itself, ``pull`` takes the second order too: g.S.P.(theta_hat + S.P.theta_hat).
 
 Small problems work all this out with matrices. Large ones draw 8 to 24 of each kind for all answers: the sample
-from a normal of covariance N J (:meth:`quietfield.inference.tree.Calibrated.scatter`), noise and prior from theirs, and
+from a normal of covariance N J (:meth:`quietfield.learning.problem.Point.scatter`), noise and prior from theirs, and
 follow each through the fit, S then being that of the fit cell by cell, whose step to all cells together can only help.
 What the draws leave uncertain about a variance widens intervals as Student's t does.
 """
@@ -212,13 +212,8 @@ class Covariance:
         """Errors of the parameters, drawn.
 
         Raises:
-            Error: Inference is approximate: it has no covariance that a sample could be drawn from.
+            Error: Inference is approximate, and did not settle so that its cells have a covariance.
         """
-        if self.shape.inference != "exact":
-            raise Error(
-                f"with {self.shape.inference} inference, error bars are known for models of up to {DENSE:,} "
-                "log-potentials; learn with exact inference where it fits in memory."
-            )
         _, w = self._cells
         counted = w > 0
         curvature = Curvature(self.point, self.total**2 * w, self.prior)
@@ -246,7 +241,7 @@ class Covariance:
 
             def each(call: Callable[[np.ndarray], np.ndarray], rows: np.ndarray) -> Iterator[np.ndarray]:
                 """Some rows at a time, as many as are faster together."""
-                together = min(_TOGETHER, self.shape.tree.together)
+                together = min(_TOGETHER, self.shape.together)
                 return pool.map(call, np.array_split(rows, -(-len(rows) // together)))
 
             curvature.preconditioner  # noqa: B018 - threads share it

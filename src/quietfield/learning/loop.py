@@ -20,6 +20,8 @@ from quietfield.models.model import Model
 from quietfield.releases.release import Release
 from quietfield.status import show_status
 
+_ASTRAY = 1.5  # standard deviations of noise and sampling, on average: a model that fits follows both, and has below 1
+
 Callback = Callable[[list[FitReport]], None]
 Look = Callable[[Sequence[int], list[FitReport]], None]  # which of the releases at hand, and their reports
 
@@ -128,13 +130,33 @@ def _model(release: Release, learner: Learner, shape: Shape, data: Data, state: 
     report = replace(report, advice=" ".join(filter(None, (warn_of_noise(release), report.advice))))
     report = replace(report, release=release.id, release_digest=release.digest)
     errors = learner.uncertainty(release, data, state)
-    return Model(
+    model = Model(
         release.domain,
         tables,
         inference=report.inference,
         report=report,
         uncertainty=errors,
         schema=release.schema,
+    )
+    if report.inference != "exact" and (doubt := _doubt_inference(model, shape, data, state)):
+        model.report = replace(report, converged=False, advice=" ".join(filter(None, (report.advice, doubt))))
+    return model
+
+
+def _doubt_inference(model: Model, shape: Shape, data: Data, state: FitState) -> str:
+    """What to tell of a fit that approximate inference led astray: where interactions are many and strong, it does."""
+    if not model.inference_result.converged:
+        return model.inference_result.advice
+    expected = data.total * shape.at(state.theta).shares
+    variance = np.where(shape.is_gaussian, 1.0, 2.0) * data.b**2 + expected * shape.copies
+    off = float(np.average((data.y - expected) ** 2 / variance, weights=shape.counted)) ** 0.5
+    if off < _ASTRAY:
+        return ""
+    other = "'convex' inference, " if shape.inference == "loopy" else ""
+    return (
+        f"the model's tables are {off:.1f} times as far from the release's as noise and chance explain: "
+        f"{shape.inference} inference went astray, as it may where many tables overlap. Do not use this model; try "
+        f"{other}exact inference where it fits, or fewer tables."
     )
 
 

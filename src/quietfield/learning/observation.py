@@ -344,12 +344,12 @@ def _exact_tied_variance(model: "Model", cliques: Sequence[Clique]) -> np.ndarra
         work, together = found.plan.memory(log_space=True), found.together
     else:
         found = engine(model.domain, model.cliques, model.inference, **model.options)
-        work, together = 64 * found.layout.size, 1
+        work, together = 64 * found.layout.size, found.together
     cells = model.domain.cells(cliques[0])
     if cells * work > _MOST_WORK:
         return None
     theta = found.layout.pack(model.potentials)
-    calibrated = found.calibrate(theta) if model.inference == "exact" else None
+    settled = found.calibrate(theta) if model.inference == "exact" else found.settle(theta)
     variances = []
     for start in range(0, cells, together):
         rows = min(together, cells - start)
@@ -357,12 +357,7 @@ def _exact_tied_variance(model: "Model", cliques: Sequence[Clique]) -> np.ndarra
         for clique in cliques:
             tables[clique].reshape(rows, -1)[np.arange(rows), np.arange(start, start + rows)] = 1.0
         directions = found.layout.pack(tables, batch=True)
-        if calibrated is not None:
-            moved = calibrated.along(directions)
-        else:
-            from quietfield.inference import tangents
-
-            moved = tangents.along(found, theta, directions[0])[None]
+        moved = settled.along(directions)
         variances.append(np.einsum("ij,ij->i", directions, moved))
     return np.concatenate(variances).reshape(model.domain.table_shape(cliques[0]))
 

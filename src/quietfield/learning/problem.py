@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import combinations
 from math import prod, sqrt
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from quietfield.inference.tree import Calibrated, Tree
 from quietfield.learning.observation import estimate_total, find_counted_cells, independent_variance, signs_of
 from quietfield.privacy.noise import Gaussian, Noise
 from quietfield.releases.release import Release
+
+if TYPE_CHECKING:
+    from quietfield.inference.response import Settled
 
 Group = tuple[Clique, ...]
 #: Factors of the waves of a stack of tables, or per axis what they do along it: see :meth:`Shape.weigh`.
@@ -118,10 +121,12 @@ class Shape:
         }
         return layout.pack({c: places[c] for c in layout.cliques}, np.int64)
 
-    def signs(self, layout: Any) -> np.ndarray | None:
-        """For each cell of the engine's (or tree's) vector, what its parameter is multiplied by; None if always 1."""
+    @cached_property
+    def signs(self) -> np.ndarray | None:
+        """For each cell of the vector of inference, what its parameter is multiplied by; None if always 1."""
         if not self.apart:
             return None
+        layout = self.tree.layout if self.inference == "exact" else self.engine.layout
         shapes = {c: self.domain.table_shape(c) for c in layout.cliques}
         return layout.pack({c: signs_of(len(s)) if c in self.apart else np.ones(s) for c, s in shapes.items()})
 
@@ -139,10 +144,6 @@ class Shape:
         return Parities.of(len(used), tables)
 
     @cached_property
-    def tree_signs(self) -> np.ndarray | None:
-        return self.signs(self.tree.layout)
-
-    @cached_property
     def tree(self) -> Tree:
         """Exact inference without a compiler."""
         return Tree.of(self.domain, tuple(clique for group in self.groups for clique in group))
@@ -152,6 +153,26 @@ class Shape:
         """For each cell of the tree's vector, its parameter: all of them in order, if no cliques are tied."""
         places = self._places(self.tree.layout)
         return slice(None) if not self.apart and np.array_equal(places, np.arange(self.size)) else places
+
+    def settle(self, theta: np.ndarray) -> "Calibrated | Settled":
+        """Inference with its derivative, in the order of its own vector."""
+        cells = self.to_cells(theta)
+        return self.tree.calibrate(cells) if self.inference == "exact" else self.engine.settle(cells)
+
+    def to_cells(self, p: np.ndarray) -> np.ndarray:
+        """Values by parameters as values by cells of that vector."""
+        cells = p[..., self.settled_places]
+        return cells if self.signs is None else cells * self.signs
+
+    @cached_property
+    def settled_places(self) -> np.ndarray | slice:
+        """For each cell of that vector, its parameter."""
+        return self.tree_places if self.inference == "exact" else self.places
+
+    @property
+    def together(self) -> int:
+        """How many directions inference follows at once."""
+        return self.tree.together if self.inference == "exact" else self.engine.together
 
     @cached_property
     def _tied(self) -> bool:
@@ -415,58 +436,36 @@ class Point:
 
     def __init__(self, shape: Shape, theta: np.ndarray) -> None:
         self.shape, self.theta = shape, theta
-        self._found: Calibrated | None = None
+        self._found: Calibrated | Settled | None = None
         self._means: np.ndarray | None = None
         if shape.parities is not None:
             self._means, self.log_partition = shape.parities.means(theta)
             self.shares = shape.parities.expect(self._means)
             return
-        if shape.inference == "exact":
-            self._found = shape.tree.calibrate(self._to_cells(theta, shape.tree_places))
-            mu, self.log_partition = self._found.shares, float(self._found.log_z)
-        else:
-            from quietfield.inference import tangents
-
-            mu, self.log_partition = tangents.shares(shape.engine, self._to_cells(theta, shape.places))
-        self.shares = self._to_parameters(mu[None])[0]
+        self._found = shape.settle(theta)
+        self.log_partition = float(self._found.log_z)
+        self.shares = self._to_parameters(self._found.shares[None])[0]
 
     def jacobian(self, p: np.ndarray) -> np.ndarray:
         """J p; or, of a matrix, J times each row."""
         return p @ self.dense if self.dense is not None else self._along(p)  # J is symmetric
 
     def _along(self, p: np.ndarray) -> np.ndarray:
-        if p.ndim > 1 and self._found is None:
-            return np.stack([self._along(row) for row in p])
-        if p.ndim > 1 and len(p) > (rows := self.shape.tree.together):
+        if p.ndim > 1 and len(p) > (rows := self.shape.together):
             return np.concatenate([self._along(p[i : i + rows]) for i in range(0, len(p), rows)])
-        if self._found is not None:
-            moved = self._to_parameters(self._found.along(self._to_cells(np.atleast_2d(p), self.shape.tree_places)))
-            return moved if p.ndim > 1 else moved[0]
-        from quietfield.inference import tangents
-
-        at, along = (self._to_cells(x, self.shape.places) for x in (self.theta, p))
-        moved = tangents.along(self.shape.engine, at, along)
-        return self._to_parameters(moved[None])[0]
-
-    @property
-    def _signs(self) -> np.ndarray | None:
-        exact = self.shape.inference == "exact"
-        return self.shape.tree_signs if exact else self.shape.signs(self.shape.engine.layout)
-
-    def _to_cells(self, p: np.ndarray, places: np.ndarray | slice) -> np.ndarray:
-        """Values by parameters as values by cells of the engine."""
-        return p[..., places] if self._signs is None else p[..., places] * self._signs
+        assert self._found is not None
+        moved = self._to_parameters(self._found.along(self.shape.to_cells(np.atleast_2d(p))))
+        return moved if p.ndim > 1 else moved[0]
 
     def _to_parameters(self, rows: np.ndarray) -> np.ndarray:
         """Values by cells of the engine as values by parameters: tied cliques add up."""
-        places = self.shape.tree_places if self._found is not None else self.shape.places
+        places = self.shape.settled_places
         if isinstance(places, slice):
             return rows
-        if self._signs is not None:
+        if (signs := self.shape.signs) is not None:
             from scipy import sparse
 
-            cells = np.arange(len(places))
-            sums = sparse.csr_array((self._signs, (places, cells)), shape=(self.shape.size, len(places)))
+            sums = sparse.csr_array((signs, (places, np.arange(len(places)))), shape=(self.shape.size, len(places)))
             return np.asarray((sums @ rows.T).T)
         found = np.zeros((len(rows), self.shape.size))
         if len(places) == self.shape.size:
@@ -476,7 +475,7 @@ class Point:
         return found
 
     def scatter(self, random: np.random.Generator) -> np.ndarray:
-        """A draw from a normal of covariance J, where inference is exact: how a record scatters around the shares."""
+        """A draw from a normal of covariance J: how a record scatters around the shares."""
         assert self._found is not None
         return self._to_parameters(self._found.scatter(random)[None])[0]
 

@@ -12,7 +12,8 @@ INTERRUPTED = "the fit was interrupted; this is the best so far. Run it again to
 
 @dataclass(frozen=True)
 class FitReport:
-    """How a fit went. ``advice`` says what to do where it did not converge or learned nothing, and is else empty.
+    """How a fit went. ``advice`` says what to do where it did not converge, learned nothing or was led astray, and
+    is else empty.
 
     ``release`` is the id of the release that was fitted, where it has one, and ``release_digest`` its digest.
     """

@@ -14,8 +14,8 @@ The last two were chosen among some twenty variants on simulated chains; ``bench
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
 from math import prod
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from quietfield.models.model import Model
 
 MOST_CELLS = 20_000  # of one question
+MOST_WEIGHTS = 50_000_000  # of one question, where something is known and inference approximate
 MOST_ROWS = 500  # of the directions that are followed together
 #: The most log-potentials of a model, and cells of an answer, whose error bars are worked out without being asked for.
 QUICK_MODEL, QUICK_ANSWER = 100_000, 10_000
@@ -195,8 +196,10 @@ def _answer(model: "Model", asked: Sequence[_Question], given: Mapping[str, Any]
     """
     wanted = list(dict.fromkeys(clique for question in asked for clique in question.weights))
     known = _evidence(model.domain, wanted, given)
-    if known:
-        model._need_exact("an interval of a conditional distribution")
+    if known and model.inference != "exact":
+        inside = [_condition(model, question, known) for question in asked]
+        answer = _answer(model, [question for question, _ in inside], {})
+        return replace(answer, values=np.concatenate([values for _, values in inside]))
     homes = {clique: _home(model, clique) for clique in wanted}
     added = [clique for clique, home in homes.items() if home == clique and clique not in model.cliques]
     if added:
@@ -349,6 +352,32 @@ def _home(model: "Model", wanted: Clique) -> Clique:
     """The smallest clique that holds some attributes, or they themselves."""
     holders = list(model.structure.holders(wanted))
     return min(holders, key=model.domain.cells) if holders else wanted
+
+
+def _condition(model: "Model", question: _Question, known: Mapping[str, np.ndarray]) -> tuple[_Question, np.ndarray]:
+    """A question where something is known as sums over tables that hold that too, to first order; and its answers."""
+    weights: dict[Clique, np.ndarray] = {}
+    values: Any = 0.0
+    for clique, given in question.weights.items():
+        both = (*known, *clique)
+        if not model.structure.joins(both):
+            model._need_exact(
+                f"an interval of a distribution given {join_names(known)}, which no clique holds with it,"
+            )
+        size, cells = model.domain.cells(clique), model.domain.cells(both)
+        if question.rows * cells > MOST_WEIGHTS:
+            raise Error(f"an interval of {join_names(clique)} given {join_names(known)} takes too much memory; ask for "
+                        "fewer attributes.")  # fmt: skip
+        held = reduce(np.logical_and.outer, known.values())
+        joint = model.marginal(both).reshape(-1, size) * held.reshape(-1, 1)
+        if not (chance := joint.sum()) > 0:
+            raise Error(f"the given values of {join_names(known)} have probability 0 in this model.")
+        own = np.eye(size) if question.shape is not None else given
+        answers = own @ (joint.sum(0) / chance)
+        around = held.reshape(-1, 1) * (own - answers[:, None])[:, None] / chance
+        weights[both] = around.reshape(question.rows, cells)
+        values = values + answers
+    return _Question(weights, None), values
 
 
 def _at_home(domain: Domain, weights: np.ndarray, wanted: Clique, home: Clique) -> np.ndarray:
