@@ -1,6 +1,7 @@
 """What every learner is: a frozen record of settings, with a pure step that the one loop drives."""
 
 import ctypes
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -77,41 +78,45 @@ class Learner:
         return None
 
 
+#: Extensions that wheels link to an OpenBLAS of their own, and how the names of its functions end. Neither is public.
+_LINKED = {"numpy.linalg._umath_linalg": "64_", "scipy.linalg._fblas": ""}
 _lock = Lock()
-_inside: list[int] = []  # threads that BLAS had before, once per block that is being run
+_blocks = 0  # that are being run
+_before: dict[str, int] = {}  # threads that each OpenBLAS had before
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Have numpy multiply its matrices in the calling thread alone.
+    """Have numpy, and scipy if it is loaded, multiply matrices in the calling thread alone.
 
     Ours are small: a second thread saves nothing, but waits for the next product by running in circles, and doubles
     the time that processors spend. numpy has no call for this; where its BLAS is not OpenBLAS, nothing changes.
     """
-    library = _openblas()
-    if library is None:
-        yield
-        return
+    global _blocks
     with _lock:
-        _inside.append(library.scipy_openblas_get_num_threads64_() if not _inside else _inside[0])
-        library.scipy_openblas_set_num_threads64_(1)
+        _blocks += 1
+        for name in _LINKED.keys() & sys.modules.keys() - _before.keys():
+            if (threads := _openblas(name)) is not None:
+                get, put = threads
+                _before[name] = get()
+                put(1)
     try:
         yield
     finally:
         with _lock:
-            before = _inside.pop()
-            if not _inside:
-                library.scipy_openblas_set_num_threads64_(before)
+            _blocks -= 1
+            if not _blocks:
+                for name, threads in _before.items():
+                    _openblas(name)[1](threads)
+                _before.clear()
 
 
-@lru_cache(maxsize=1)
-def _openblas() -> Any:
-    """The OpenBLAS that numpy's wheels bring, or None."""
+@lru_cache(maxsize=2)
+def _openblas(name: str) -> Any:
+    """What tells and what sets the number of threads of the OpenBLAS that an extension is linked to, or None."""
+    end = _LINKED[name]
     try:
-        from numpy.linalg import _umath_linalg  # not public: it may go
-
-        library = ctypes.CDLL(_umath_linalg.__file__)
-        library.scipy_openblas_set_num_threads64_, library.scipy_openblas_get_num_threads64_  # noqa: B018 - are there
-    except (AttributeError, ImportError, OSError):
+        library = ctypes.CDLL(sys.modules[name].__file__)
+        return tuple(getattr(library, f"scipy_openblas_{verb}_num_threads{end}") for verb in ("get", "set"))
+    except (AttributeError, KeyError, OSError):
         return None
-    return library
