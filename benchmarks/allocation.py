@@ -13,6 +13,7 @@ import argparse
 import csv
 import math
 from collections import defaultdict
+from collections.abc import Sequence
 from itertools import pairwise, product
 
 import quietfield as qf
@@ -26,12 +27,12 @@ WEIGHTS: dict[str, Weights] = {"equal": "equal", "default": None, "by_size": "by
 FIELDS = ["data", "tables", "noise", "epsilon", "weights", "repeat", "tv", "loglik"]
 
 
-def measure(repeats: int) -> None:
+def measure(repeats: int, data: Sequence[str], weighed: Sequence[str]) -> None:
     """Write the rows that are not there yet."""
     done = {row[:6] for row in _rows()}
     with RESULTS.open("a", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        for name in (name for name in ROWS if name in available()):
+        for name in (name for name in ROWS if name in available() and name in data):
             found = problem(name)
             domain = found.domain
             schema = qf.Schema({attribute: list(range(domain.size(attribute))) for attribute in domain})
@@ -44,7 +45,7 @@ def measure(repeats: int) -> None:
                 "chain": list(pairwise(names)),
             }
             for (tables, cliques), noise, epsilon, weights, repeat in product(
-                given.items(), ("gaussian", "laplace"), EPSILONS, WEIGHTS, range(repeats)
+                given.items(), ("gaussian", "laplace"), EPSILONS, weighed, range(repeats)
             ):
                 given_as = Structure.of(cliques)
                 same = allocate_budget(given_as, domain, qf.Rows(1), "add_remove", None, noise)[0] == given_as
@@ -53,7 +54,7 @@ def measure(repeats: int) -> None:
                     continue
                 release = qf.release(
                     found.codes, schema, cliques, epsilon=epsilon, noise=noise, unit=qf.Rows(1), ledger=None,
-                    delta=1e-9 if noise == "gaussian" else None, total=False, weights=WEIGHTS[weights],
+                    delta=1e-9 if noise == "gaussian" else None, weights=WEIGHTS[weights],
                 )  # fmt: skip
                 try:
                     figures = [f"{figure:.5f}" for figure in score(qf.fit(release), found)]
@@ -81,7 +82,10 @@ def summarize(weights: str) -> str:
     }
     mean = math.exp(sum(map(math.log, ratios.values())) / len(ratios))
     worst, best = max(ratios, key=ratios.__getitem__), min(ratios, key=ratios.__getitem__)
-    named = {"by_size": "weights by size", "default": "one-way tables beside those that are given"}[weights]
+    named = {
+        "by_size": "weights by size",
+        "default": "one-way tables beside those that are given, or interactions in place of them,",
+    }[weights]
     return (
         f"In {len(ratios)} cells the error with {named} was {mean:.3f} times that with equal weights (geometric mean), "
         f"more than 1.01 times in {sum(ratio > 1.01 for ratio in ratios.values())} of them and less than 0.99 "
@@ -93,10 +97,12 @@ def summarize(weights: str) -> str:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--data", nargs="*", choices=ROWS, default=ROWS)
+    parser.add_argument("--weights", nargs="*", choices=WEIGHTS, default=list(WEIGHTS))
     parser.add_argument("--summary", action="store_true")
     asked = parser.parse_args()
     if asked.summary:
         for weights in ("default", "by_size"):
             print(summarize(weights))
     else:
-        measure(asked.repeats)
+        measure(asked.repeats, asked.data, asked.weights)

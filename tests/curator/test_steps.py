@@ -465,9 +465,9 @@ def test_an_interrupt_after_any_step_leaves_a_release(noise, calls, tmp_path):
 
 @pytest.mark.parametrize(("records", "whole"), [(20_000, True), (50, False)])
 def test_where_all_tables_get_little_noise_nothing_is_chosen(records, whole):
-    """Six attributes of two values: all triples, if there are records enough; or the questions that are given."""
-    people = np.random.default_rng(0).integers(0, 2, (records, 6))
-    schema = qf.Schema(dict.fromkeys("abcdef", 2))
+    """Six attributes of three values: all triples, if there are records enough; or the questions that are given."""
+    people = np.random.default_rng(0).integers(0, 3, (records, 6))
+    schema = qf.Schema(dict.fromkeys("abcdef", 3))
     asked = {"epsilon": 5, "delta": "1e-6", "noise": "gaussian", "unit": qf.Rows(1), "ledger": None}
     found = qf.release(people, schema, "auto", **asked)
     assert (not found.selections) == whole

@@ -79,7 +79,8 @@ def release(
         total: Whether the number of records is counted as well; ``"auto"`` counts it where no table tells it.
         weights: Numbers by clique, ``()`` for the total: weight 2 gets half the noise of weight 1. With
             ``"by_size"`` larger tables get less noise, such that the sum of the errors of all cells is least. Without
-            any, Gaussian noise measures attributes by themselves, too, where that makes better models (see
+            any, Gaussian noise measures attributes by themselves, too, or the interactions of yes-or-no attributes in
+            place of tables, where that makes better models (see
             :func:`quietfield.privacy.planning.allocate_budget`); ``"equal"`` measures what is asked for alone.
         noise: ``"laplace"``, or ``"gaussian"``, which needs a ``delta``.
         progress: Whether a line on the error stream shows that it goes on.
