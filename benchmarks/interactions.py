@@ -4,8 +4,8 @@
     python -m benchmarks.interactions --simulated  # rows of docs/results/apart.csv, in half an hour
 
 The first is a check of what the package learns, by code that has nothing in common with it, on the sixteen yes-or-no
-columns of nltcs. A table of pairs or triples measures the effects of its single columns again each time. Of binary columns, an
-interaction is one number: the records with an even count of ones among its columns, less those with an odd count. One
+columns of nltcs. A table of pairs or triples measures the effects of its single columns again each time. Of binary
+columns, an interaction is one number: the records with an even count of ones among its columns, less those with an odd count. One
 record moves it by exactly 1, so that k interactions with Gaussian noise of standard deviations s_1 ... s_k cost
 sum 1 / (2 s_i^2) of zCDP (the residual basis of ResidualPlanner: Xiao, He, Zhang and Kifer 2023). Here all
 interactions of one, two and three columns are measured and nothing is chosen; an interaction gets 1 / s^2 in
@@ -21,7 +21,7 @@ import argparse
 import csv
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 from math import comb
 
 import numpy as np
@@ -94,7 +94,7 @@ def simulated() -> Iterator[tuple[str, int, list[tuple[str, ...]]]]:
     for many in (8, 12, 16):
         names = [f"x{i}" for i in range(many)]
         yield "star", many, [(names[0], name) for name in names[1:]]
-        yield "chain of order 3", many, [*zip(names, names[1:], strict=False), *zip(names, names[2:], strict=False)]
+        yield "chain of order 3", many, [*pairwise(names), *zip(names, names[2:], strict=False)]
         yield "all pairs", many, list(combinations(names, 2))
 
 

@@ -358,3 +358,60 @@ def test_a_table_and_an_interaction_of_the_same_attributes_are_learned_together(
     np.add.at(true, tuple(codes[:, :3].T), 1 / len(codes))
     assert np.abs(model.marginal(("a", "b", "c")) - true).max() < 2e-3
     assert isinstance(made.parts[0], Table)
+
+
+def test_what_is_made_of_a_release_knows_interactions(tmp_path):
+    """Report, comparison, confidential report and plan, of a release of tables and interactions together, too."""
+    schema, codes = qf.Schema(dict.fromkeys("abcdefgh", 2)), np.random.default_rng(0).integers(0, 2, (900, 8))
+    asked = {"epsilon": 1, "delta": "1e-6", "noise": "gaussian", "unit": qf.Rows(1), "ledger": None}
+    pairs = list(combinations("abcdefgh", 2))
+    for cliques in (pairs, qf.Choice(include=[("a", "b")])):
+        made = qf.release(codes, schema, cliques, **asked)
+        assert made.interactions
+        model = qf.fit(made)
+        qf.write_report(tmp_path / "report.html", made, model)
+        assert "interaction: " in (tmp_path / "report.html").read_text()
+        qf.write_confidential_report(tmp_path / "secret.html", codes, schema, made, model)
+        assert [row.name for row in qf.compare(made).rows] == ["map"]
+        for clique, table in made.tables.items():
+            assert table.shape == (2,) * len(clique)
+            assert abs(table.sum() - made.tables["a", "b"].sum()) < 300
+        path = tmp_path / "made.qfr"
+        made.save(path)
+        assert main(["verify", str(path), "--json"]) == 0
+    schema.save(tmp_path / "schema.json")
+    plan = ["plan", str(tmp_path / "schema.json"), "--structure", "complete", "--epsilon", "1", "--delta", "1e-6"]
+    assert main([*plan, "--noise", "gaussian", "--records", "900"]) == 0
+
+
+def test_the_number_of_records_comes_from_any_table():
+    structure = Structure((("a", "b"), ("a",), ("b",)), interactions=(("a",), ("b",)))
+    codes = people(41)[1]
+    made = release(codes, structure, 2000)
+    assert made.total is None
+    assert np.abs(made.tables["a"] - np.bincount(codes[:, 0])).max() < 3
+    alone = release(codes, Structure((("a",),), interactions=(("a",),)), total=False)
+    with pytest.raises(Error, match="neither a total nor a table"):
+        alone.tables["a"]
+
+
+def test_a_step_replaces_no_table_by_an_interaction():
+    class Both:
+        def tables(self, domain):
+            return [("a", "b")]
+
+        def run(self, steps, *, progress=False):
+            steps.measure([("a", "b")], Fraction(1, 2))
+            with pytest.raises(Error, match="neither replaces the other"):
+                steps.measure([("a", "b")], Fraction(1, 4), interactions=True)
+            self.left = steps.left
+
+    both = Both()
+    assert release([(0, 1, 0, 1)] * 9, both).interactions == {}
+    assert both.left > Fraction(49, 100)  # what is refused costs nothing
+
+
+def test_where_combinations_are_impossible_tables_are_counted():
+    domain = qf.Domain(dict.fromkeys("abcdefgh", 2), impossible=[{"a": 1, "b": 1}])
+    asked = (domain, qf.Rows(1), "add_remove", None, "gaussian")
+    assert not allocate_budget(Structure(tuple(combinations("abcdefgh", 2))), *asked)[0].interactions

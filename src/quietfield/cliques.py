@@ -61,7 +61,8 @@ class Structure:
         ties = tuple(tuple((c,) if isinstance(c, str) else tuple(c) for c in tie) for tie in self.ties)
         object.__setattr__(self, "cliques", cliques)
         object.__setattr__(self, "ties", ties)
-        object.__setattr__(self, "interactions", tuple(tuple(clique) for clique in self.interactions))
+        interactions = tuple((c,) if isinstance(c, str) else tuple(c) for c in self.interactions)
+        object.__setattr__(self, "interactions", interactions)
         if len(cliques) > MOST_CLIQUES:
             raise Error(
                 f"a structure has at most {MOST_CLIQUES:,} cliques, not {len(cliques):,}; join fewer attributes."
@@ -92,7 +93,8 @@ class Structure:
                 tied.add(clique)
         for clique in self.interactions:
             if clique not in known or clique in tied:
-                raise Error(f"the interaction of {clique}: expected one of the cliques, and none that is tied.")
+                raise Error(f"the interaction of {clique}: expected one of the cliques, once, and none that is tied.")
+            known.remove(clique)
 
     @classmethod
     def of(cls, cliques: "Structure | Iterable[str | Iterable[str]]", domain: Domain | None = None) -> "Structure":

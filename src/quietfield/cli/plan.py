@@ -167,8 +167,8 @@ def _show_plan(
     whom, near, noise, weights = (asked[name] for name in ("unit", "neighbours", "noise", "weights"))
     measured, weights = planning.allocate_budget(structure, domain, whom, near, weights, noise, asked["total"])
     figures = plan_elimination(domain, measured)
-    apart = len(measured.interactions)  # one log-potential each; tied cliques share theirs
-    parameters = apart or sum(domain.cells(group[0]) for group in measured.groups)
+    apart = set(measured.interactions)  # one log-potential each; tied cliques share theirs
+    parameters = sum(1 if group[0] in apart else domain.cells(group[0]) for group in measured.groups)
     free = available_memory()
     advice = ""
     try:
@@ -217,6 +217,7 @@ def _show_plan(
                 "-" if v is None else planning.format_points(v) for v in (table.share_std, table.distance)
             )
             name = " = ".join(" × ".join(clique) for clique in table.cliques[:3]) + " = ..." * (len(table.cliques) > 3)
+            name += " (interaction)" * table.interaction
             numbers = f"{table.cells:>9,}  {table.std:>8.3g}  {table.margin:>14.3g}  {share:>14}  {distance:>8}"
             typer.echo(f"{numbers}  {name}")
 

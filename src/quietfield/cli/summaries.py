@@ -39,7 +39,7 @@ def of_release(release: Release, out: Path, warnings: tuple[str, ...], paid: dic
     return {
         "written": str(out),
         **of_promise(release),
-        "tables": [_table(part.cliques, part.values.size, part.noise) for part in release.parts],
+        "tables": [_table(part.cliques, part.values.size, part.noise, part.interaction) for part in release.parts],
         "total": None
         if release.total_part is None
         else {"value": release.total, "public": release.total_is_public, "noise": _noise(release.total_noise)},
@@ -118,7 +118,7 @@ def of_plan(
         pairs = zip(counted.tables, plan.noises, strict=False)  # one more noise is that of the total
         tables = {
             **_promise(price.epsilon, price.delta, price.rho, counted.l1, counted.l2_squared),
-            "tables": [_table(table.cliques, prod(table.shape), noise) for table, noise in pairs],
+            "tables": [_table(table.cliques, prod(table.shape), noise, table.interaction) for table, noise in pairs],
             "candidates": None,
             "total": {
                 "public": counted.known_total,
@@ -148,8 +148,9 @@ def _promise(
     }
 
 
-def _table(cliques: tuple[tuple[str, ...], ...], cells: int, noise: "Noise") -> dict[str, Any]:
-    return {"cliques": [list(clique) for clique in cliques], "cells": cells, "noise": _noise(noise)}
+def _table(cliques: tuple[tuple[str, ...], ...], cells: int, noise: "Noise", interaction: bool) -> dict[str, Any]:
+    names = [list(clique) for clique in cliques]
+    return {"cliques": names, "cells": cells, "interaction": interaction, "noise": _noise(noise)}
 
 
 def _noise(noise: "Noise | None") -> dict[str, Any] | None:

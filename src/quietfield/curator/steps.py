@@ -215,6 +215,9 @@ class Steps:
         wanted = [self._table(clique) for clique in cliques]
         if len({table.clique for table in wanted}) < len(wanted):
             raise Error("a step measures each table once.")
+        before = {table.cliques[0]: table.interaction for table in self._tables}
+        if any(before.get(table.clique, interactions) != interactions for table in wanted):
+            raise Error("a table is measured again as a table, and an interaction as one: neither replaces the other.")
         names = tuple(table.clique for table in wanted)
         structure = Structure(names, interactions=names if interactions else ())
         structure.check(self.domain)
@@ -357,8 +360,13 @@ def _release(plan: StepPlan, steps: Steps, receipt: Receipt, protects: str, note
     )
     if steps._replaced:
         notes = [*notes, f"measured twice: {plural(steps._replaced, 'table')}; the first, noisier ones are left out"]
+    if numbers:
+        notes = [*notes, f"measured apart: {plural(len(numbers), 'interaction')} of attributes, each once"]
     known = steps.public_total
-    total = "left out, since the tables' sums tell it" if known is None else "public, by the choice of neighbours"
+    total = "public, by the choice of neighbours"
+    if known is None:
+        told = len(numbers) < len(steps.tables)
+        total = "left out, since the tables' sums tell it" if told else "left out"
     return ReleaseContent(
         domain=steps.domain,
         structure=structure,

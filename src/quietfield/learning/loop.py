@@ -32,8 +32,8 @@ def drive(
     """The models of the releases, in their order."""
     if learner.compiled and any(release.structure.interactions for release in releases):
         raise Error(
-            f"the method {learner.name!r} learns from tables alone, and this release holds interactions; use the "
-            "default, method 'map'."
+            f"the method {learner.name!r} learns from tables alone, and this release holds interactions; use method "
+            "'map', or release with weights='equal' (--weights equal), which measures tables."
         )
     problems = [problem_of(release, inference, {}) for release in releases]
     batches: dict[Shape, list[int]] = {}

@@ -305,7 +305,7 @@ def _climb_together(shape: Shape, data: Data, found: Climb, prior: Prior, blur: 
         slope = moved @ inverse @ _responses(shape, data, point, blur)[0] - prior.precision(theta)
         step = np.linalg.solve(moved @ inverse @ moved + prior.matrix, slope)
         here, length = misfit(theta, point), 1.0
-        while (reached := misfit(theta + length * step, there := shape.at(theta + length * step))) > here:
+        while not (reached := misfit(theta + length * step, there := shape.at(theta + length * step))) <= here:
             length /= 2
             if length < _LEAST_STEP:
                 return theta

@@ -33,7 +33,7 @@ from quietfield.errors import CannotLearn, Error
 from quietfield.inference import engine
 from quietfield.inference.tree import Tree
 from quietfield.privacy.noise import Laplace, Noise
-from quietfield.releases.parts import Table
+from quietfield.releases.parts import Table, signs_of
 from quietfield.releases.release import Release
 
 if TYPE_CHECKING:
@@ -146,15 +146,6 @@ def grow_counts(counts: np.ndarray, shares: np.ndarray, records: float, total: f
     Mean and covariance are those of a count of so many records.
     """
     return total * shares + sqrt(total / records) * (counts - records * shares)
-
-
-def signs_of(attributes: int) -> np.ndarray:
-    """How records of attributes of two values count in their interaction: 1 or -1, by cell.
-
-    >>> signs_of(2).tolist()
-    [[1.0, -1.0], [-1.0, 1.0]]
-    """
-    return 1.0 - 2.0 * (np.indices((2,) * attributes).sum(0) % 2)
 
 
 def find_counted_cells(domain: Domain, cliques: Sequence[Clique], excluded: tuple[int, ...] | None) -> np.ndarray:
@@ -387,6 +378,7 @@ class Residuals:
     sampling: np.ndarray
     z: np.ndarray
     std: float  # of the noise
+    interaction: bool = False  # one number, not a table
 
     @property
     def cells(self) -> int:
@@ -452,5 +444,5 @@ def residuals(release: Release, moments: Iterable[Moments]) -> list[Residuals]:
         z = (noisy - expected) / np.sqrt(np.maximum(noise + records.value * v, least))
         if not part.interaction:
             z[~find_counted_cells(release.domain, part.cliques, part.excluded)] = np.nan
-        found.append(Residuals(part.cliques, noisy, expected, records.value * v, z, part.noise.std))
+        found.append(Residuals(part.cliques, noisy, expected, records.value * v, z, part.noise.std, part.interaction))
     return found

@@ -84,7 +84,7 @@ class Prior:
             inside, every = (shape.interactions(signs) * found).mean(0), (signs * found).mean(0)
         gamma = np.maximum(shape.by_table(np.stack([inside, every - inside])), 0.0)
         flat = (smoothness := self.smoothness.learn(theta, self.variances, pairs)).flatten(theta)
-        norms = shape.units * shape.by_table(np.stack([part := shape.interactions(flat), flat - part]) ** 2)
+        norms = shape.squares * shape.by_table(np.stack([part := shape.interactions(flat), flat - part]) ** 2)
         low, high = (scale**2 for scale in _SCALES)
         common = np.clip((norms.sum(1) + _EXPECTED) / (gamma.sum(1) + _EXPECTED), low, high)[:, None]
         added = np.where([group[0] in shape.apart for group in shape.groups], _POOLED, _OWN)
@@ -94,7 +94,7 @@ class Prior:
         sizes = shape.by_pool(shape.interaction_sizes)
         known = (shape.by_pool(gamma[0]) + added * shared[0]) / (sizes + added)
         determined = np.clip(np.stack([known, np.broadcast_to(shared[1], known.shape)]), 0, 1)
-        return replace(self, variances=own / shape.units, determined=determined, smoothness=smoothness, probed=probed)
+        return replace(self, variances=own / shape.squares, determined=determined, smoothness=smoothness, probed=probed)
 
     @cached_property
     def wide(self) -> np.ndarray:

@@ -25,8 +25,9 @@ from quietfield.errors import CannotLearn, Error, TooLarge
 from quietfield.inference import engine
 from quietfield.inference.parities import MOST_ATTRIBUTES, Parities
 from quietfield.inference.tree import Calibrated, Tree
-from quietfield.learning.observation import estimate_total, find_counted_cells, independent_variance, signs_of
+from quietfield.learning.observation import estimate_total, find_counted_cells, independent_variance
 from quietfield.privacy.noise import Gaussian, Noise
+from quietfield.releases.parts import signs_of
 from quietfield.releases.release import Release
 
 if TYPE_CHECKING:
@@ -129,6 +130,14 @@ class Shape:
         layout = self.tree.layout if self.inference == "exact" else self.engine.layout
         shapes = {c: self.domain.table_shape(c) for c in layout.cliques}
         return layout.pack({c: signs_of(len(s)) if c in self.apart else np.ones(s) for c, s in shapes.items()})
+
+    @cached_property
+    def sums(self) -> Any:
+        """What takes values by cells of that vector to parameters, with signs; sparse."""
+        from scipy import sparse
+
+        signs: np.ndarray = np.asarray(self.signs)
+        return sparse.csr_array((signs, (self.settled_places, np.arange(len(signs)))), shape=(self.size, len(signs)))
 
     @cached_property
     def parities(self) -> Parities | None:
@@ -336,7 +345,7 @@ class Shape:
         return np.array([places[key] for key in keys])
 
     @cached_property
-    def units(self) -> np.ndarray:
+    def squares(self) -> np.ndarray:
         """Per table, the sum of squares in its cells of one parameter: several where it is that of an interaction."""
         return np.array([self.domain.cells(g[0]) if g[0] in self.apart else 1 for g in self.groups], float)
 
@@ -462,11 +471,8 @@ class Point:
         places = self.shape.settled_places
         if isinstance(places, slice):
             return rows
-        if (signs := self.shape.signs) is not None:
-            from scipy import sparse
-
-            sums = sparse.csr_array((signs, (places, np.arange(len(places)))), shape=(self.shape.size, len(places)))
-            return np.asarray((sums @ rows.T).T)
+        if self.shape.apart:
+            return np.asarray((self.shape.sums @ rows.T).T)
         found = np.zeros((len(rows), self.shape.size))
         if len(places) == self.shape.size:
             found[:, places] = rows

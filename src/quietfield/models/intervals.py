@@ -26,9 +26,9 @@ from quietfield.domain import Clique, Domain, Label
 from quietfield.errors import Error
 from quietfield.inference.layout import IMPOSSIBLE
 from quietfield.learning.learner import one_blas_thread
-from quietfield.learning.observation import signs_of
 from quietfield.learning.problem import shape_of
 from quietfield.models.uncertainty import OF
+from quietfield.releases.parts import signs_of
 from quietfield.text import join_names
 
 if TYPE_CHECKING:

@@ -96,8 +96,9 @@ class Uncertainty:
             raise Error("what the intervals need speaks of other tables than the model has.")
         if not set(self.smoothness) <= set(domain):
             raise Error("what the intervals need speaks of other attributes than the model has.")
-        if any(set(domain.table_shape(clique)) != {2} for clique in self.apart):
-            raise Error("what the intervals need speaks of an interaction of attributes of more than two values.")
+        tied = {group[0] for group in self.groups if len(group) > 1}
+        if self.apart & tied or any(set(domain.table_shape(clique)) != {2} for clique in self.apart):
+            raise Error("what the intervals need speaks of an interaction of tied cliques, or of more than two values.")
         for group, cell in zip(self.groups, self.excluded, strict=True):
             shapes = {domain.table_shape(clique) for clique in group}
             shape = shapes.pop()

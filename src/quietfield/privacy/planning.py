@@ -171,7 +171,9 @@ def _weigh_apart(structure: Structure, domain: Domain) -> dict[Clique, Fraction]
     tables, one of c cells tells each of its interactions with the variance k c.
     """
     names = structure.attributes
-    if len(names) > _MOST_APART or any(domain.size(name) != 2 for name in names):
+    if domain.impossible or len(names) > _MOST_APART or any(domain.size(name) != 2 for name in names):
+        return {}
+    if any(2 ** len(clique) > MOST_INTERACTIONS for clique in structure.cliques):
         return {}
     held: dict[frozenset[str], tuple[Clique, list[int]]] = {}
     for clique in structure.cliques:
@@ -242,7 +244,8 @@ class TableNoise:
 
     ``std`` is a cell's standard deviation in counts; ``margin`` is what a cell's noise stays below 19 times of 20.
     ``share_std`` is ``std`` divided by the guessed number of records, and ``distance`` the expected total variation
-    between the noisy shares as they are and the true ones. None where no number was guessed.
+    between the noisy shares as they are and the true ones. None where no number was guessed. Of an ``interaction`` that
+    is measured apart, shares are those of the records with an even and with an odd number of second values.
     """
 
     cliques: tuple[Clique, ...]
@@ -251,6 +254,7 @@ class TableNoise:
     margin: float
     share_std: float | None
     distance: float | None
+    interaction: bool = False
 
     @property
     def std(self) -> float:
@@ -261,6 +265,7 @@ class TableNoise:
         return {
             "cliques": [list(clique) for clique in self.cliques],
             "cells": self.cells,
+            "interaction": self.interaction,
             "noise": self.noise.kind,
             "scale": self.noise.scale,
             "std": self.std,
@@ -275,7 +280,7 @@ def table_noises(statistics: Statistics, planned: tuple[Noise, ...], records: fl
     found = []
     for table, noise in zip(statistics.tables, planned, strict=False):
         cells = prod(table.shape)
-        behind = None if records is None else records * len(table.cliques)
+        behind = None if records is None else records * (2 if table.interaction else len(table.cliques))
         found.append(
             TableNoise(
                 table.cliques,
@@ -283,7 +288,10 @@ def table_noises(statistics: Statistics, planned: tuple[Noise, ...], records: fl
                 noise,
                 margin(noise),
                 None if behind is None else noise.std / behind,
-                None if behind is None else min(1.0, 0.5 * cells * mean_absolute(noise) / behind),
+                None
+                if behind is None
+                else min(1.0, (0.5 * cells + table.interaction / 2) * mean_absolute(noise) / behind),
+                table.interaction,
             )
         )
     return tuple(found)

@@ -141,4 +141,5 @@ def explain_promise(release: "Release") -> str:
 def describe_noise(release: "Release") -> str:
     """Kinds and sizes of the noise."""
     said = describe_noises([part.noise for part in release.parts])
-    return f"{to_sentence(said)}. A count is off by about that much, whatever its size."
+    number = "A count, or an interaction," if release.structure.interactions else "A count"
+    return f"{to_sentence(said)}. {number} is off by about that much, whatever its size."

@@ -38,6 +38,18 @@ class Table:
     interaction: bool = False
 
 
+def signs_of(attributes: int) -> "np.ndarray":
+    """How records of attributes of two values count in their interaction: 1 or -1, by cell.
+
+    >>> signs_of(2).tolist()
+    [[1.0, -1.0], [-1.0, 1.0]]
+    """
+    import numpy as np
+
+    found: np.ndarray = 1.0 - 2.0 * (np.indices((2,) * attributes).sum(0) % 2)
+    return found
+
+
 @dataclass(frozen=True)
 class Total:
     """The number of records, in steps. ``noise`` is None where the number is public."""
@@ -170,7 +182,9 @@ def _check_parts(release: ReleaseContent) -> None:
             )
         cell = part.excluded
         if cell is not None and (
-            len(cell) != len(expected) or not all(0 <= i < n for i, n in zip(cell, expected, strict=True))
+            part.interaction
+            or len(cell) != len(expected)
+            or not all(0 <= i < n for i, n in zip(cell, expected, strict=True))
         ):
             raise FileError(f"the table of {part.cliques[0]} leaves out the cell {cell}, which it does not have.")
         part.values.flags.writeable = False

@@ -20,7 +20,7 @@ from quietfield.privacy import accounting
 from quietfield.privacy.noise import Gaussian, Laplace, Noise, describe_noises
 from quietfield.releases import keys, manifest
 from quietfield.releases.checks import check_promise
-from quietfield.releases.parts import ReleaseContent, Table, Total
+from quietfield.releases.parts import ReleaseContent, Table, Total, signs_of
 from quietfield.text import facts_html, join_names, plural, printable, table_html
 
 if TYPE_CHECKING:
@@ -59,25 +59,29 @@ class Tables(Mapping[Clique, "np.ndarray"]):
         """The table that the interactions of all subsets of a clique add up to."""
         import numpy as np
 
+        held = [part for many in range(1, len(clique) + 1) for part in combinations(range(len(clique)), many)]
+        places = [self._places.get(frozenset(clique[axis] for axis in axes), (None, ()))[0] for axes in held]
         table = np.full((2,) * len(clique), self._count())
-        for many in range(1, len(clique) + 1):
-            for held in combinations(range(len(clique)), many):
-                i, _ = self._places.get(frozenset(clique[axis] for axis in held), (None, ()))
-                if i is None:
-                    raise Error(f"the table of {clique} is not known: an interaction within it was not measured.")
-                values = self._values(i) if self._parts[i].interaction else np.subtract(*self._values(i))
-                signs = 1 - 2 * (np.indices(table.shape)[list(held)].sum(0) % 2)
-                table = table + signs * float(values)
+        for axes, i in zip(held, places, strict=True):
+            if i is None:
+                raise Error(f"the table of {clique} is not known: an interaction within it was not measured.")
+            values, signs = self._values(i), signs_of(len(axes))
+            own = float(values if self._parts[i].interaction else (values * signs).sum())
+            table += own * signs.reshape([2 if axis in axes else 1 for axis in range(len(clique))])
         return table / table.size
 
     def _count(self) -> float:
-        """The number of records: the total, or what one-way tables sum to, the less their noise the more."""
+        """The number of records: the total, or what tables sum to, the less their noise the more."""
         if self._records is not None:
             return self._records
-        whole = [(part, i) for i, part in enumerate(self._parts) if not part.interaction and len(part.cliques[0]) == 1]
-        weights = [1 / (part.values.size * max(part.noise.variance, 1e-200)) for part, _ in whole]
-        sums = (weight * float(self._values(i).sum()) for weight, (_, i) in zip(weights, whole, strict=True))
-        return sum(sums) / sum(weights)
+        told = [
+            (float(self._values(i).sum()), part.values.size * max(part.noise.variance, 1e-200))
+            for i, part in enumerate(self._parts)
+            if not part.interaction and len(part.cliques) == 1 and part.excluded is None
+        ]
+        if not told:
+            raise Error("this release has neither a total nor a table, so that its interactions make no tables.")
+        return sum(sums / variance for sums, variance in told) / sum(1 / variance for _, variance in told)
 
     def __contains__(self, clique: object) -> bool:
         return (
@@ -206,7 +210,7 @@ class Release(ReleaseContent):
 
     @property
     def noise(self) -> dict[Clique, Noise]:
-        """The noise of each table, by its first clique."""
+        """The noise of each table, by its first clique; of an interaction measured apart, that of its number."""
         return {part.cliques[0]: part.noise for part in self.parts}
 
     @property
@@ -467,9 +471,9 @@ class Release(ReleaseContent):
             (
                 "tables",
                 f"{len(self.parts) - numbers} of {plural(len(self.structure) - numbers, 'clique')}, "
-                f"{plural(cells, 'cell')}, {plural(len(self.domain), 'attribute')}",
+                f"{plural(cells, 'cell')}, {plural(len(self.domain), 'attribute')}"
+                + (f", and {plural(numbers, 'interaction')} measured apart" if numbers else ""),
             ),
-            *([("apart", plural(numbers, "interaction"))] if numbers else []),
             ("noise", describe_noises([part.noise for part in self.parts])),
         ]
         if self.total_part is None:

@@ -309,7 +309,7 @@ class Choice:
         domain, questions = steps.domain, self._questions(several)
         if steps.kind != "gaussian" or steps.neighbours != "add_remove":
             return {}
-        if any(domain.size(name) != 2 for question in questions for name in question):
+        if domain.impossible or any(domain.size(name) != 2 for question in questions for name in question):
             return {}
         measured = [table.cliques[0] for table in steps.tables]
         if not set(questions) <= set(map(frozenset, (*pool, *measured))):  # some cannot be measured at all

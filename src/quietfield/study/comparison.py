@@ -210,7 +210,8 @@ def compare(
 
     Args:
         release: The release that models are learned from and compared with.
-        methods: How to learn from it, one name or several; "map" and "naive" where neither methods nor models are
+        methods: How to learn from it, one name or several; "map" and "naive" (which needs tables, so not where
+            interactions were measured apart) where neither methods nor models are
             given.
         models: Models by name. They come first, and the first of all is what the others are compared with.
         truth: A model that is known to be true, as in a simulation: every row then tells how far it is from that.
@@ -244,6 +245,8 @@ def compare(
     if release is None and methods:
         raise Error("methods learn from a release; give one, or give models alone.")
     wanted = tuple(methods) if methods is not None else () if given or release is None else DEFAULT_METHODS
+    if methods is None and release is not None and release.structure.interactions:
+        wanted = wanted[:1]  # naive maximum likelihood learns from tables alone
     check_methods(wanted, inference)
     double = [name for name in wanted if name in given or wanted.count(name) > 1]
     if double:

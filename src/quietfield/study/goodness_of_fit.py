@@ -33,12 +33,12 @@ from quietfield.learning.observation import (
     estimate_total,
     grow_counts,
     residuals,
-    signs_of,
     table_moments,
 )
 from quietfield.models.model import Model
 from quietfield.models.sampling import check_whole
 from quietfield.privacy.noise import Noise
+from quietfield.releases.parts import signs_of
 from quietfield.releases.release import Release
 from quietfield.text import plural, table_html, type_name
 

@@ -17,11 +17,11 @@ import numpy as np
 from quietfield.cliques import Structure
 from quietfield.domain import Clique, Domain
 from quietfield.learning import fit
-from quietfield.learning.observation import can_be_learned, count_codes, draw_steps, grow_counts, signs_of
+from quietfield.learning.observation import can_be_learned, count_codes, draw_steps, grow_counts
 from quietfield.models.model import Model
 from quietfield.privacy.noise import Noise
 from quietfield.privacy.units import GRID, Person, Statistics, Unit
-from quietfield.releases.parts import Table, Total
+from quietfield.releases.parts import Table, Total, signs_of
 from quietfield.releases.release import Release
 from quietfield.status import show_status
 from quietfield.study.simulation import NOTE

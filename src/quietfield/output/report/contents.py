@@ -381,6 +381,8 @@ def _fit(release: "Release", model: "Model", fits: Sequence[Residuals], total: f
 def _worst(release: "Release", fit: Residuals) -> str:
     if not fit.cells:
         return "no cell was counted"
+    if fit.interaction:
+        return f"interaction: {fit.noisy[0]:,.4g} against {fit.expected[0]:,.4g} ({fit.z[0]:+.1f})"
     cell = np.unravel_index(int(np.nanargmax(np.abs(fit.z))), fit.z.shape)
     labels = (str(release.domain.labels(name)[i]) for name, i in zip(fit.cliques[0], cell, strict=True))
     return f"{', '.join(labels)}: {fit.noisy[cell]:,.4g} against {fit.expected[cell]:,.4g} ({fit.z[cell]:+.1f})"

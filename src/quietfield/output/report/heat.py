@@ -41,7 +41,7 @@ class Heat:
 
 def only_noise(fit: "Residuals") -> np.ndarray:
     """Which cells of a noisy table cannot be told from empty ones (or were not counted, and hold noise alone)."""
-    return (fit.noisy <= TOLD * fit.std) | ~np.isfinite(fit.z)
+    return np.zeros(1, bool) if fit.interaction else (fit.noisy <= TOLD * fit.std) | ~np.isfinite(fit.z)
 
 
 def heat(
@@ -87,7 +87,7 @@ def heat(
 
 def _pair_noise(fits: "Sequence[Residuals]", pair: tuple[str, str], shape: tuple[int, ...]) -> np.ndarray | None:
     """Which cells of a pair's table, summed from the smallest noisy table that holds both, are only noise."""
-    holders = [(fit, clique) for fit in fits for clique in fit.cliques if set(pair) <= set(clique)]
+    holders = [(f, clique) for f in fits if not f.interaction for clique in f.cliques if set(pair) <= set(clique)]
     if not holders:
         return None
     fit, clique = min(holders, key=lambda found: found[0].noisy.size)
