@@ -278,7 +278,7 @@ def _saved(model):
 
 
 def test_tables_that_overlap_much_are_measured_apart_by_default():
-    names = "abcdefgh"
+    names = "abcdefghijkl"
     pairs = tuple(combinations(names, 2))
     asked = (qf.Domain(dict.fromkeys(names, 2)), qf.Rows(1), "add_remove", None, "gaussian")
     measured, weights = allocate_budget(Structure(pairs), *asked)
@@ -295,7 +295,7 @@ def test_tables_that_overlap_much_are_measured_apart_by_default():
     one_by_one = sum(
         n * len(pairs) * 4 / sum(set(part) <= set(pair) for pair in pairs) for part, n in held.items()
     )  # fmt: skip
-    assert error(chosen) < 0.75 * one_by_one
+    assert error(chosen) < 0.65 * one_by_one
     for other in (
         (Structure((("a", "b"), ("c", "d"))), *asked),  # nothing is shared
         (Structure(pairs), asked[0], qf.Rows(1), "replace", None, "gaussian"),  # an interaction moves by 2 there
@@ -306,7 +306,7 @@ def test_tables_that_overlap_much_are_measured_apart_by_default():
     ):
         assert not allocate_budget(*other)[0].interactions
     schema = qf.Schema(dict.fromkeys(names, 2))
-    codes = np.random.default_rng(0).integers(0, 2, (500, 8))
+    codes = np.random.default_rng(0).integers(0, 2, (500, 12))
     made = qf.release(codes, schema, pairs, epsilon=1, delta=1e-9, noise="gaussian", unit=qf.Rows(1), ledger=None)
     assert made.interactions
     assert made.check_promise()
@@ -362,9 +362,9 @@ def test_a_table_and_an_interaction_of_the_same_attributes_are_learned_together(
 
 def test_what_is_made_of_a_release_knows_interactions(tmp_path):
     """Report, comparison, confidential report and plan, of a release of tables and interactions together, too."""
-    schema, codes = qf.Schema(dict.fromkeys("abcdefgh", 2)), np.random.default_rng(0).integers(0, 2, (900, 8))
+    schema, codes = qf.Schema(dict.fromkeys("abcdefghijkl", 2)), np.random.default_rng(0).integers(0, 2, (900, 12))
     asked = {"epsilon": 1, "delta": "1e-6", "noise": "gaussian", "unit": qf.Rows(1), "ledger": None}
-    pairs = list(combinations("abcdefgh", 2))
+    pairs = list(combinations("abcdefghijkl", 2))
     for cliques in (pairs, qf.Choice(include=[("a", "b")])):
         made = qf.release(codes, schema, cliques, **asked)
         assert made.interactions
@@ -412,6 +412,6 @@ def test_a_step_replaces_no_table_by_an_interaction():
 
 
 def test_where_combinations_are_impossible_tables_are_counted():
-    domain = qf.Domain(dict.fromkeys("abcdefgh", 2), impossible=[{"a": 1, "b": 1}])
+    domain = qf.Domain(dict.fromkeys("abcdefghijkl", 2), impossible=[{"a": 1, "b": 1}])
     asked = (domain, qf.Rows(1), "add_remove", None, "gaussian")
-    assert not allocate_budget(Structure(tuple(combinations("abcdefgh", 2))), *asked)[0].interactions
+    assert not allocate_budget(Structure(tuple(combinations("abcdefghijkl", 2))), *asked)[0].interactions

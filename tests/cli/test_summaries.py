@@ -42,7 +42,7 @@ def test_a_release(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert content["total"]["value"] == release.total
     noise = release.noise["age", "sex"]
     expected = {"kind": "laplace", "scale": noise.scale, "std": noise.std}
-    assert content["tables"] == [{"cliques": [["age", "sex"]], "cells": 6, "noise": expected}]
+    assert content["tables"] == [{"cliques": [["age", "sex"]], "cells": 6, "interaction": False, "noise": expected}]
     assert (content["signed"], content["signers"]) == (False, [])
     paid = {"id": qf.Ledger("pure.db").id, "number": 1, "cost": "1/3", "remaining": "2/3"}
     assert content["ledger"] == paid

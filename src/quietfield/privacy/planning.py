@@ -38,7 +38,7 @@ _MOST_SUMMED = 4
 #: Attributes whose interactions are measured apart, at most: a model of these is learned from all their combinations.
 _MOST_APART = 20
 #: The most that is left of the squared error of tables where they are measured so; else it is not worth the change.
-_WORTH = 0.75
+_WORTH = 0.65
 #: No guess of a number of records is larger: their counts, in steps, would not fit into 64 bits.
 MOST_RECORDS = 10**12
 
