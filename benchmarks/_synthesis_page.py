@@ -37,6 +37,7 @@ def contents(rows: Path) -> tuple[str, dict[tuple[str, float], dict[str, list[di
         "allocation": summarize("by_size"),
         "default_allocation": summarize("default"),
         "interactions": interactions.summarize(),
+        "simulated": interactions.summarize_simulated(),
         "swift": tell_range([float(row["model3"]) for row in whole["titanic", 1.0]["swift"]], 3),
         "aim_cpu": _cpu(whole["nltcs", 10.0]["aim"]),
         "our_cpu": _cpu(whole["nltcs", 10.0]["quietfield"]),
