@@ -41,6 +41,20 @@ def test_a_release_of_something_else_is_not_continued(people, tmp_path, capsys):
     assert "differs in unit" in capsys.readouterr().err
 
 
+def test_what_is_known_of_some_columns_leaves_no_other_out(people, tmp_path, capsys):
+    rules, out = tmp_path / "known.json", tmp_path / "made.csv"
+    qf.Schema({"smokes": qf.Labels(["n", "y"])}).save(rules)
+    words = ["synthesize", str(people), "--header", *PAY, "--no-ledger", "--no-report", "--out", str(out)]
+    assert main([*words, "--known", str(rules)]) == 0
+    assert set(out.read_text().splitlines()[0].replace('"', "").split(",")) == {"smokes", "coughs"}
+    schema = qf.Schema(
+        {"smokes": qf.Labels(["n", "y"]), "coughs": qf.Labels(["n", "y"])}, impossible=[{"smokes": "y", "coughs": "y"}]
+    )
+    schema.save(rules)
+    assert main([*words, "--known", str(rules), "--force"]) == 1
+    assert "discover a schema first" in capsys.readouterr().err
+
+
 def test_an_interrupted_release_says_so_again_when_it_is_continued(people, tmp_path, capsys, interrupt_second_round):
     wide = tmp_path / "wide.csv"
     rows = np.random.default_rng(0).integers(0, 2, (3000, 6))

@@ -220,17 +220,21 @@ def read_forms(
     return Forms(**said) if said else None
 
 
-def read_known(known: Path | None, leave_out: list[str]) -> Any:
-    """What is known of columns: the rules of a schema file that are filled in, and columns to leave out."""
+def read_known(known: Path | None, leave_out: list[str], *, whole: bool = True) -> Any:
+    """What is known of columns: the rules of a schema file that are filled in, and columns to leave out.
+
+    A schema where that says it all, impossible combinations included, and ``whole`` allows it; else rules by column.
+    """
     from quietfield.schema.form import take_filled
 
     rules = None if known is None else take_filled(read_json(known))
     told: Any = None if rules is None else Schema.from_json(rules)
-    if leave_out:
-        if told is not None and told.domain.impossible:
-            raise Error(
-                "--leave-out goes with a --known without impossible combinations; take those columns out later."
-            )
+    if told is not None and told.domain.impossible and (leave_out or not whole):
+        raise Error(
+            "impossible combinations in --known go neither with --leave-out nor with synthesize: discover a schema "
+            "first (quietfield schema --discover --known FILE), and use that."
+        )
+    if leave_out or (told is not None and not whole):
         told = {**(dict(told.attributes) if told is not None else {}), **dict.fromkeys(leave_out)}
     return told
 

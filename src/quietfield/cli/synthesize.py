@@ -118,7 +118,7 @@ def synthesize(
     check_there(records)
     if header and not lines.is_lines(records):
         raise Error(arguments.no_header(data))
-    told: Any = Schema.load(schema) if schema is not None else read_known(known, leave_out or [])
+    told: Any = Schema.load(schema) if schema is not None else read_known(known, leave_out or [], whole=False)
     cliques = arguments.structure(structure, told.domain) if schema is not None else "auto"
     signer = passphrases.load_key(key, passphrase_file, passphrase_env)
     plan = plan_synthesis(

@@ -472,7 +472,9 @@ class Release(ReleaseContent):
                 "tables",
                 f"{len(self.parts) - numbers} of {plural(len(self.structure) - numbers, 'clique')}, "
                 f"{plural(cells, 'cell')}, {plural(len(self.domain), 'attribute')}"
-                + (f", and {plural(numbers, 'interaction')} measured apart" if numbers else ""),
+                + (f", and {plural(numbers, 'interaction')} measured apart" if numbers else "")
+                if cells
+                else f"{plural(numbers, 'interaction')} measured apart, {plural(len(self.domain), 'attribute')}",
             ),
             ("noise", describe_noises([part.noise for part in self.parts])),
         ]
