@@ -168,4 +168,7 @@ def describe_count(release: Release, is_lines: bool) -> str:
         many = "fewer records than noise lets be told"
     if not is_lines or release.promise is None or release.promise.unit["kind"] != "rows":  # of persons, rows are chosen
         return many
-    return f"{many}; if many more were expected, lines of the file are no records: see quietfield inspect --help"
+    return (
+        f"{many}; if many more were expected, the schema drops some (null or unknown: drop), or "
+        "lines of the file are no records: see quietfield inspect --help"
+    )
