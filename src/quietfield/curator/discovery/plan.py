@@ -350,8 +350,8 @@ def plan_discovery(
     if takers and plan.threshold is None:
         raise Error(
             f"labels of {join_names(takers)} cannot be discovered with epsilon alone: to publish a label that may be "
-            "one person's takes a delta. Give one such as 1e-6, or say what is known: labels (--schema or --known), or, "
-            'in Python, that a column holds "integers", "numbers" or "dates".'
+            "one person's takes a delta. Give one such as 1e-6, or say what is known: labels (--schema or --known) "
+            'or, in Python, that a column holds "integers", "numbers" or "dates".'
         )
     # Now, so that a scale that cannot be drawn is refused before anything is charged.
     scale = plan.scale(REST)
