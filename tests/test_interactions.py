@@ -16,6 +16,7 @@ from scipy.stats import binom
 import quietfield as qf
 from quietfield.cli import main
 from quietfield.cliques import Structure
+from quietfield.curator import mechanism
 from quietfield.curator.counting import count
 from quietfield.errors import Error, FileError
 from quietfield.inference.parities import Parities, transform
@@ -415,3 +416,30 @@ def test_where_combinations_are_impossible_tables_are_counted():
     domain = qf.Domain(dict.fromkeys("abcdefghijkl", 2), impossible=[{"a": 1, "b": 1}])
     asked = (domain, qf.Rows(1), "add_remove", None, "gaussian")
     assert not allocate_budget(Structure(tuple(combinations("abcdefghijkl", 2))), *asked)[0].interactions
+
+
+def test_an_audit_of_interactions(monkeypatch):
+    """One record more, told by the best attack there is: noise of the right size gives it no more than rho allows.
+
+    The attack's statistic is normal with variance 1; one record moves its mean by sqrt(2 rho). False alarm of 4
+    standard errors: about once in 30,000. With noise of a third of the size it is moved three times as far, which is seen.
+    """
+    rows, more = [(0, 1, 0, 1)] * 3, (1, 0, 1, 1)
+    rho = float(release(rows, epsilon=5).promise.rho)
+
+    def seen(records, many=150):
+        found = []
+        for _ in range(many):
+            made = release(records, epsilon=5)
+            measured = [(float(p.values), parity([more], p.cliques[0]), p.noise.std) for p in made.parts]
+            measured.append((made.total, 1, made.total_noise.std))
+            found.append(sum(y * s / b**2 for y, s, b in measured) / sum(1 / b**2 for *_, b in measured) ** 0.5)
+        return np.array(found)
+
+    error = np.sqrt(2 / 150)
+    moved = seen([*rows, more]).mean() - seen(rows).mean()
+    assert abs(moved - np.sqrt(2 * rho)) < 4 * error
+    measure = mechanism.measure
+    monkeypatch.setattr(mechanism, "measure", lambda kind, scale, values: measure(kind, scale / 3, values))
+    third = (seen([*rows, more]).mean() - seen(rows).mean()) / seen(rows).std()
+    assert third - 4 * error > np.sqrt(2 * rho)
