@@ -422,7 +422,7 @@ def test_an_audit_of_interactions(monkeypatch):
     """One record more, told by the best attack there is: noise of the right size gives it no more than rho allows.
 
     The attack's statistic is normal with variance 1; one record moves its mean by sqrt(2 rho). False alarm of 4
-    standard errors: about once in 30,000. With noise of a third of the size it is moved three times as far, which is seen.
+    standard errors: about once in 30,000. With a third of the noise it is moved three times as far, which is seen.
     """
     rows, more = [(0, 1, 0, 1)] * 3, (1, 0, 1, 1)
     rho = float(release(rows, epsilon=5).promise.rho)
