@@ -164,7 +164,7 @@ def test_parities_are_what_elimination_gives(seed, mixed):
     theta = random.normal(0, 1.5, found.features.shape[0])
     means, log_partition = found.means(theta)
     # The same by laying out all records.
-    features, start = [], 0
+    features = []
     records = np.array(list(product((0, 1), repeat=len(NAMES))))
     for scope, alone in scopes:
         if alone:
@@ -180,7 +180,6 @@ def test_parities_are_what_elimination_gives(seed, mixed):
     mean = features @ shares
     assert np.allclose(found.covariance(means), (features * shares) @ features.T - np.outer(mean, mean))
     assert np.allclose(transform(transform(theta[:1].repeat(8))), 8 * theta[:1].repeat(8))
-    del start
 
 
 def test_both_ways_of_inference_agree():
