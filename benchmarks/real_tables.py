@@ -1,6 +1,7 @@
 """Real tables: the default learner against mbi, in quality and in the time that a person waits::
 
     python -m benchmarks.real_tables --workers 2       # quality: rows of docs/results/real-tables.csv
+    python -m benchmarks.real_tables --releases 1 2 3  # the same on other draws of the noise; 0 is the first
     python -m benchmarks.real_tables --speed           # fits and error bars: rows of real-tables-times.csv
     python -m benchmarks.real_tables --structures      # the same for structures of many kinds
     python -m benchmarks.real_tables --coverage        # how often intervals hold: rows of real-tables-coverage.csv
@@ -22,11 +23,10 @@ import argparse
 import json
 import os
 import warnings
-from collections.abc import Iterator
 from contextlib import nullcontext
 from fractions import Fraction
 from functools import lru_cache
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,11 +37,11 @@ from benchmarks._pages import RESULTS, replace_rows, write_page
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("QUIETFIELD_DATA", ROOT.parent / "shared" / "data"))
-FIELDS = ["data", "tables", "noise", "epsilon", "method", "setting", "tv", "loglik"]
+FIELDS = ["data", "tables", "noise", "epsilon", "release", "method", "setting", "tv", "loglik"]
 ROWS = ("nltcs", "titanic", "adult", "msnbc")
 NETWORKS = ("asia", "sachs", "child", "insurance", "alarm")
 SURVEYS = {"survey-30": (30, 20_000, 1), "survey-110": (110, 19_000, 2)}
-STOPS = (30, 100, 200, 400, 700, 1000)
+STOPS = (50, 100, 200, 400, 700, 1000)
 EPSILONS = (0.1, 1.0, 10.0)
 
 
@@ -192,15 +192,25 @@ def score(model: qf.Model, found: Problem) -> tuple[float, float]:
     return float(np.mean(errors)), float(np.mean(model.log_prob(found.scored)))
 
 
-def compare(task: tuple[str, str, str, tuple[str, ...]]) -> list[dict[str, Any]]:
+class Task(NamedTuple):
+    """One data set, structure and kind of noise; on which draws of the noise, and by which methods."""
+
+    data: str
+    tables: str
+    noise: str
+    releases: tuple[int, ...]
+    methods: tuple[str, ...]
+
+
+def compare(task: Task) -> list[dict[str, Any]]:
     """Some methods on one data set, structure and kind of noise."""
-    name, tables, noise, methods = task
+    name, tables, noise, releases, methods = task
     found = problem(name)
     cliques = structures(found)[tables]
     rows = []
-    for epsilon in EPSILONS:
-        given = release(found, cliques, noise, epsilon)
-        common = {"data": name, "tables": tables, "noise": noise, "epsilon": epsilon}
+    for epsilon, seed in product(EPSILONS, releases):
+        given = release(found, cliques, noise, epsilon, seed)
+        common = {"data": name, "tables": tables, "noise": noise, "epsilon": epsilon, "release": seed}
         settings: list[tuple[str, Any, qf.Model]] = [("map", "", qf.fit(given))] if "map" in methods else []
         if "map" in methods and name not in NETWORKS:  # errors are against the records
             settings.append(("map", "records", qf.fit(given, of="records")))
@@ -213,21 +223,15 @@ def compare(task: tuple[str, str, str, tuple[str, ...]]) -> list[dict[str, Any]]
     return rows
 
 
-def tasks(names: list[str], methods: tuple[str, ...]) -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
-    for name in reversed(names):  # the largest first
-        for tables in ("mst", "triples"):
-            for noise in ("gaussian", "laplace"):
-                yield name, tables, noise, methods
-
-
-def run(workers: int, names: list[str], methods: tuple[str, ...], path: Path) -> None:
+def run(workers: int, names: list[str], releases: tuple[int, ...], methods: tuple[str, ...], path: Path) -> None:
     """Measure quality, and replace the rows; the same releases are drawn every time."""
     from multiprocessing import get_context
 
-    planned = list(tasks(names, methods))
+    kinds = product(reversed(names), ("mst", "triples"), ("gaussian", "laplace"))  # the largest first
+    planned = [Task(*kind, releases, methods) for kind in kinds]
     with get_context("spawn").Pool(workers) if workers > 1 else nullcontext() as pool:
         for rows in pool.imap_unordered(compare, planned) if pool else map(compare, planned):
-            replace_rows(path, FIELDS, rows, FIELDS[:6])
+            replace_rows(path, FIELDS, rows, FIELDS[:7])
             print(*rows[0].values(), flush=True)
 
 
@@ -235,6 +239,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--data", nargs="*", default=None, help="some of the data sets")
+    parser.add_argument("--releases", type=int, nargs="+", default=[0], help="which draws of the noise, by their seeds")
     parser.add_argument("--methods", nargs="+", choices=["map", "mbi"], default=["map", "mbi"])
     parser.add_argument("--out", type=Path, default=RESULTS, help="the folder of the rows and of the page")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds after which a process that is timed ends")
@@ -260,7 +265,7 @@ def main(arguments: list[str] | None = None) -> None:
         for name in asked.data or ["adult"]:
             measure_coverage(name, asked.out / "real-tables-coverage.csv")
     else:
-        run(asked.workers, names, methods, asked.out / "real-tables.csv")
+        run(asked.workers, names, tuple(asked.releases), methods, asked.out / "real-tables.csv")
 
 
 if __name__ == "__main__":
