@@ -149,8 +149,55 @@ def test_tables_are_made_of_interactions():
         assert np.abs(made.tables[clique] - true).max() < 1.5
     assert made.tables["b", "a"].tolist() == made.tables["a", "b"].T.tolist()
     some = Structure((("a", "b"),), interactions=(("a", "b"),))
-    with pytest.raises(Error, match="an interaction within it was not measured"):
-        release(codes, some).tables["a", "b"]
+    lacking = release(codes, some).tables
+    with pytest.raises(Error, match="an interaction of fewer of its attributes was not"):
+        lacking["a", "b"]
+    assert ("a", "b") not in lacking
+    assert dict(lacking) == {}
+
+
+def test_tables_of_interactions_use_what_other_tables_tell_and_no_sums_over_ties():
+    codes = people(3)[1]
+    held = Structure(
+        (("a", "b", "c"), ("a", "b", "d"), ("b", "d"), ("a", "d"), ("d",)), interactions=(("a", "b", "d"),)
+    )
+    made = release(codes, held, 5000).tables["a", "b", "d"]
+    true = np.zeros((2, 2, 2))
+    np.add.at(true, tuple(codes[:, NAMES.index(name)] for name in "abd"), 1)
+    assert np.abs(made - true).max() < 1.5
+    tied = Structure((("a",), ("b",), ("a", "b")), ties=((("a",), ("b",)),), interactions=(("a", "b"),))
+    tables = release(codes, tied, total=True).tables  # the sum over both ties tells the interaction of neither
+    assert list(tables) == [("a",)]
+
+
+def test_what_could_not_be_counted_or_learned_from_costs_nothing(tmp_path, monkeypatch):
+    book = qf.Ledger.create(tmp_path / "p.db", epsilon=2, delta="1e-6", unit=qf.Rows(1))
+    asked = {"epsilon": 1, "delta": "1e-9", "noise": "gaussian", "unit": qf.Rows(1), "ledger": book}
+    names = tuple("abcdefghijklmnopqrstuvwxyzABCD")
+    schema = qf.Schema(dict.fromkeys(names, 2))
+
+    def refuse(match, sets, **more):
+        with pytest.raises(Error, match=match):
+            qf.release(np.zeros((1, 30), int), schema, Structure(sets, interactions=sets), **{**asked, **more})
+
+    refuse("1,073,741,824 cells, more than", (names,))
+    refuse("4,060 numbers", tuple(combinations(names, 3)))
+    refuse("do not tell how many records", (("a",), ("a", "b")), total=False)
+    monkeypatch.setattr("quietfield.curator.release.available_memory", lambda: 10**6)
+    refuse("is free here", (names[:20],))
+    assert book.spent == 0
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+@pytest.mark.parametrize("inference", ["loopy", "convex"])
+def test_approximate_inference_learns_interactions_too(inference, noise):
+    codes = np.array([[0, 1, 0, 1]] * 900 + [[1, 0, 0, 0]] * 900 + [[0, 0, 0, 0]] * 200)  # a and b never go together
+    tree = (*((name,) for name in NAMES), ("a", "b"), ("b", "c"), ("c", "d"))
+    delta = "1e-9" if noise == "gaussian" else None
+    made = release(codes, Structure(tree, interactions=tree[4:]), 5, noise=noise, delta=delta)
+    found, exact = qf.fit(made, inference=inference), qf.fit(made)  # on a tree all inference is exact
+    assert found.report.converged
+    assert np.abs(found.marginal(("a", "b")) - exact.marginal(("a", "b"))).max() < 0.01
 
 
 @settings(max_examples=30, deadline=None)
@@ -325,6 +372,7 @@ def test_binary_attributes_are_not_chosen_among_but_measured():
     assert not drowned.interactions
     pure = release(codes, "auto", delta=None, noise="laplace")
     assert not pure.interactions
+    assert not release(codes, "auto", neighbours="replace").interactions  # which cost four times as much there
 
 
 def test_goodness_of_fit_knows_interactions():
@@ -390,9 +438,10 @@ def test_the_number_of_records_comes_from_any_table():
     made = release(codes, structure, 2000)
     assert made.total is None
     assert np.abs(made.tables["a"] - np.bincount(codes[:, 0])).max() < 3
-    alone = release(codes, Structure((("a",),), interactions=(("a",),)), total=False)
-    with pytest.raises(Error, match="neither a total nor a table"):
-        alone.tables["a"]
+    alone = release(codes, Structure((("a",),), interactions=(("a",),)))
+    assert alone.tables["a"].shape == (2,)
+    with pytest.raises(Error, match="the number of records or"):
+        replace(alone, total_part=None).tables["a"]
 
 
 def test_a_step_replaces_no_table_by_an_interaction():

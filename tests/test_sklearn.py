@@ -240,6 +240,15 @@ def test_every_fit_is_paid_for(people: pd.DataFrame, tmp_path: Path) -> None:
         paying.score(people)
 
 
+def test_a_method_that_learns_from_tables_alone_gets_tables():
+    codes = np.random.default_rng(0).integers(0, 2, (500, 12))
+    schema = qf.Schema({f"q{i}": [0, 1] for i in range(12)})
+    asked = {"epsilon": 1, "delta": "1e-6", "noise": "gaussian"}
+    pairs = qf.structures.complete
+    assert not field(schema, pairs, method="cgm", **asked).fit(codes).release_.interactions
+    assert field(schema, pairs, method="map", **asked).fit(codes).release_.interactions
+
+
 @hardly_any_noise
 def test_persons_are_protected(people: pd.DataFrame) -> None:
     rows = people.assign(user=np.arange(len(people)) // 10)

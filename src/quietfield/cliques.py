@@ -133,7 +133,10 @@ class Structure:
             domain.clique(clique)
         for clique in self.interactions:
             if set(domain.table_shape(clique)) != {2}:
-                raise Error(f"the interaction of {clique} is one number only where each of them has two values.")
+                raise Error(
+                    f"the interaction of {clique} is one number only where each of them has two values; ask for its "
+                    "table."
+                )
         for tie in self.ties:
             shapes = {domain.table_shape(clique): clique for clique in tie}
             if len(shapes) > 1:

@@ -139,6 +139,8 @@ class DPMarkovRandomField(DensityMixin, BaseEstimator):
         structure = self.structure(schema.domain) if callable(self.structure) else deepcopy(self.structure)
         self.schema_ = schema
         self.structure_ = Structure.of(structure, schema.domain)
+        # Methods other than the default learn from tables alone, and would refuse interactions after the charge.
+        weights = "equal" if self.weights is None and self.method != "map" else self.weights
         self.release_ = release(
             source,
             schema,
@@ -149,7 +151,7 @@ class DPMarkovRandomField(DensityMixin, BaseEstimator):
             ledger=self.ledger,
             neighbours=self.neighbours,
             total=self.total,
-            weights=self.weights,
+            weights=weights,
             noise=self.noise,
         )
         self.model_: Model = fit(self.release_, self.method, inference=self.inference, **dict(self.options or {}))

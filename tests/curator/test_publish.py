@@ -484,6 +484,21 @@ def test_too_many_cut_points_and_too_little_memory_are_refused_before_the_charge
     assert ledger.spent == 0
 
 
+def test_nothing_that_a_foreign_error_carries_passes_the_border(codes, ledger, monkeypatch):
+    """Steps hand on what they have published in an attribute of what ended them; others may use its name."""
+
+    class Foreign(Exception):
+        release = "the record of person 17"
+
+    def fail(*_):
+        raise Foreign
+
+    monkeypatch.setattr(mechanism, "draw_noise", fail)
+    with pytest.raises(Error, match=r"Foreign.*the charge stands") as caught:
+        qf.release(codes, SCHEMA, PAIRS, epsilon=0.1, unit=qf.Rows(1), ledger=ledger)
+    assert "17" not in str(vars(caught.value))
+
+
 def test_a_log_is_released_with_its_own_schema(tmp_path):
     log = {"u": ["a", "a"], "t": ["2024-01-01 00:00:00", "2024-01-01 00:10:00"], "p": ["x", "y"]}
     how = qf.Sequences("u", "t", "p", labels=["x", "y"], segment="20min")

@@ -326,7 +326,7 @@ def test_a_table_that_is_measured_again_is_replaced_and_both_are_paid(noise):
 @pytest.mark.parametrize(
     ("epsilon", "records", "replaced", "joined"), [(0.02, 100, 3, False), (1, 3000, 3, True), (2, 20_000, 0, True)]
 )
-def test_one_way_tables_get_more_where_noise_outweighs_them(epsilon, records, replaced, joined):
+def test_one_way_tables_get_more_where_noise_outweighs_them(epsilon, records, replaced, joined, tmp_path):
     # The noisy number of records decides: five standard deviations and more lie between it and the next rule, so that
     # one run in a million fails.
     people = np.arange(records)[:, None] // [1, 2, 4] % 2
@@ -337,7 +337,16 @@ def test_one_way_tables_get_more_where_noise_outweighs_them(epsilon, records, re
         [f"measured twice: {replaced} tables; the first, noisier ones are left out"] if replaced else []
     )
     assert any(len(clique) > 1 for clique in found.tables) == joined
-    assert found.check_promise()
+    cost, *told = found.check_promise()
+    assert cost.startswith(f"the noise costs epsilon {epsilon}, and {epsilon} is promised") or not joined
+    assert (f"{replaced} tables measured twice included" in told) == bool(replaced)
+    found.save(path := tmp_path / "found.qfr")
+    assert qf.Release.load(path).replaced == found.replaced
+    for one in found.replaced:  # half the noise costs twice as much, which was not promised
+        with pytest.raises(Error, match="the promise does not hold"):
+            replace(found, replaced=(replace(one, noise=qf.Laplace(one.noise.exact / 8)),)).check_promise()
+        with pytest.raises(Error, match="the sensitivity stated"):
+            replace(found, replaced=(replace(one, l1=one.l1 / 2),)).check_promise()
 
 
 def test_replace_neighbours_have_a_public_total():

@@ -6,6 +6,7 @@ import re
 import shlex
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +169,26 @@ def test_tables_that_gaussian_noise_adds_are_counted(studio: Studio) -> None:
     drawn = do(studio, curator.save_structure, name="visits", revision=revision(), chosen=["age", "sex", "visits"])
     figures = re.findall(r"<dd>([0-9]+)</dd>", drawn["html"])
     assert figures[:2] == ["4", str(4 * 2 * 4 + 4 + 2 + 4)]  # the table that was drawn, and one per attribute
+
+
+def test_interactions_in_place_of_tables_are_shown_and_only_tables_that_were_drawn_are_removed(studio: Studio) -> None:
+    names = [f"q{i}" for i in range(12)]
+    with open("answers.csv", "w", newline="") as file:
+        csv.writer(file).writerows([names, *([i >> j & 1 for j in range(12)] for i in range(600))])
+    do(studio, curator.create, name="visits", path="answers.csv")
+    do(studio, curator.save_file, name="visits", path="answers.csv", header="yes", revision=0)
+    fields = {f"{field}.{i}": said for i in range(12) for field, said in
+              (("use", "yes"), ("kind", "labels"), ("labels", "0\n1"))}  # fmt: skip
+    do(studio, curator.save_schema, name="visits", revision=1, **fields)
+    do(studio, curator.save_unit, name="visits", revision=2, twice="no")
+    Draft.load("visits").save(studio.jobs, revision(), cliques=[list(c) for c in combinations(names, 3)])
+    noise = {"epsilon": "1", "noise": "gaussian", "delta": "1e-6", "records": "600"}
+    do(studio, curator.save_epsilon, name="visits", revision=revision(), **noise)
+    page = show(studio, "structure")
+    assert len(re.findall(r'aria-label="[^"]*q0 × q1 × q2"', page)) == 1
+    assert not re.findall(r'aria-label="[^"]*q0 × q1"', page)  # a number within tables, and no table of its own
+    assert page.count(">interaction</abbr>") == 12 + 66 + 220
+    assert ">interaction</abbr>" in show(studio, "epsilon")
 
 
 def test_tables_that_are_chosen_privately(studio: Studio) -> None:

@@ -17,7 +17,7 @@ from quietfield.curator.ledger_file import now
 from quietfield.curator.policy import read_policy
 from quietfield.errors import STANDS, Error, TooLarge, Unreadable
 from quietfield.privacy.units import Unit
-from quietfield.releases.parts import Payment, PolicyInForce
+from quietfield.releases.parts import Payment, PolicyInForce, ReleaseContent
 from quietfield.text import type_name
 
 Result = TypeVar("Result")
@@ -109,7 +109,7 @@ def charge_ledger(
     if ledger is None:
         return work(Receipt(name, created, None, in_force))
     failure: BaseException
-    published: Any = None
+    published: ReleaseContent | None = None
     try:
         charge = ledger.charge(name, **price._terms(), what=what, time=created)
     except KeyboardInterrupt:
@@ -121,18 +121,24 @@ def charge_ledger(
             policy.write_anchor(ledger)
         return work(Receipt(name, created, Payment(ledger.id, charge.number, charge.digest), in_force))
     except Error as error:
-        failure, published = type(error)(f"{error} {STANDS}"), getattr(error, "release", None)
+        failure, published = type(error)(f"{error} {STANDS}"), _published_before(error)
     except KeyboardInterrupt as stopped:
-        failure, published = KeyboardInterrupt(STANDS), getattr(stopped, "release", None)
+        failure, published = KeyboardInterrupt(STANDS), _published_before(stopped)
     except MemoryError as error:
         failure = TooLarge(f"the work ran out of memory; use fewer or smaller cliques. {STANDS}")
-        published = getattr(error, "release", None)
+        published = _published_before(error)
     except Exception as error:  # noqa: BLE001  # whatever it is, it may quote a record
         failure = Unreadable(
             f"the work failed ({type(error).__name__}). What was said about it is not shown, since it may quote "
             f"records. {STANDS}"
         )
-        published = getattr(error, "release", None)
+        published = _published_before(error)
     if published is not None:
         failure.release = published  # type: ignore[union-attr]
     raise failure  # outside of the handlers: one that is raised within carries the other error along as its context
+
+
+def _published_before(error: BaseException) -> ReleaseContent | None:
+    """What steps had published when an error ended them. Nothing else that an error carries goes on."""
+    published = getattr(error, "release", None)
+    return published if isinstance(published, ReleaseContent) else None

@@ -7,13 +7,14 @@ the ledger before it is counted, and only noisy or public numbers leave it.
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 import quietfield  # by its public name: what decides on steps sees only what is published, and is no reader
-from quietfield.cliques import Structure
+from quietfield.cliques import MOST_INTERACTIONS, Structure
 from quietfield.curator import counting
 from quietfield.curator.charging import open_ledger
 from quietfield.curator.counting import lines
@@ -136,6 +137,7 @@ def plan_any(
         )
         plan = plan_release(schema, measured, total=total, weights=weights, **asked)
         check_fit(schema, plan.statistics)
+        check_learnable(plan.statistics)
         return replace(plan, notes=describe_added(structure, measured))
     if total != "auto" or weights is not None:
         raise Error("total and weights are for given tables; tables that are chosen privately have weights of theirs.")
@@ -151,7 +153,7 @@ def plan_any(
 
 def check_fit(schema: Schema, statistics: Statistics) -> None:
     """Refuse tables that this machine or a file has no room for; asked once, before anything is charged."""
-    check_room(schema, [table.cliques for table in statistics.tables])
+    check_room(schema, statistics.tables)
     if statistics.cells < 2**20:
         return
     needed, free = BYTES_PER_CELL * statistics.cells, available_memory()
@@ -159,6 +161,22 @@ def check_fit(schema: Schema, statistics: Statistics) -> None:
         raise TooLarge(
             f"a release of {statistics.cells:,} cells takes about {readable_bytes(needed)}, and {readable_bytes(free)} "
             "is free here; take fewer or smaller cliques, or a machine with more memory."
+        )
+
+
+def check_learnable(statistics: Statistics) -> None:
+    """Refuse interactions that no model could be learned from; asked once, before anything is charged."""
+    if not any(table.interaction for table in statistics.tables):
+        return
+    if (numbers := sum(prod(table.shape) for table in statistics.tables)) > MOST_INTERACTIONS:
+        raise TooLarge(
+            f"this release would hold {numbers:,} numbers, some of them interactions that are measured apart: models "
+            f"are learned from up to {MOST_INTERACTIONS:,} of these; release tables instead."
+        )
+    if all(table.interaction for table in statistics.tables) and not (statistics.total or statistics.known_total):
+        raise Error(
+            "interactions alone do not tell how many records there are, and no model could be learned from them; have "
+            "the total counted (total=True), or add a table."
         )
 
 

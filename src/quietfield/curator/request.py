@@ -31,28 +31,19 @@ class Counts:
         return f"Counts({len(self.tables)} tables, NOT PRIVATE)"
 
 
-def interaction_of(counts: np.ndarray) -> np.ndarray:
-    """What the attributes of a table of two values each say all together: every record is in it as 1 or -1, exactly.
-
-    >>> int(interaction_of(np.array([[5, 1], [2, 4]])))
-    6
-    """
-    while counts.ndim:
-        counts = counts[0] - counts[1]
-    return np.asarray(counts)
-
-
 def check_size(statistics: Statistics) -> None:
     """Refuse tables that could not be held in memory, before any record is read."""
     for table in statistics.tables:
-        if len(table.shape) > MOST_AXES:
+        cells = prod(table.counted)
+        if len(table.counted) > MOST_AXES:
             raise TooLarge(
-                f"the table of {join_names(table.clique)} has {len(table.shape)} attributes, more than the {MOST_AXES} "
-                "that a table can have; join fewer. Attributes of one value tell nothing and can be left out."
+                f"the table of {join_names(table.clique)} has {len(table.counted)} attributes, more than the "
+                f"{MOST_AXES} that a table can have; join fewer. Attributes of one value tell nothing and can be left "
+                "out."
             )
-        if prod(table.shape) > MOST_CELLS:
+        if cells > MOST_CELLS:
             raise TooLarge(
-                f"the table of {table.clique} has {prod(table.shape):,} cells, more than the {MOST_CELLS:,} that can "
+                f"the table of {join_names(table.clique)} has {cells:,} cells, more than the {MOST_CELLS:,} that can "
                 "be counted; join fewer attributes, or give them fewer values."
             )
     if statistics.cells > MOST_CELLS:

@@ -21,14 +21,23 @@ from quietfield.cliques import Structure
 from quietfield.curator import mechanism
 from quietfield.curator.charging import Price, Receipt
 from quietfield.curator.publish import Records, describe_origin
-from quietfield.curator.request import Counts, check_request, interaction_of
+from quietfield.curator.request import Counts, check_request
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error
 from quietfield.files import canonical_json
 from quietfield.privacy import accounting
 from quietfield.privacy.calibration import Weights, check_budget
 from quietfield.privacy.units import CountedTable, Neighbours, Person, Statistics, Unit, statistics
-from quietfield.releases.parts import Discovery, Promise, ReleaseContent, Selection, Table, Total
+from quietfield.releases.parts import (
+    Discovery,
+    Promise,
+    ReleaseContent,
+    Replaced,
+    Selection,
+    Table,
+    Total,
+    interaction_of,
+)
 from quietfield.text import plural
 
 if TYPE_CHECKING:
@@ -151,7 +160,7 @@ class Steps:
         self.public_total = counts.total if plan.statistics.known_total else None
         self._tables: list[Table] = []
         self._selections: list[Selection] = []
-        self._replaced = 0
+        self._replaced: list[Replaced] = []
 
     @property
     def domain(self) -> Domain:
@@ -232,9 +241,13 @@ class Steps:
         ]
         for table in measured:
             table.values.flags.writeable = False
-        kept = {table.cliques: table for table in self._tables} | {table.cliques: table for table in measured}
-        self._replaced += len(self._tables) + len(measured) - len(kept)
-        self._tables = list(kept.values())
+        fresh = {table.cliques: table for table in measured}
+        self._replaced += [
+            Replaced(table.cliques[0], table.noise, table.l1 or Fraction(0), table.l2_squared or Fraction(0))
+            for table in self._tables
+            if table.cliques in fresh
+        ]
+        self._tables = list(({table.cliques: table for table in self._tables} | fresh).values())
         return measured
 
     def choose(
@@ -359,7 +372,10 @@ def _release(plan: StepPlan, steps: Steps, receipt: Receipt, protects: str, note
         neighbours=counted.neighbours,
     )
     if steps._replaced:
-        notes = [*notes, f"measured twice: {plural(steps._replaced, 'table')}; the first, noisier ones are left out"]
+        notes = [
+            *notes,
+            f"measured twice: {plural(len(steps._replaced), 'table')}; the first, noisier ones are left out",
+        ]
     if numbers:
         notes = [*notes, f"measured apart: {plural(len(numbers), 'interaction')} of attributes, each once"]
     known = steps.public_total
@@ -376,6 +392,7 @@ def _release(plan: StepPlan, steps: Steps, receipt: Receipt, protects: str, note
         promise=promise,
         # What was chosen and not measured before an interrupt is not told; its cost stays in what is spent.
         selections=tuple(one for one in steps.selections if places.get(one.chosen, -1) >= one.measured),
+        replaced=tuple(steps._replaced),
         discovery=plan.discovery,
         schema=plan.schema,
         **describe_origin(receipt, [f"the total is {total}", *notes]),

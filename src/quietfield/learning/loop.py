@@ -13,6 +13,7 @@ import numpy as np
 from quietfield.errors import CannotLearn, Error
 from quietfield.learning import compiled
 from quietfield.learning.learner import Learner, one_blas_thread
+from quietfield.learning.map import sampling_variance
 from quietfield.learning.observation import warn_of_noise
 from quietfield.learning.problem import Data, FitState, Shape, problem_of
 from quietfield.models.fit_report import INTERRUPTED, FitReport
@@ -148,7 +149,8 @@ def _doubt_inference(model: Model, shape: Shape, data: Data, state: FitState) ->
     if not model.inference_result.converged:
         return model.inference_result.advice
     expected = data.total * shape.at(state.theta).shares
-    variance = np.where(shape.is_gaussian, 1.0, 2.0) * data.b**2 + expected * shape.copies
+    noise = np.where(shape.is_gaussian, 1.0, 2.0) * data.b**2
+    variance = noise + sampling_variance(shape, data, expected / data.total)
     off = float(np.average((data.y - expected) ** 2 / variance, weights=shape.counted)) ** 0.5
     if off < _ASTRAY:
         return ""

@@ -33,7 +33,7 @@ from quietfield.errors import CannotLearn, Error
 from quietfield.inference import engine
 from quietfield.inference.tree import Tree
 from quietfield.privacy.noise import Laplace, Noise
-from quietfield.releases.parts import Table, signs_of
+from quietfield.releases.parts import Table, interaction_of
 from quietfield.releases.release import Release
 
 if TYPE_CHECKING:
@@ -412,7 +412,7 @@ def table_moments(release: Release, model: "Model") -> list[Moments]:
 
 
 def _interaction_moments(model: "Model", clique: Clique) -> Moments:
-    mean = np.asarray((model.marginal(clique) * signs_of(len(clique))).sum())
+    mean = interaction_of(model.marginal(clique))
     return Moments(mean, np.maximum(1 - mean**2, 0.0))
 
 

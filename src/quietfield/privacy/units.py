@@ -222,6 +222,11 @@ class CountedTable:
         """The clique that names the table: the first of its group."""
         return self.cliques[0]
 
+    @property
+    def counted(self) -> tuple[int, ...]:
+        """The shape of what is counted for it: of an interaction, the table of its attributes of two values."""
+        return (2,) * len(self.clique) if self.interaction else self.shape
+
 
 @dataclass(frozen=True)
 class Statistics:
@@ -254,8 +259,8 @@ class Statistics:
 
     @property
     def cells(self) -> int:
-        """The number of numbers counted, with the total where there is one."""
-        return sum(prod(table.shape) for table in self.tables) + self.total
+        """The number of cells counted, with the total where there is one."""
+        return sum(prod(table.counted) for table in self.tables) + self.total
 
 
 def statistics(

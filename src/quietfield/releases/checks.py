@@ -23,6 +23,7 @@ def check_promise(release: "Release") -> tuple[str, ...]:
     elif total is not None and promise.neighbours == "add_remove":
         raise FileError("the promise does not hold: an exact total is published, which add_remove neighbours forbid.")
     check_sensitivity(release)
+    noisy += [(one.noise, one.l1, one.l2_squared) for one in release.replaced]
     noises = [noise for noise, _, _ in noisy]
     l1s = [l1 for _, l1, _ in noisy if l1 is not None]
     l2s = [l2 for _, _, l2 in noisy if l2 is not None]
@@ -31,11 +32,12 @@ def check_promise(release: "Release") -> tuple[str, ...]:
     if any(noise.step != Fraction(1, release.denominator) for noise in noises):
         raise FileError("the promise does not hold: its noise is not on the grid of its tables.")
     kinds, scales = {noise.kind for noise in noises}, [noise.exact for noise in noises]
-    # Tables that were chosen one after the other are paid for one by one: no bound on all together holds.
+    # Tables that were measured one after the other are paid for one by one: no bound on all together holds.
     found = release.discovery
     before, taken = (Fraction(0), Fraction(0)) if found is None else (found.cost, found.threshold or Fraction(0))
-    l1 = sum(l1s, Fraction(0)) if release.selections else promise.l1
-    l2_squared = sum(l2s, Fraction(0)) if release.selections else promise.l2_squared
+    steps = bool(release.selections or release.replaced)
+    l1 = sum(l1s, Fraction(0)) if steps else promise.l1
+    l2_squared = sum(l2s, Fraction(0)) if steps else promise.l2_squared
     if kinds == {"laplace"} and promise.delta is None:
         if taken:
             raise FileError("the promise does not hold: thresholds spend a delta, and none is promised.")
@@ -55,6 +57,7 @@ def check_promise(release: "Release") -> tuple[str, ...]:
             f"and {accounting.format_number(promise.epsilon, 17)} is promised."
         )
     chosen = [f"{plural(len(release.selections), 'choice')} of tables included"] if release.selections else []
+    chosen += [f"{plural(len(release.replaced), 'table')} measured twice included"] if release.replaced else []
     chosen += ["the discovery of the schema included"] if found is not None else []
     at = "" if promise.delta is None else f" at delta {accounting.format_number(promise.delta, 10)}"
     promised = accounting.format_number(promise.epsilon, 10)
@@ -84,7 +87,7 @@ def check_sensitivity(release: "Release") -> None:
     unit = units.unit_from_json(promise.unit)
     found = units.statistics(release.structure, release.domain, unit, promise.neighbours, noisy)  # type: ignore[arg-type]
     stated = [(part.l1, part.l2_squared, part.excluded) for part in release.parts]
-    moves = {table.clique: table.l1 for table in found.tables}
+    moves = {table.clique: table for table in found.tables}
     holds = (
         stated == [(table.l1, table.l2_squared, table.excluded) for table in found.tables]
         and (promise.l1, promise.l2_squared) == (found.l1, found.l2_squared)
@@ -93,7 +96,10 @@ def check_sensitivity(release: "Release") -> None:
         and (not noisy or (total is not None and total.l1 == found.total_l1))
         and (total is None or noisy or found.known_total)
         and promise.protects in (unit.describe(), unit.describe(lines=True))
-        and all(one.sensitivity >= moves.get(one.chosen, 0) for one in release.selections)
+        and all(one.sensitivity >= moves[one.chosen].l1 for one in release.selections)
+        and all(
+            (one.l1, one.l2_squared) == (moves[one.clique].l1, moves[one.clique].l2_squared) for one in release.replaced
+        )
     )
     if not holds:
         raise FileError("the promise does not hold: the sensitivity stated is not that of this unit and structure.")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from fractions import Fraction
+from math import prod
 from typing import Any
 
 from quietfield.cliques import Structure
@@ -18,6 +19,7 @@ from quietfield.releases.parts import (
     PolicyInForce,
     Promise,
     ReleaseContent,
+    Replaced,
     Selection,
     Table,
     Total,
@@ -28,20 +30,20 @@ from quietfield.schema import Schema
 REACH = 10**300
 
 
-def check_room(schema: Schema, groups: Sequence[tuple[Clique, ...]]) -> None:
-    """Refuse a release that no file takes, of a table per group of tied cliques. A curator asks before paying.
+def check_room(schema: Schema, tables: Sequence[units.CountedTable]) -> None:
+    """Refuse a release that no file takes. A curator asks before paying.
 
-    >>> check_room(Schema({"a": 2, "b": 2}), [(("a", "b"),)])
+    >>> schema = Schema({"a": 2, "b": 2})
+    >>> check_room(schema, units.statistics(Structure((("a", "b"),)), schema.domain, units.Rows(1)).tables)
     """
     domain, rules = schema.domain, schema.list_rules()
-    tables = len(groups)
-    cells = sum(domain.cells(group[0]) for group in groups)
+    cells = sum(prod(table.shape) for table in tables)
     words = sum(len(canonical_json(content)) for content in (domain.to_json(), rules))
-    words += 3 * len(canonical_json(groups))  # and ties, and tables
-    if words + 300 * tables + 2**16 > MANIFEST_LIMIT or 8 * cells + 100 * tables > TABLES_LIMIT:
+    words += 3 * len(canonical_json([table.cliques for table in tables]))  # and ties, and tables
+    if words + 300 * len(tables) + 2**16 > MANIFEST_LIMIT or 8 * cells + 100 * len(tables) > TABLES_LIMIT:
         raise Error(
-            f"a release of {tables:,} tables with {cells:,} cells, whose names and values take {words:,} bytes, is "
-            "more than a file may hold; release fewer or smaller tables, or shorten names."
+            f"a release of {len(tables):,} tables with {cells:,} cells, whose names and values take {words:,} bytes, "
+            "is more than a file may hold; release fewer or smaller tables, or shorten names."
         )
     if Schema.from_rules(rules, domain) != schema:
         raise Error("this schema is not what its JSON says; write its rules as Labels, Cuts and Dates.")
@@ -51,7 +53,7 @@ def to_json(release: ReleaseContent) -> dict[str, Any]:
     """The manifest of a release. The exact number of units is in it only where that number is public."""
     total = release.total_part
     # Releases without one of these are written as they always were.
-    later = {"policy": release.policy, "selections": release.selections, "discovery": release.discovery}
+    later = {name: getattr(release, name) for name in ("policy", "selections", "replaced", "discovery")}
     return {
         "id": release.id,
         "created": release.created,
@@ -127,6 +129,7 @@ def fields_from_json(manifest: Mapping[str, Any], tables: list[Any]) -> dict[str
         "ledger": None if manifest["ledger"] is None else _payment(manifest["ledger"]),
         "policy": _policy(manifest["policy"]) if "policy" in manifest else None,
         "selections": tuple(_selection(one) for one in manifest.get("selections", ())),
+        "replaced": tuple(_replaced(one) for one in manifest.get("replaced", ())),
         "discovery": _discovery(manifest["discovery"]) if "discovery" in manifest else None,
         "schema": Schema.from_rules(manifest["rules"], domain) if "rules" in manifest else None,
     }
@@ -174,6 +177,13 @@ def _selection(data: Mapping[str, Any]) -> Selection:
     if sensitivity is None or scale is None:
         raise FileError("a selection lacks its sensitivity or its scale.")
     return Selection(_clique(data["chosen"]), _whole(data["candidates"]), _whole(data["measured"]), sensitivity, scale)
+
+
+def _replaced(data: Mapping[str, Any]) -> Replaced:
+    l1, l2_squared = _fraction(data["l1"]), _fraction(data["l2_squared"])
+    if l1 is None or l2_squared is None:
+        raise FileError("a table that was measured twice lacks its sensitivity.")
+    return Replaced(_clique(data["clique"]), noise_from_json(data["noise"]), l1, l2_squared)
 
 
 def _clique(value: Any) -> Clique:

@@ -38,8 +38,22 @@ class Table:
     interaction: bool = False
 
 
+def interaction_of(counts: "np.ndarray") -> "np.ndarray":
+    """What attributes of two values each say all together, from their table: each record is in it as 1 or -1, exactly.
+
+    >>> import numpy as np
+    >>> int(interaction_of(np.array([[5, 1], [2, 4]])))
+    6
+    """
+    import numpy as np
+
+    while counts.ndim:
+        counts = counts[0] - counts[1]
+    return np.asarray(counts)
+
+
 def signs_of(attributes: int) -> "np.ndarray":
-    """How records of attributes of two values count in their interaction: 1 or -1, by cell.
+    """How :func:`interaction_of` counts records, by cell: as 1 or -1.
 
     >>> signs_of(2).tolist()
     [[1.0, -1.0], [-1.0, 1.0]]
@@ -72,6 +86,16 @@ class Selection:
     measured: int
     sensitivity: Fraction
     scale: Fraction
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """A noisy table that was paid for and is not in the release, since the same was measured again with less noise."""
+
+    clique: Clique
+    noise: Noise
+    l1: Fraction
+    l2_squared: Fraction
 
 
 @dataclass(frozen=True)
@@ -135,6 +159,7 @@ class ReleaseContent:
     ledger: Payment | None = None
     policy: PolicyInForce | None = None
     selections: tuple[Selection, ...] = ()  # where the structure was chosen privately
+    replaced: tuple[Replaced, ...] = ()  # where tables were measured twice
     discovery: Discovery | None = None  # where the schema was discovered under the same charge
     schema: "Schema | None" = None
 
@@ -192,6 +217,8 @@ def _check_parts(release: ReleaseContent) -> None:
     for one in release.selections:
         if one.candidates < 1 or not 0 <= one.measured <= places.get(one.chosen, -1):
             raise FileError(f"{one.chosen} was chosen, and there is no table of it that was measured afterwards.")
+    if strange := [one.clique for one in release.replaced if one.clique not in places]:
+        raise FileError(f"{strange[0]} was measured twice, and there is no table of it.")
     if release.total_part is not None and not np.isfinite(release.total_part.value):
         raise FileError("the total is not a finite number.")
     if release.promise is not None and release.promise.neighbours not in get_args(units.Neighbours):

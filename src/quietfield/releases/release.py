@@ -4,10 +4,9 @@ One file holds a release: a manifest in canonical JSON and the tables as integer
 Ed25519 signature of the manifest if the curator wants one. The manifest carries a digest of the tables.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,92 +19,15 @@ from quietfield.privacy import accounting
 from quietfield.privacy.noise import Gaussian, Laplace, Noise, describe_noises
 from quietfield.releases import keys, manifest
 from quietfield.releases.checks import check_promise
-from quietfield.releases.parts import ReleaseContent, Table, Total, signs_of
-from quietfield.text import facts_html, join_names, plural, printable, table_html
+from quietfield.releases.parts import ReleaseContent, Table, Total
+from quietfield.releases.tables import Tables
+from quietfield.text import facts_html, join_names, plural, printable
 
 if TYPE_CHECKING:
-    import numpy as np
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 
 KIND, VERSION = "release", 1
-#: The most tables that a notebook lists.
-MOST_SHOWN = 40
-
-
-class Tables(Mapping[Clique, "np.ndarray"]):
-    """The tables by clique, as floats, axes in the order asked for; those that were measured as interactions are made
-    of these.
-
-    Iterating gives the first clique of each table; any tied clique and any order of its attributes can be looked up.
-    """
-
-    def __init__(self, parts: tuple[Table, ...], denominator: int, records: float | None = None) -> None:
-        self._parts, self._denominator, self._records = parts, denominator, records
-        self._places = {frozenset(c): (i, c) for i, part in enumerate(parts) for c in part.cliques}
-
-    def __getitem__(self, clique: str | Iterable[str]) -> "np.ndarray":
-        wanted = (clique,) if isinstance(clique, str) else tuple(clique)
-        if frozenset(wanted) not in self._places or len(set(wanted)) != len(wanted):
-            raise Error(f"there is no table of {wanted}; expected one of {join_names(self)}.")
-        i, stored = self._places[frozenset(wanted)]
-        table = self._sum_interactions(stored) if self._parts[i].interaction else self._values(i)
-        return table.transpose([stored.index(name) for name in wanted])
-
-    def _values(self, i: int) -> "np.ndarray":
-        return self._parts[i].values / self._denominator
-
-    def _sum_interactions(self, clique: Clique) -> "np.ndarray":
-        """The table that the interactions of all subsets of a clique add up to."""
-        import numpy as np
-
-        held = [part for many in range(1, len(clique) + 1) for part in combinations(range(len(clique)), many)]
-        places = [self._places.get(frozenset(clique[axis] for axis in axes), (None, ()))[0] for axes in held]
-        table = np.full((2,) * len(clique), self._count())
-        for axes, i in zip(held, places, strict=True):
-            if i is None:
-                raise Error(f"the table of {clique} is not known: an interaction within it was not measured.")
-            values, signs = self._values(i), signs_of(len(axes))
-            own = float(values if self._parts[i].interaction else (values * signs).sum())
-            table += own * signs.reshape([2 if axis in axes else 1 for axis in range(len(clique))])
-        return table / table.size
-
-    def _count(self) -> float:
-        """The number of records: the total, or what tables sum to, the less their noise the more."""
-        if self._records is not None:
-            return self._records
-        told = [
-            (float(self._values(i).sum()), part.values.size * max(part.noise.variance, 1e-200))
-            for i, part in enumerate(self._parts)
-            if not part.interaction and len(part.cliques) == 1 and part.excluded is None
-        ]
-        if not told:
-            raise Error("this release has neither a total nor a table, so that its interactions make no tables.")
-        return sum(sums / variance for sums, variance in told) / sum(1 / variance for _, variance in told)
-
-    def __contains__(self, clique: object) -> bool:
-        return (
-            isinstance(clique, str | tuple)
-            and frozenset((clique,) if isinstance(clique, str) else clique) in self._places
-        )
-
-    def __iter__(self) -> Iterator[Clique]:
-        return (part.cliques[0] for part in self._parts)
-
-    def __len__(self) -> int:
-        return len(self._parts)
-
-    def __repr__(self) -> str:
-        return f"Tables({join_names(self)})"
-
-    def _repr_html_(self) -> str:
-        rows = []
-        for part in self._parts[:MOST_SHOWN]:
-            tied = f", tied with {len(part.cliques) - 1:,} more" if len(part.cliques) > 1 else ""
-            shape = "interaction" if part.interaction else " × ".join(map(str, part.values.shape))
-            rows.append((" × ".join(part.cliques[0]) + tied, shape, part.noise.describe()))
-        more = [f"… {plural(len(self) - MOST_SHOWN, 'more table')}"] if len(self) > MOST_SHOWN else []
-        return table_html(plural(len(self), "noisy table"), ("attributes", "shape", "noise"), rows, more)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -307,7 +307,7 @@ def _told(draft: Draft) -> dict[str, Any]:
     data = draft.data
     epsilon = accounting.to_rational(data["epsilon"], "epsilon")
     delta = None if draft.delta is None else accounting.to_probability(draft.delta)
-    first = next(iter(draft.noises), None)
+    first = next((one for one in draft.noises if not one.interaction), None)
     each, made_up = 0, list[list[int]]()
     if first is not None:
         each, random = max(int(data["records"]) // first.cells, 1), np.random.default_rng(0)

@@ -38,7 +38,7 @@ from quietfield.learning.observation import (
 from quietfield.models.model import Model
 from quietfield.models.sampling import check_whole
 from quietfield.privacy.noise import Noise
-from quietfield.releases.parts import signs_of
+from quietfield.releases.parts import interaction_of
 from quietfield.releases.release import Release
 from quietfield.text import plural, table_html, type_name
 
@@ -292,7 +292,7 @@ def _simulate(release: Release, model: Model, moments: list[Moments], count: int
         for part, (m, _variance) in zip(release.parts, moments, strict=True):
             counts = np.sum([count_codes(release.domain, clique, columns) for clique in part.cliques], axis=0)
             if part.interaction:
-                counts = np.asarray((counts * signs_of(counts.ndim)).sum())
+                counts = interaction_of(counts)
             values = grow_counts(counts, m, records, total)
             if part.excluded is not None:
                 values[part.excluded] = 0.0

@@ -21,7 +21,7 @@ from quietfield.learning.observation import can_be_learned, count_codes, draw_st
 from quietfield.models.model import Model
 from quietfield.privacy.noise import Noise
 from quietfield.privacy.units import GRID, Person, Statistics, Unit
-from quietfield.releases.parts import Table, Total, signs_of
+from quietfield.releases.parts import Table, Total, interaction_of
 from quietfield.releases.release import Release
 from quietfield.status import show_status
 from quietfield.study.simulation import NOTE
@@ -98,7 +98,7 @@ def populate(
         if table.excluded is not None:
             summed[table.excluded] = 0
         if table.interaction:
-            summed = np.asarray((summed * signs_of(summed.ndim)).sum().astype(np.int64))
+            summed = interaction_of(summed)
         tables.append(summed)
     own = {clique: shares[clique] / shares[clique].sum() for clique in structure.cliques}
     numbers = tuple(table.clique for table in statistics.tables if table.interaction)

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from quietfield.curator.request import Counts, check_size, interaction_of
+from quietfield.curator.request import Counts, check_size
 from quietfield.domain import MOST_AXES, Clique, Domain
 from quietfield.errors import Error
 from quietfield.privacy.units import CountedTable, Person, Statistics, Unit
+from quietfield.releases.parts import interaction_of
 from quietfield.schema import Schema
 
 #: The most cells of a covering table that joins several cliques.
