@@ -1,5 +1,6 @@
 """docs/results/synthesis.md and .svg from the rows that ``python -m benchmarks.synthesis`` wrote."""
 
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -42,8 +43,8 @@ def contents(rows: Path) -> tuple[str, dict[tuple[str, float], dict[str, list[di
         "aim_cpu": _cpu(whole["nltcs", 10.0]["aim"]),
         "our_cpu": _cpu(whole["nltcs", 10.0]["quietfield"]),
         "our_spread": tell_range([float(row["model3"]) for row in whole["titanic", 0.1]["quietfield"]], 3),
-        "time_aim": _time_beside(whole, "aim", 1 / 3, "at most a third of AIM's"),
-        "time_swift": _time_beside(whole, "swift", 1, "below SWIFT's"),
+        "time_aim": _time_beside(whole, failed, "aim", 1 / 3, "at most a third of AIM's"),
+        "time_swift": _time_beside(whole, failed, "swift", 1, "below SWIFT's"),
         **_lead(whole, elsewhere),
         **_elsewhere(elsewhere, whole),
         "failed": "\n".join(
@@ -134,18 +135,38 @@ def _cpu(rows: list[dict[str, str]]) -> str:
     return tell_range([float(row["cpu_s"]) for row in rows], 0)
 
 
-def _time_beside(cells: dict, peer: str, bound: float, told: str) -> str:
-    """How many cells keep a bound on mean CPU seconds over those of the quickest variant of a peer, and all ratios."""
-    ratios = {}
+def _time_beside(cells: dict, failed: list[dict[str, str]], peer: str, bound: float, told: str) -> str:
+    """How many cells keep a bound on mean CPU seconds over those of the quickest variant of a peer, and all ratios.
+
+    Where no variant ended, the processor time after which one was stopped stands for it, and ratios are at most these.
+    """
+    ended, stopped = {}, {}
     for cell, by_method in cells.items():
+        ours = _mean(by_method["quietfield"], "cpu_s")
         theirs = [_mean(rows, "cpu_s") for name, rows in by_method.items() if name.startswith(peer)]
+        rows = [row for row in failed if row["method"] == peer and (row["data"], float(row["epsilon"])) == cell]
+        used = [_stopped_after(row["status"]) for row in rows]
         if theirs:
-            ratios[cell] = _mean(by_method["quietfield"], "cpu_s") / min(theirs)
+            ended[cell] = ours / min(theirs)
+        elif any(used):
+            stopped[cell] = ours / max(used)
+    unended = "where it did not end, of the time that it had used when it was stopped, "
+    told_of = ((ended, ""), (stopped, unended))
+    return "; ".join(_keeps(ratios, bound, told, name) for ratios, name in told_of if ratios)
+
+
+def _stopped_after(status: str) -> float:
+    """The processor time of a run that did not end, as its status tells it; 0 where it tells none."""
+    found = re.search(r"([\d,.]+) s of processor time", status)
+    return float(found.group(1).replace(",", "")) if found else 0.0
+
+
+def _keeps(ratios: dict[tuple[str, float], float], bound: float, told: str, name: str) -> str:
     above = [f"{data} at {epsilon:g}" for (data, epsilon), ratio in ratios.items() if ratio > bound]
     named = f", not on {', '.join(above)}" if above else ""
     data, epsilon = max(ratios, key=ratios.__getitem__)
-    ends = tell_range(list(ratios.values()), 2)
-    kept = f"{told} in {len(ratios) - len(above)} of {len(ratios)} cells{named}"
+    ends = tell_range(list(ratios.values()), 3)
+    kept = f"{name}{told} in {len(ratios) - len(above)} of {len(ratios)} cells{named}"
     return f"{kept}: {ends} times, most on {data} at {epsilon:g}"
 
 

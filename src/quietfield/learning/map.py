@@ -47,8 +47,9 @@ _JOINED = 3  # joint steps where tables overlap much: the fourth moves nothing
 _ROUNDING = 1e-9  # of a variance, which remains where another as large is taken from it
 _LAST = 8  # times as many steps as other climbs may take, the last one may: what it leaves, no other makes up for
 _SHORT = 5  # steps of a quasi-Newton method for one of Newton's
-_EARLY = 4.0  # times what the last climb may leave, the others may: the prior moves by more
-_LARGE = 5_000  # parameters from which quasi-Newton steps are faster, and gains in proportion end a climb
+_EARLY = 16.0  # times what the last climb may leave, the others may: the prior moves by more
+_LARGE = 5_000  # parameters from which quasi-Newton steps are faster
+_EACH = 2_500  # parameters of these for which a climb may leave one gain; less takes longer and was no better
 _COST = 0.2  # nats a parameter that the last step may cost: ordinary ones cost a fifth of that at most
 _LEAST_VARIANCE = 3.0  # of the noise of a count, where the records are learned: none of their empty cells is certain
 
@@ -204,7 +205,7 @@ class Map(Learner):
         first = Curvature(start, weights(shape, data, start.shares, blur), prior)
         if shape.size <= _LARGE:
             return ascend(shape, value, newton, theta, steps=steps, gain=self.gain), first
-        gain = self.gain * shape.size / _LARGE * (1.0 if steps > self.steps else _EARLY)
+        gain = self.gain * shape.size / _EACH * (1.0 if steps > self.steps else _EARLY)
         quasi = QuasiNewton(first.approximate, first.kind)
 
         def direction(theta: np.ndarray, point: Point) -> tuple[np.ndarray, np.ndarray]:
