@@ -6,6 +6,7 @@ from statistics import fmean, stdev
 from typing import NamedTuple
 
 from benchmarks._pages import draw_table, fill, geometric_mean, read_rows, tell_range, tell_where
+from benchmarks._real_tables_commands import tell_commands
 from benchmarks._real_tables_coverage import OF, SHARES
 from benchmarks._real_tables_times import MADE_UP
 
@@ -82,6 +83,8 @@ def contents(folder: Path) -> str:
         "ratios": _ratios([*tables, *structures]),
         "trees": _trees(trees),
         "structures": _times(structures, "structure|tables|cells"),
+        "commands": tell_commands(commands := read_rows(folder / "real-tables-commands.csv")),
+        "where_commands": tell_where(commands),
         **_coverage(read_rows(folder / "real-tables-coverage.csv")),
         "cells": draw_table(
             "data|tables|noise|epsilon|releases|tv: map|mbi|mbi*|map / mbi|loglik: map|mbi",

@@ -4,6 +4,7 @@
     python -m benchmarks.real_tables --releases 1 2 3  # the same on other draws of the noise; 0 is the first
     python -m benchmarks.real_tables --speed           # fits and error bars: rows of real-tables-times.csv
     python -m benchmarks.real_tables --structures      # the same for structures of many kinds
+    python -m benchmarks.real_tables --commands        # commands as people run them: rows of real-tables-commands.csv
     python -m benchmarks.real_tables --coverage        # how often intervals hold: rows of real-tables-coverage.csv
     python -m benchmarks.real_tables --page            # docs/results/real-tables.md from all these rows
 
@@ -243,7 +244,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--methods", nargs="+", choices=["map", "mbi"], default=["map", "mbi"])
     parser.add_argument("--out", type=Path, default=RESULTS, help="the folder of the rows and of the page")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds after which a process that is timed ends")
-    for command in ("speed", "structures", "coverage", "page"):
+    for command in ("speed", "structures", "commands", "coverage", "page"):
         parser.add_argument(f"--{command}", action="store_true")
     asked = parser.parse_args(arguments)
     names, methods = asked.data or available(), tuple(asked.methods)
@@ -259,6 +260,10 @@ def main(arguments: list[str] | None = None) -> None:
                 times.time_trees("adult", methods, path)
         else:
             times.time_structures(methods, asked.limit, path)
+    elif asked.commands:
+        from benchmarks._real_tables_commands import time_commands
+
+        time_commands(asked.data or ["adult", *SURVEYS], asked.out / "real-tables-commands.csv")
     elif asked.coverage:
         from benchmarks._real_tables_coverage import measure_coverage
 
