@@ -105,7 +105,8 @@ class Map(Learner):
         steps = state.steps + found.steps
         if last:
             if shape.apart:
-                theta = _climb_together(shape, leaned, found, used, blur, self.gain)
+                theta, prior, settled = self._fit_together(shape, leaned, found, prior, blur)
+                used = prior.trusted()
             else:
                 joined = _join(shape, leaned, found.theta, found.point, used, blur, start)
                 theta = _guard(shape, leaned, found, joined, used, blur)
@@ -114,9 +115,12 @@ class Map(Learner):
             return FitState(theta, found.value, steps, settled, Extra(used, round + 1, True, prior))
         curvature = Curvature(found.point, weights(shape, data, found.point.shares), prior, start)
         fresh = prior.learn(curvature, self.probes)
+        return FitState(found.theta, found.value, steps, False, Extra(fresh, round + 1, self._near(prior, fresh)))
+
+    def _near(self, prior: Prior, fresh: Prior) -> bool:
+        """Whether an update moved the scales of a prior so little that the next fit is the last."""
         moved = np.abs(np.log(fresh.variances.mean(1) / prior.variances.mean(1))) / 2
-        near = bool((moved < self.settled * np.array([1.0, _LOOSER])).all())
-        return FitState(found.theta, found.value, steps, False, Extra(fresh, round + 1, near))
+        return bool((moved < self.settled * np.array([1.0, _LOOSER])).all())
 
     def uncertainty(self, release: Release, data: Data, state: FitState) -> Uncertainty:
         """What intervals need: see :mod:`quietfield.models.uncertainty`."""
@@ -131,6 +135,25 @@ class Map(Learner):
         """
         penalty = 2.0 * data.b * shape.counted + 1e-6 * data.b
         return self._follow(shape, data, theta, penalty, max(1.0, _START * shape.size))
+
+    def _fit_together(
+        self, shape: Shape, data: Data, found: Climb, prior: Prior, blur: np.ndarray
+    ) -> tuple[np.ndarray, Prior, bool]:
+        """The fit of all numbers together where interactions were measured apart, its prior, and whether both settled.
+
+        Counts of cells have next to nothing to do with each other, but sums with signs over all records do. The fit one
+        by one is no more than a start here, and so is the prior that was learned from it.
+        """
+        theta, settled = found.theta, False
+        for _ in range(self.rounds):
+            theta, curved, settled = _climb_together(shape, data, theta, prior, blur, self.gain)
+            point = shape.at(theta)
+            curvature = Curvature(point, weights(shape, data, point.shares), prior, together=curved)
+            before, prior = prior, prior.learn(curvature, self.probes)
+            if near := self._near(before, prior):
+                break
+        theta, _, last = _climb_together(shape, data, theta, prior.trusted(), blur, self.gain)
+        return theta, prior, near and settled and last
 
     def _approach_records(self, shape: Shape, data: Data, theta: np.ndarray, blur: np.ndarray) -> np.ndarray:
         """From the distribution that the records came from to that of the records.
@@ -287,33 +310,38 @@ def _join(
     return theta + similar.solve(gradient, 0.1, prior.limit(40), curved)
 
 
-def _climb_together(shape: Shape, data: Data, found: Climb, prior: Prior, blur: np.ndarray, gain: float) -> np.ndarray:
-    """The fit of all numbers together where interactions were measured apart.
+def _climb_together(
+    shape: Shape, data: Data, theta: np.ndarray, prior: Prior, blur: np.ndarray, gain: float
+) -> tuple[np.ndarray, np.ndarray, bool]:
+    """Newton's steps up  -1/2 r . V^-1 r - 1/2 theta . P theta  with r and V as in :func:`_join`.
 
-    Counts of cells have next to nothing to do with each other, but sums with signs over all records do. The fit one by
-    one is no more than a start here: Newton's steps follow, up  -1/2 r . V^-1 r - 1/2 theta . P theta  with r and V as
-    in :func:`_join`.
+    Returns where they end, the curvature of the first term there, and whether they settled.
     """
-    theta, point = found.theta, found.point
-    for _ in range(_TOGETHER):
+    point, settled = shape.at(theta), False
+    for step in range(_TOGETHER + 1):
         moved = data.total * point.dense
         inverse = np.linalg.inv(np.diag(_responses(shape, data, point, blur)[2]) + moved)
+        curved = moved @ inverse @ moved
+        if settled or step == _TOGETHER:
+            break
 
         def misfit(theta: np.ndarray, point: Point, inverse: np.ndarray = inverse) -> float:
             response = _responses(shape, data, point, blur)[0]
             return 0.5 * float(response @ inverse @ response + theta @ prior.precision(theta))
 
         slope = moved @ inverse @ _responses(shape, data, point, blur)[0] - prior.precision(theta)
-        step = np.linalg.solve(moved @ inverse @ moved + prior.matrix, slope)
+        direction = np.linalg.solve(curved + prior.matrix, slope)
         here, length = misfit(theta, point), 1.0
-        while not (reached := misfit(theta + length * step, there := shape.at(theta + length * step))) <= here:
+        while True:
+            further = theta + length * direction
+            if (reached := misfit(further, there := shape.at(further))) <= here:
+                break
             length /= 2
             if length < _LEAST_STEP:
-                return theta
-        theta, point = theta + length * step, there
-        if here - reached < gain:
-            break
-    return theta
+                return theta, curved, bool(slope @ direction <= gain)
+        theta, point = further, there
+        settled = here - reached < gain
+    return theta, curved, settled
 
 
 def _join_effects(

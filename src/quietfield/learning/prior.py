@@ -65,11 +65,10 @@ class Prior:
         inverse curvature. All tables together give one scale, with some parameters of scale 1 added, and each table its
         own, with some of the common scale.
         """
-        shape, probed = self.shape, None
-        point, w = curvature.point, curvature.weights
+        shape, point, probed = self.shape, curvature.point, None
         theta = point.theta
         if point.dense is not None:
-            curved = point.dense @ (w[:, None] * point.dense)
+            curved = curvature.known
             seen = np.linalg.solve(curved + self.matrix, curved)  # 1 - S P
             inside = np.einsum("ij,ij->i", shape.interactions(np.eye(shape.size)), seen.T)
             every, pairs = np.diagonal(seen), (len(seen) * np.eye(len(seen)), seen)
@@ -139,6 +138,7 @@ class Curvature:
     weights: np.ndarray
     prior: Prior
     near: "Curvature | None" = None  # at another point under the same prior: its preconditioner will do
+    together: np.ndarray | None = None  # stands for J W J where counts were fitted together, not one by one
 
     @property
     def kind(self) -> Any:
@@ -147,6 +147,15 @@ class Curvature:
     @cached_property
     def _weights(self) -> np.ndarray:
         return self.weights.astype(self.kind)
+
+    @cached_property
+    def known(self) -> np.ndarray:
+        """J W J as a matrix, of a point that has J as one."""
+        if self.together is not None:
+            return self.together
+        dense = self.point.dense
+        assert dense is not None
+        return np.asarray(dense @ (self.weights[:, None] * dense))
 
     def __call__(self, p: np.ndarray) -> np.ndarray:
         inside = self.point.jacobian(p)
@@ -179,8 +188,7 @@ class Curvature:
         """The inverse applied to a vector, or to each row; or that of a similar ``operator``. ``start`` is a guess."""
         shape = self.prior.shape
         if self.point.dense is not None and operator is None:
-            matrix = self.point.dense @ (self.weights[:, None] * self.point.dense) + self.prior.matrix
-            return np.linalg.solve(matrix, right.T).T
+            return np.linalg.solve(self.known + self.prior.matrix, right.T).T
         # A constant in a table moves no share: the prior alone has a say.
         means, centred = shape.centre(right)
         guess = None if start is None else shape.centre(start)[1].astype(self.kind)

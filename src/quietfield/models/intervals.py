@@ -222,12 +222,8 @@ def _answer(model: "Model", asked: Sequence[_Question], given: Mapping[str, Any]
     draws = model._covariance.draws
     scattered = None if known or added else _sums(cells, asked, homes, cells.from_parameters(draws.scattered))
     moved = model._moved if not known and not added else cells.moved(draws.directions)
-    own = []
-    for question, part in zip(
-        asked, np.split(values, np.cumsum([question.rows for question in asked])[:-1]), strict=True
-    ):
-        own.append(part * (1 - part) if question.shape is not None else
-                   cells.spread(_directions(cells, question, homes, slice(None)))[0])  # fmt: skip
+    starts = np.cumsum([question.rows for question in asked])[:-1]
+    own = [_spread(cells, one, homes, part) for one, part in zip(asked, np.split(values, starts), strict=True)]
     sample = np.concatenate(own) / records
     errors = draws.parts(_sums(cells, asked, homes, moved), scattered, sample)
     return _Answer(values, errors, sample, float(len(draws.data)))
@@ -303,19 +299,33 @@ class Cells:
 
 def _sums(cells: Cells, asked: Sequence[_Question], homes: Mapping[Clique, Clique], rows: np.ndarray) -> np.ndarray:
     """Rows of numbers by cells, summed to what is asked: one row an answer."""
-    domain = cells.model.domain
     parts = []
     for question in asked:
         total: Any = 0.0
         for clique, weights in question.weights.items():
-            home = homes[clique]
-            start, shape = cells.starts[home], domain.table_shape(home)
-            table = rows[:, start : start + prod(shape)].reshape(-1, *shape)
-            sums = np.einsum(table, range(len(home) + 1), (0, *(1 + home.index(name) for name in clique)))
-            flat = sums.reshape(len(rows), -1).T
+            flat = _table(cells, clique, homes[clique], rows)
             total = total + (flat if question.shape is not None else weights @ flat)
         parts.append(total)
     return np.concatenate(parts)
+
+
+def _table(cells: Cells, clique: Clique, home: Clique, rows: np.ndarray) -> np.ndarray:
+    """Rows of numbers by cells, summed to those of one table: one row a cell of it."""
+    start, shape = cells.starts[home], cells.model.domain.table_shape(home)
+    table = rows[:, start : start + prod(shape)].reshape(-1, *shape)
+    sums = np.einsum(table, range(len(home) + 1), (0, *(1 + home.index(name) for name in clique)))
+    return np.asarray(sums.reshape(len(rows), -1).T)
+
+
+def _spread(cells: Cells, question: _Question, homes: Mapping[Clique, Clique], values: np.ndarray) -> np.ndarray:
+    """The variance in one record of each number of a question: of sums over one table, that table tells it."""
+    if question.shape is not None:
+        return values * (1 - values)
+    if len(question.weights) > 1:
+        return cells.spread(_directions(cells, question, homes, slice(None)))[0]
+    ((clique, weights),) = question.weights.items()
+    shares = _table(cells, clique, homes[clique], cells.point.shares[None])
+    return np.maximum((weights**2 @ shares)[:, 0] - (weights @ shares)[:, 0] ** 2, 0.0)
 
 
 def _directions(cells: Cells, question: _Question, homes: Mapping[Clique, Clique], rows: slice) -> np.ndarray:
