@@ -18,7 +18,7 @@ from quietfield.cli import main
 from quietfield.cliques import Structure
 from quietfield.curator import mechanism
 from quietfield.curator.counting import count
-from quietfield.errors import Error, FileError
+from quietfield.errors import Error, FileError, TooLarge
 from quietfield.inference.parities import Parities, transform
 from quietfield.inference.tree import Tree
 from quietfield.learning import map as learner
@@ -180,11 +180,11 @@ def test_what_could_not_be_counted_or_learned_from_costs_nothing(tmp_path, monke
         with pytest.raises(Error, match=match):
             qf.release(np.zeros((1, 30), int), schema, Structure(sets, interactions=sets), **{**asked, **more})
 
-    refuse("1,073,741,824 cells, more than", (names,))
+    refuse("at most 16 can be measured", (names,))
     refuse("4,060 numbers", tuple(combinations(names, 3)))
     refuse("do not tell how many records", (("a",), ("a", "b")), total=False)
     monkeypatch.setattr("quietfield.curator.release.available_memory", lambda: 10**6)
-    refuse("is free here", (names[:20],))
+    refuse("is free here", tuple(combinations(names[:17], 16)))
     assert book.spent == 0
 
 
@@ -287,12 +287,12 @@ def test_with_little_noise_the_model_is_that_of_the_records():
 
 def test_answers_of_one_choice_are_learned_from_interactions_too():
     """Columns of which each record has one: their prior is wide, and the fit number by number does not see it."""
-    codes = np.eye(8, dtype=int)[np.random.default_rng(0).integers(0, 8, 4000)]
-    pairs = list(combinations([f"x{i}" for i in range(8)], 2))
-    given = {"epsilon": 30, "delta": "1e-6", "noise": "gaussian", "unit": qf.Rows(1), "ledger": None}
+    codes = np.eye(12, dtype=int)[np.random.default_rng(0).integers(0, 12, 4000)]
+    pairs = list(combinations([f"x{i}" for i in range(12)], 2))
+    given = {"epsilon": 10, "delta": "1e-6", "noise": "gaussian", "unit": qf.Rows(1), "ledger": None}
     errors = {}
     for weights in (None, "equal"):
-        made = qf.release(codes, qf.Schema({f"x{i}": 2 for i in range(8)}), pairs, weights=weights, **given)
+        made = qf.release(codes, qf.Schema({f"x{i}": 2 for i in range(12)}), pairs, weights=weights, **given)
         assert bool(made.interactions) == (weights is None)
         fitted = qf.fit(made)
         assert fitted.report.converged
@@ -475,6 +475,46 @@ def test_a_step_replaces_no_table_by_an_interaction():
     both = Both()
     assert release([(0, 1, 0, 1)] * 9, both).interactions == {}
     assert both.left > Fraction(49, 100)  # what is refused costs nothing
+
+
+def test_a_step_measures_no_interaction_that_nothing_could_be_learned_from():
+    class Alone:
+        def tables(self, domain):
+            return [("a",), ("a", "b")]
+
+        def run(self, steps, *, progress=False):
+            with pytest.raises(Error, match="measure a table before them"):
+                steps.measure([("a", "b")], Fraction(1, 2), interactions=True)
+            steps.measure([("a",)], Fraction(1, 2))
+            steps.measure([("a", "b")], steps.left, interactions=True)
+
+    assert qf.fit(release([(0, 1, 0, 1)] * 900, Alone())).marginal("a")[0] > 0.9
+
+
+def test_an_interaction_of_many_attributes_is_refused():
+    domain = qf.Domain({f"x{i}": 2 for i in range(30)})
+    with pytest.raises(TooLarge, match="at most 16"):
+        Structure((tuple(domain),), interactions=(tuple(domain),)).check(domain)
+
+
+def test_goodness_of_fit_compares_interactions_with_tables():
+    """The table of two attributes tells the interaction of one, too: off by far, that is seen; as it is, it is not."""
+    _, codes = people(17)
+    structure = Structure((("a", "b"), ("a",), ("b",)), interactions=(("a",), ("b",)))
+    made = release(codes, structure, 100)
+    check = qf.goodness_of_fit(made, qf.fit(made), draws=19)
+    assert check.redundancies == 2
+    assert check.agreement > 1e-3  # false alarm: once in a thousand
+    parts = tuple(replace(p, values=p.values + 500) if p.interaction else p for p in made.parts)
+    off = replace(made, parts=parts, promise=None, ledger=None)
+    assert qf.goodness_of_fit(off, qf.fit(off), draws=19).agreement < 1e-2
+
+
+def test_a_confidential_report_of_interactions_that_make_no_table(tmp_path):
+    _, codes = people(19)
+    made = release(codes, Structure((("a",), ("b", "c")), interactions=(("b", "c"),)))
+    qf.write_confidential_report(tmp_path / "report.html", codes, SCHEMA, made, qf.fit(made))
+    assert '<td class="number">–</td>' in (tmp_path / "report.html").read_text()
 
 
 def test_where_combinations_are_impossible_tables_are_counted():

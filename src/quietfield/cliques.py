@@ -9,12 +9,14 @@ from functools import cached_property
 from itertools import combinations
 
 from quietfield.domain import Clique, Domain
-from quietfield.errors import Error
+from quietfield.errors import Error, TooLarge
 from quietfield.files import MOST_CLIQUES
 from quietfield.text import facts_html, join_names, plural
 
 #: The most interactions that are measured apart, beside cells of other tables: all are learned from together.
 MOST_INTERACTIONS = 3_000
+#: The most attributes of one of them: a model has a log-potential for each combination of their values.
+MOST_TOGETHER = 16
 #: The most cliques that a notebook lists.
 MOST_SHOWN = 40
 
@@ -93,7 +95,10 @@ class Structure:
                 tied.add(clique)
         for clique in self.interactions:
             if clique not in known or clique in tied:
-                raise Error(f"the interaction of {clique}: expected one of the cliques, once, and none that is tied.")
+                raise Error(
+                    f"the interaction of {clique}: expected one of the cliques as it is given, attributes in the same "
+                    "order, once, and none that is tied."
+                )
             known.remove(clique)
 
     @classmethod
@@ -127,11 +132,17 @@ class Structure:
             domain: The domain.
 
         Raises:
-            Error: A clique names something else, or tied cliques differ in shape.
+            Error: A clique names something else, tied cliques differ in shape, or the attributes of an interaction do
+                not have two values each.
+            TooLarge: An interaction has too many attributes.
         """
         for clique in self.cliques:
             domain.clique(clique)
         for clique in self.interactions:
+            if len(clique) > MOST_TOGETHER:
+                raise TooLarge(
+                    f"the interaction of {len(clique)} attributes: at most {MOST_TOGETHER} can be measured together."
+                )
             if set(domain.table_shape(clique)) != {2}:
                 raise Error(
                     f"the interaction of {clique} is one number only where each of them has two values; ask for its "

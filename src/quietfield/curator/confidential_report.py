@@ -39,7 +39,7 @@ class Compared:
     cliques: tuple[Clique, ...]
     cells: int
     model: float
-    noisy: float
+    noisy: float | None  # None where the release tells an interaction alone, which makes no table
     inside: float | None  # the share of true cells inside the model's intervals
     worst: str
 
@@ -105,6 +105,7 @@ def compare(records: Any, schema: "Schema", release: "Release", model: "Model", 
         for part, true in zip(release.parts, tables, strict=True)
     ]
     inside = [table.inside for table in compared if table.inside is not None]
+    noisy = [table.noisy for table in compared if table.noisy is not None]
     return {
         "version": __version__,
         "warning": WARNING,
@@ -112,7 +113,7 @@ def compare(records: Any, schema: "Schema", release: "Release", model: "Model", 
         "protects": "any one row" if release.promise is None else release.promise.protects,
         "level": level,
         "model_error": float(np.mean([table.model for table in compared])),
-        "noisy_error": float(np.mean([table.noisy for table in compared])),
+        "noisy_error": float(np.mean(noisy)) if noisy else None,
         "inside": float(np.mean(inside)) if inside else None,
         "tables": sorted(compared, key=lambda table: -table.model)[:MOST_TABLES],
         "more": max(0, len(compared) - MOST_TABLES),
@@ -136,13 +137,15 @@ def _compare_tables(
     release: "Release", model: "Model", cliques: tuple[Clique, ...], true: np.ndarray, ends: Any
 ) -> Compared:
     learned = sum((model.marginal(c) for c in cliques), np.zeros(true.shape)) / len(cliques)
-    noisy = np.maximum(release.tables[cliques[0]], 0.0)
-    noisy = noisy / max(float(noisy.sum()), 1.0)
+    distance = None
+    if cliques[0] in release.tables:
+        noisy = np.maximum(release.tables[cliques[0]], 0.0)
+        distance = _distance(noisy / max(float(noisy.sum()), 1.0), true)
     inside = None if ends is None else float(((ends[0] <= true) & (true <= ends[1])).mean())
     cell = np.unravel_index(int(np.abs(learned - true).argmax()), true.shape)
     labels = ", ".join(str(release.domain.labels(a)[i]) for a, i in zip(cliques[0], cell, strict=True))
     worst = f"{labels}: {learned[cell]:.2%} learned, {true[cell]:.2%} true"
-    return Compared(cliques, true.size, _distance(learned, true), _distance(noisy, true), inside, worst)
+    return Compared(cliques, true.size, _distance(learned, true), distance, inside, worst)
 
 
 def _distance(one: np.ndarray, other: np.ndarray) -> float:

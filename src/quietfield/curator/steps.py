@@ -227,6 +227,11 @@ class Steps:
         before = {table.cliques[0]: table.interaction for table in self._tables}
         if any(before.get(table.clique, interactions) != interactions for table in wanted):
             raise Error("a table is measured again as a table, and an interaction as one: neither replaces the other.")
+        if interactions and self.public_total is None and all(table.interaction for table in self._tables):
+            raise Error(
+                "interactions do not tell how many records there are, and no model could be learned from them; measure "
+                "a table before them, a small one for instance."
+            )
         names = tuple(table.clique for table in wanted)
         structure = Structure(names, interactions=names if interactions else ())
         structure.check(self.domain)

@@ -36,7 +36,6 @@ import numpy as np
 from quietfield.errors import Error
 from quietfield.learning.learner import one_blas_thread
 from quietfield.learning.likelihood import information
-from quietfield.learning.map import sampling_variance
 from quietfield.learning.prior import Curvature, Prior
 from quietfield.learning.problem import Data, Point, Shape, noise_scales, shape_of
 from quietfield.learning.smoothness import Smoothness
@@ -92,7 +91,7 @@ class Covariance:
     @cached_property
     def _cells(self) -> tuple[np.ndarray, np.ndarray]:
         """(v, W): sampling variance and information of each cell; none where nothing was counted."""
-        v = sampling_variance(self.shape, Data(np.zeros_like(self.b), self.b, self.total), self.shares)
+        v = self.shape.sampling_variance(Data(np.zeros_like(self.b), self.b, self.total), self.shares)
         return v, information(v, self.b, self.shape.is_gaussian) * self.shape.counted
 
     @cached_property

@@ -27,6 +27,7 @@ class Learner:
 
     name: ClassVar[str]
     compiled: ClassVar[bool] = True  # whether ``step`` is in JAX; otherwise it takes one release at a time, in numpy
+    learns_interactions: ClassVar[bool] = False  # whether it takes interactions that were measured apart
     rounds: int
 
     @property

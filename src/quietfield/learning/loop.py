@@ -13,7 +13,6 @@ import numpy as np
 from quietfield.errors import CannotLearn, Error
 from quietfield.learning import compiled
 from quietfield.learning.learner import Learner, one_blas_thread
-from quietfield.learning.map import sampling_variance
 from quietfield.learning.observation import warn_of_noise
 from quietfield.learning.problem import Data, FitState, Shape, problem_of
 from quietfield.models.fit_report import INTERRUPTED, FitReport
@@ -31,7 +30,7 @@ def drive(
     releases: Sequence[Release], learner: Learner, inference: str, progress: bool, callback: Callback | None
 ) -> list[Model]:
     """The models of the releases, in their order."""
-    if learner.compiled and any(release.structure.interactions for release in releases):
+    if not learner.learns_interactions and any(release.structure.interactions for release in releases):
         raise Error(
             f"the method {learner.name!r} learns from tables alone, and this release holds interactions; use method "
             "'map', or release with weights='equal' (--weights equal), which measures tables."
@@ -150,7 +149,7 @@ def _doubt_inference(model: Model, shape: Shape, data: Data, state: FitState) ->
         return model.inference_result.advice
     expected = data.total * shape.at(state.theta).shares
     noise = np.where(shape.is_gaussian, 1.0, 2.0) * data.b**2
-    variance = noise + sampling_variance(shape, data, expected / data.total)
+    variance = noise + shape.sampling_variance(data, expected / data.total)
     off = float(np.average((data.y - expected) ** 2 / variance, weights=shape.counted)) ** 0.5
     if off < _ASTRAY:
         return ""

@@ -35,13 +35,12 @@ from quietfield.models.uncertainty import OF, Uncertainty, remember_fit
 from quietfield.releases.release import Release
 
 _BLUR = 0.3  # 0, 0.1 and 1 were worse; 1 would be the whole leverage of a cell on its own fit
-_LEAST_SHARE = 1e-6  # of b^2: keeps the sampling variance of an empty cell above zero
 _LOOSER = 5.0  # many records determine effects whatever their scale
 _START = 1e-3  # nats a parameter that the start may leave to the climbs
 _LEFT = 0.2  # of a response, in standard deviations, that conjugate gradients may leave to the joint step
 _MOST_EFFECTS = 2_000  # whose covariance is inverted
 _MOST_PARAMETERS = 50_000  # of a problem whose effects are listed
-_TOGETHER = 20  # steps, at most, where interactions were measured apart
+_STEPS_TOGETHER = 20  # steps, at most, where interactions were measured apart
 _LEAST_STEP = 1e-3  # part of one of these
 _JOINED = 3  # joint steps where tables overlap much: the fourth moves nothing
 _ROUNDING = 1e-9  # of a variance, which remains where another as large is taken from it
@@ -79,6 +78,7 @@ class Map(Learner):
 
     name = "map"
     compiled = False
+    learns_interactions = True
 
     def __post_init__(self) -> None:
         if self.rounds < 2:
@@ -318,11 +318,11 @@ def _climb_together(
     Returns where they end, the curvature of the first term there, and whether they settled.
     """
     point, settled = shape.at(theta), False
-    for step in range(_TOGETHER + 1):
+    for step in range(_STEPS_TOGETHER + 1):
         moved = data.total * point.dense
         inverse = np.linalg.inv(np.diag(_responses(shape, data, point, blur)[2]) + moved)
         curved = moved @ inverse @ moved
-        if settled or step == _TOGETHER:
+        if settled or step == _STEPS_TOGETHER:
             break
 
         def misfit(theta: np.ndarray, point: Point, inverse: np.ndarray = inverse) -> float:
@@ -365,7 +365,7 @@ def _responses(shape: Shape, data: Data, point: Point, blur: np.ndarray) -> tupl
     m, counted = point.shares, shape.counted > 0
     w = np.where(counted, weights(shape, data, m, blur) / data.total**2, 1.0)
     response = np.where(counted, -_density(shape, data, m, blur).by_error / w, 0.0)
-    return response, w, np.maximum(1 / w - sampling_variance(shape, data, m), _ROUNDING / w)
+    return response, w, np.maximum(1 / w - shape.sampling_variance(data, m), _ROUNDING / w)
 
 
 def _guard(shape: Shape, data: Data, found: Climb, joined: np.ndarray, prior: Prior, blur: np.ndarray) -> np.ndarray:
@@ -390,18 +390,13 @@ def _objective(shape: Shape, data: Data, theta: np.ndarray, point: Point, prior:
     return float(dot(shape.counted, density.log) - 0.5 * dot(theta, prior.precision(theta)))
 
 
-def sampling_variance(shape: Shape, data: Data, m: np.ndarray) -> np.ndarray:
-    """v: the variance of a count, N m (1 - m); of a table that sums several cliques, as if these were independent."""
-    return np.maximum(data.total * shape.variance(m), 0.0) + _LEAST_SHARE * data.b**2
-
-
 def _blur(shape: Shape, data: Data, m: np.ndarray, blur: np.ndarray | float) -> np.ndarray:
     """v, and for Laplace noise blur b^2: part of what is still uncertain about the expected count itself.
 
     A Laplace density is sharp, and its mode fits many cells exactly, as a median does. Averaged over what is uncertain
     it is smooth, and its top is nearer to the mean of the posterior; it is easier to climb, too.
     """
-    return sampling_variance(shape, data, m) + np.where(shape.is_gaussian, 0.0, blur * data.b**2)
+    return shape.sampling_variance(data, m) + np.where(shape.is_gaussian, 0.0, blur * data.b**2)
 
 
 def _density(shape: Shape, data: Data, m: np.ndarray, blur: np.ndarray | float) -> Density:

@@ -39,6 +39,7 @@ Waves = np.ndarray | list[tuple[np.ndarray, ...]]
 
 _LONG = 300  # values along which a fast transform beats a matrix
 _LEAST_NOISE = 1e-6  # of sqrt(N), the spread of a count: noise below that is as good as none, and floats can do with it
+_LEAST_SHARE = 1e-6  # of b^2: keeps the sampling variance of an empty cell above zero
 
 
 class Data(NamedTuple):
@@ -215,6 +216,10 @@ class Shape:
         if not self.apart:
             return independent_variance(1.0, m, self.copies)
         return np.where(self.is_count > 0, m, 1.0) - m * m / self.copies
+
+    def sampling_variance(self, data: Data, m: np.ndarray) -> np.ndarray:
+        """v: the variance of a count, N m (1 - m); of a table that sums several cliques, as if independent."""
+        return np.maximum(data.total * self.variance(m), 0.0) + _LEAST_SHARE * data.b**2
 
     def variance_slope(self, m: np.ndarray) -> np.ndarray:
         """Its derivative by the mean."""

@@ -37,6 +37,11 @@ class Table:
     excluded: tuple[int, ...] | None = None
     interaction: bool = False
 
+    def __post_init__(self) -> None:
+        import numpy as np
+
+        object.__setattr__(self, "values", np.asarray(self.values))  # sums of an array without axes are scalars
+
 
 def interaction_of(counts: "np.ndarray") -> "np.ndarray":
     """What attributes of two values each say all together, from their table: each record is in it as 1 or -1, exactly.

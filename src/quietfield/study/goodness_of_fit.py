@@ -38,7 +38,7 @@ from quietfield.learning.observation import (
 from quietfield.models.model import Model
 from quietfield.models.sampling import check_whole
 from quietfield.privacy.noise import Noise
-from quietfield.releases.parts import interaction_of
+from quietfield.releases.parts import interaction_of, signs_of
 from quietfield.releases.release import Release
 from quietfield.text import plural, table_html, type_name
 
@@ -193,8 +193,8 @@ def _squares(release: Release, tables: list[np.ndarray], total: np.ndarray, publ
     for part, rows in zip(release.parts, tables, strict=True):
         clique = part.cliques[0]
         if part.interaction:
-            continue  # measured apart because no table measures it
-        if len(part.cliques) == 1 and not (mask := domain.mask_over(clique)).all():
+            compared.append((part, rows, tuple(range(len(clique)))))
+        elif len(part.cliques) == 1 and not (mask := domain.mask_over(clique)).all():
             # Empty cells speak for themselves; taken out, they leave the others' noise independent of theirs.
             empty = rows[:, ~mask]
             squares = squares + (empty**2).sum(1) / variance(part.noise)
@@ -208,7 +208,9 @@ def _squares(release: Release, tables: list[np.ndarray], total: np.ndarray, publ
         key = frozenset(part.cliques[0][i] for i in axes)
         if key and often[key] == 1:
             continue  # nothing to compare it with
-        own, ties = _interactions(rows, axes), len(part.cliques)
+        ties = len(part.cliques)
+        # The number of an interaction, spread over the cells of its attributes with signs, is what is their own.
+        own = np.multiply.outer(rows, signs_of(len(axes)) / 2 ** len(axes)) if part.interaction else _own(rows, axes)
         cells = rows[0].size / own[0].size
         ordered = _put_in_order(own, [part.cliques[0][i] for i in axes])
         measured.setdefault(key, []).append((ordered / ties, variance(part.noise) * cells / ties**2))
@@ -225,7 +227,7 @@ def _squares(release: Release, tables: list[np.ndarray], total: np.ndarray, publ
     return squares, count
 
 
-def _interactions(rows: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+def _own(rows: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     """Each row's table summed to some axes, less its means along each of them."""
     table = rows.sum(tuple(i + 1 for i in range(rows.ndim - 1) if i not in axes))
     for axis in range(1, table.ndim):
