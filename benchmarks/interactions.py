@@ -33,6 +33,7 @@ from quietfield.privacy import accounting
 RESULTS = ROOT / "docs" / "results" / "interactions.csv"
 SIMULATED = ROOT / "docs" / "results" / "apart.csv"
 RECORDS, REPEATS = 10_000, 20
+ONE_ANSWER = "all pairs, of which hardly any is yes together,"
 DELTA = Fraction(1, 10**9)
 
 
@@ -94,6 +95,15 @@ def simulated() -> Iterator[tuple[str, int, list[tuple[str, ...]]]]:
     for structure, size, counts in (("all pairs", 2, (12, 16)), ("all triples", 3, (10,))):
         for many in counts:
             yield structure, many, list(combinations([f"x{i}" for i in range(many)], size))
+    yield ONE_ANSWER, 12, list(combinations([f"x{i}" for i in range(12)], 2))
+
+
+def draw_potentials(structure: str, cliques: list[tuple[str, ...]], random: np.random.Generator) -> dict:
+    """The true model: drawn alike for all cells, or one in which hardly two attributes are yes together."""
+    if structure != ONE_ANSWER:
+        return {c: np.log(random.dirichlet(np.ones(2 ** len(c)))).reshape((2,) * len(c)) / len(c) for c in cliques}
+    likely = {name: random.normal(0, 0.5) / 11 for name in sorted({name for c in cliques for name in c})}
+    return {(a, b): np.array([[0.0, likely[b]], [likely[a], -6.0]]) for a, b in cliques}
 
 
 def simulate() -> None:
@@ -105,10 +115,7 @@ def simulate() -> None:
             schema = qf.Schema({f"x{i}": 2 for i in range(many)})
             for repeat in range(REPEATS):
                 random = np.random.default_rng([many, repeat])
-                potentials = {
-                    c: np.log(random.dirichlet(np.ones(2 ** len(c)))).reshape((2,) * len(c)) / len(c) for c in cliques
-                }
-                truth = qf.Model(schema.domain, potentials)
+                truth = qf.Model(schema.domain, draw_potentials(structure, cliques, random))
                 people = truth.sample(RECORDS, seed=repeat).codes
                 for weights in ("equal", None):
                     release = qf.release(
