@@ -11,6 +11,7 @@ import quietfield as qf
 from quietfield import structures
 from quietfield.errors import Error, FileError
 from quietfield.learning import covariance
+from quietfield.learning.problem import Point
 from quietfield.models import intervals, uncertainty
 from quietfield.models.fit_report import FitReport
 
@@ -127,7 +128,7 @@ def test_draws_agree_with_matrices(noise, monkeypatch):
     monkeypatch.setattr(covariance, "DRAWS", (4_000, 4_000))
     monkeypatch.setattr(covariance, "_ACCURACY", 1e-4)
     draws = model._covariance.draws
-    found = draws.parts(gradients @ draws.directions.T)
+    found = draws.parts(gradients @ draws.directions.T, model._covariance.total_variance)
     spread = exact.noise + exact.sampling + exact.prior
     np.testing.assert_allclose(found.noise + found.prior, spread, rtol=0.15)
     np.testing.assert_allclose(found.pull, exact.pull, atol=0.1 * np.sqrt(spread).max())
@@ -401,3 +402,41 @@ def test_large_loopy_models_draw_errors_as_exact_ones_do(noise, monkeypatch):
         assert np.median(ratio) == pytest.approx(1, abs=0.05)
         assert 0.8 < ratio.min() < ratio.max() < 1.3
     assert len(loopy.draws(2, seed=0)) == 2
+
+
+def test_a_file_keeps_the_errors_of_a_large_model(tmp_path, monkeypatch):
+    study = qf.simulate(attributes=4, states=30, records=3000, seed=3)
+    model = qf.fit(study.release)
+    model.save(tmp_path / "without.qfm")
+    model.keep_errors()
+    model.save(tmp_path / "with.qfm")
+    asked = [("x0",), ("x0", "x1"), ("x0", "x3")]
+    expected = [qf.Model.load(tmp_path / "without.qfm").interval(clique) for clique in asked]
+    monkeypatch.setattr(Point, "scatter", None)  # nothing is drawn again
+    loaded = qf.Model.load(tmp_path / "with.qfm")
+    for clique, ends in zip(asked, expected, strict=True):
+        np.testing.assert_allclose(loaded.interval(clique), ends, rtol=1e-6)
+    loaded.save(tmp_path / "again.qfm")
+    assert (tmp_path / "again.qfm").read_bytes() == (tmp_path / "with.qfm").read_bytes()
+    small = qf.fit(qf.simulate(attributes=3, states=3, records=2000, seed=3).release)
+    small.keep_errors()
+    assert small._drawn is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda rows: rows._replace(data=rows.data[:, :-1]),
+        lambda rows: rows._replace(prior=rows.prior[:-1]),
+        lambda rows: rows._replace(known=rows.known.astype(float)),
+        lambda rows: rows._replace(scattered=np.full_like(rows.scattered, np.nan)),
+        lambda rows: rows[:4],
+    ],
+)
+def test_errors_in_a_file_that_are_not_those_of_its_model_are_refused(tmp_path, change):
+    model = qf.fit(qf.simulate(attributes=4, states=30, records=3000, seed=3).release)
+    model.keep_errors()
+    model._drawn = change(model._drawn)
+    model.save(tmp_path / "m.qfm")
+    with pytest.raises(FileError, match="damaged or was altered"):
+        qf.Model.load(tmp_path / "m.qfm")

@@ -19,7 +19,7 @@ from quietfield.models.values import record_columns
 from quietfield.output.records import card_file, record_files, write_records
 from quietfield.releases.description import describe_signers, summarize_promise
 from quietfield.schema import Schema
-from quietfield.status import is_terminal
+from quietfield.status import is_terminal, show_status
 from quietfield.text import plural, printable
 
 app = typer.Typer()
@@ -56,6 +56,9 @@ def fit(
     loaded = arguments.load_release(release, trust, max_epsilon, allow_no_promise, require_signatures)
     options: dict[str, Any] = {} if of == "source" else {"of": of}  # which only the default method has
     model = learning.fit(loaded, method, inference=inference, progress=is_terminal(), **options)
+    if model.uncertainty is not None and inference == "exact":
+        with show_status("drawing errors for error bars", is_terminal()):
+            model.keep_errors()
     model.save(out, signer)
     set_time(out, loaded.created)  # else a script that counts and then learns would tell how long the count took
     report = model.report

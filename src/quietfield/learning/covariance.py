@@ -188,7 +188,7 @@ class Covariance:
             basis = np.eye(len(spread))
         else:
             moved, both, _ = self.draws.known
-            drawn = np.concatenate([self.draws.data, self.draws.prior, self.draws.extra])
+            drawn = np.concatenate([self.draws.data, self.draws.prior, self.draws.extra]).astype(float)
             drawn /= np.sqrt(len(self.draws.data))
             basis, rows = np.linalg.qr(np.concatenate([drawn, [moved, both]]).T)
             spread = rows[:, : len(drawn)] @ rows[:, : len(drawn)].T
@@ -255,34 +255,44 @@ class Covariance:
                 spread = np.sqrt(self._rest * (self._inflation(inside) - 1))
                 extra = np.concatenate(list(each(respond, spread * random.standard_normal(size))))
             known = np.concatenate([*moved, pull.result()[None]])
-        return Draws(data, prior, extra, known, scattered / self.total, self)
+        # As a file keeps them: the same intervals before and after.
+        return Draws(*(x.astype(np.float32) for x in (data, prior, extra, known, scattered / self.total)))
 
 
-@dataclass(frozen=True, eq=False)
-class Draws:
-    """Errors of the parameters of a large model: rows of directions."""
+class Draws(NamedTuple):
+    """Errors of the parameters of a large model that were drawn, one a row: directions that answers move in."""
 
     data: np.ndarray
     prior: np.ndarray
     extra: np.ndarray
     known: np.ndarray  # what an error of N moves, what its noise shares with the cells, the prior's pull
     scattered: np.ndarray  # the errors of the sample's shares, cell by cell, that belong to ``data``
-    source: Covariance
 
-    @cached_property
+    def fits(self, size: int) -> bool:
+        """Whether they can be those of a model of so many parameters."""
+        data, prior, extra, known, scattered = map(len, self)
+        many = data == prior == scattered and 1 <= data <= DRAWS[1] and extra in (0, data) and known == 3
+        return many and all(
+            x.dtype == np.float32 and x.shape == (len(x), size) and bool(np.isfinite(x).all()) for x in self
+        )
+
+    @property
     def directions(self) -> np.ndarray:
-        return np.concatenate([self.data, self.prior, self.extra, self.known])
+        return np.concatenate(self[:4])
 
     def parts(
-        self, products: np.ndarray, scattered: np.ndarray | None = None, sample: np.ndarray | float = 0.0
+        self,
+        products: np.ndarray,
+        total_variance: float,
+        scattered: np.ndarray | None = None,
+        sample: np.ndarray | float = 0.0,
     ) -> ErrorParts:
         """The errors of answers: ``products`` of their gradients with the directions, one row an answer.
 
-        ``scattered`` are the answers' own errors in the sample, where they are known, and ``sample`` their variance.
+        ``total_variance`` is that of the number of records. ``scattered`` are the answers' own errors in the sample,
+        where they are known, and ``sample`` their variance.
         """
-        data, prior, extra, known = np.split(
-            products, np.cumsum([len(self.data), len(self.prior), len(self.extra)]), axis=1
-        )
+        data, prior, extra, known = np.split(products, np.cumsum([len(part) for part in self[:3]]), axis=1)
         moved, both, pull = known.T
         variance = (data**2).mean(1) + ((extra**2).mean(1) if len(self.extra) else 0.0)
         shared = None
@@ -292,14 +302,14 @@ class Draws:
             variance,
             np.zeros_like(variance),
             (prior**2).mean(1),
-            moved**2 * self.source.total_variance - 2 * moved * both,
+            moved**2 * total_variance - 2 * moved * both,
             shared,
             pull,
         )
 
 
-def covariance_of(model: "Model") -> Covariance:
-    """The errors of a model's parameters, from what it keeps of its fit."""
+def covariance_of(model: "Model", drawn: Draws | None = None) -> Covariance:
+    """The errors of a model's parameters, from what it keeps of its fit, and from errors that were drawn before."""
     kept = model.uncertainty
     assert kept is not None
     shape = shape_of(
@@ -314,7 +324,7 @@ def covariance_of(model: "Model") -> Covariance:
     )
     nothing = np.zeros((2, len(kept.groups)))
     smoothness = Smoothness(shape, np.array([kept.smoothness.get(name, (0.0, 0.0)) for name in model.domain]).T)
-    return Covariance(
+    found = Covariance(
         shape,
         np.concatenate(
             [model.potentials[group[0]].ravel()[: 1 if group[0] in kept.apart else None] for group in kept.groups]
@@ -327,3 +337,6 @@ def covariance_of(model: "Model") -> Covariance:
         Prior(shape, np.array(kept.variances).T, nothing, smoothness),
         Prior(shape, np.array(kept.drawn).T, nothing, smoothness),
     )
+    if drawn is not None:
+        found.__dict__["draws"] = drawn  # in the place of what would be drawn
+    return found

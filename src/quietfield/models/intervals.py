@@ -225,7 +225,7 @@ def _answer(model: "Model", asked: Sequence[_Question], given: Mapping[str, Any]
     starts = np.cumsum([question.rows for question in asked])[:-1]
     own = [_spread(cells, one, homes, part) for one, part in zip(asked, np.split(values, starts), strict=True)]
     sample = np.concatenate(own) / records
-    errors = draws.parts(_sums(cells, asked, homes, moved), scattered, sample)
+    errors = draws.parts(_sums(cells, asked, homes, moved), model._covariance.total_variance, scattered, sample)
     return _Answer(values, errors, sample, float(len(draws.data)))
 
 

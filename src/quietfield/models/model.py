@@ -23,12 +23,12 @@ from quietfield.inference import Inference, NotConverged, check_options, infer
 from quietfield.inference.elimination import Factor, list_factors, most_probable, restrict_factors
 from quietfield.inference.layout import IMPOSSIBLE, check_values, plain_layout
 from quietfield.inference.tree import Calibrated, calibrate_given
-from quietfield.learning.covariance import covariance_of
+from quietfield.learning.covariance import Draws, covariance_of
 from quietfield.models import gibbs, model_file, sampling
 from quietfield.models.basis import describe_basis
 from quietfield.models.fit_report import FitReport
 from quietfield.models.frames import Frame, encode_records, label_cells
-from quietfield.models.intervals import Cells, check_errors_known, interval
+from quietfield.models.intervals import QUICK_MODEL, Cells, check_errors_known, interval
 from quietfield.models.uncertainty import Uncertainty
 from quietfield.models.values import check_schema, draw_values
 from quietfield.schema import Schema
@@ -86,6 +86,7 @@ class Model:
             raise Error("the schema of a model gives its domain: pass schema.domain first, and the Schema itself.")
         #: The fingerprint of the key that signed the file that the model was loaded from, or None.
         self.signer: str | None = None
+        self._drawn: Draws | None = None  # errors for intervals, where a file keeps them
         check_options(inference, self.options)
         layout = plain_layout(domain, self.structure.cliques)
         flat = layout.pack(dict(zip(self.structure.cliques, potentials.values(), strict=True)))
@@ -493,6 +494,27 @@ class Model:
         """The fingerprints of the keys that signed the file it was read from."""
         return () if self.signer is None else (self.signer,)
 
+    def keep_errors(self) -> None:
+        """Draw now what intervals of this model need, for :meth:`save` to keep: then they answer at once from a file.
+
+        Large models draw errors of their parameters, in seconds, for the first interval. In a file these take a few
+        dozen times the room of the model, so that models of more than 100,000 log-potentials keep none; small models
+        need none.
+
+        Raises:
+            Error: The model was not learned by ``map``, so that its errors are not known.
+
+        >>> import quietfield as qf
+        >>> study = qf.simulate(attributes=3, states=20, records=2000)
+        >>> model = qf.fit(study.release)
+        >>> model.keep_errors()
+        >>> model.save("model.qfm")
+        >>> low, high = qf.Model.load("model.qfm").interval("x0")
+        """
+        check_errors_known(self)
+        if not self._covariance.dense and self.parameters <= QUICK_MODEL:
+            self._drawn = self._covariance.draws
+
     def save(self, path: str | Path, key: "Ed25519PrivateKey | str | Path | None" = None) -> None:
         """Write the model to a file: versioned, without pickle, whole or not at all; signed if a key is given.
 
@@ -552,7 +574,7 @@ class Model:
     @cached_property
     def _covariance(self) -> "Covariance":
         """The errors of the parameters; factorised once."""
-        return covariance_of(self)
+        return covariance_of(self, self._drawn)
 
     @cached_property
     def _moved(self) -> np.ndarray:

@@ -8,6 +8,7 @@ from quietfield.archives import MISPLACED, SIGNATURE, TABLES, pack, read_archive
 from quietfield.domain import Domain
 from quietfield.errors import Error, FileError
 from quietfield.files import MANIFEST, canonical_json
+from quietfield.learning.covariance import Draws
 from quietfield.models.fit_report import FitReport
 from quietfield.models.uncertainty import Uncertainty
 from quietfield.releases import keys
@@ -23,7 +24,8 @@ KIND, VERSION = "model", 1
 
 def write_model(model: "Model", path: str | Path, key: "Ed25519PrivateKey | str | Path | None") -> None:
     """Write a model to a file, signed if a key is given; see :meth:`Model.save`."""
-    manifest, tables = pack(KIND, VERSION, list_content(model), list(model.potentials.values()))
+    drawn = model._drawn or ()
+    manifest, tables = pack(KIND, VERSION, list_content(model), [*model.potentials.values(), *drawn])
     members = {MANIFEST: manifest, TABLES: tables}
     if key is not None:
         members[SIGNATURE] = canonical_json(keys.sign(manifest, key, KIND))
@@ -41,6 +43,7 @@ def list_content(model: "Model") -> dict[str, Any]:
         "uncertainty": None if model.uncertainty is None else model.uncertainty.to_json(),
         # Models without one are written as they always were.
         **({} if model.schema is None else {"rules": model.schema.list_rules()}),
+        **({} if model._drawn is None else {"errors": True}),
     }
 
 
@@ -54,8 +57,10 @@ def read_model(kind: "type[Model]", path: str | Path, trust: str | Path | Iterab
     report, uncertainty = manifest.get("report"), manifest.get("uncertainty")
     try:
         cliques = [tuple(clique) for clique in manifest["cliques"]]
-        if len(cliques) != len(tables):
-            raise FileError(f"it lists {len(cliques)} cliques and holds {len(tables)} tables.")
+        drawn = len(Draws._fields) if "errors" in manifest else 0
+        if len(cliques) + drawn != len(tables):
+            raise FileError(f"it lists {len(cliques)} cliques and holds {len(tables) - drawn} tables.")
+        tables, errors = tables[: len(cliques)], tables[len(cliques) :]
         if any(table.dtype != "float64" for table in tables):
             raise FileError("its log-potentials are not 64-bit floats.")
         domain = Domain.from_json(manifest["domain"])
@@ -70,6 +75,10 @@ def read_model(kind: "type[Model]", path: str | Path, trust: str | Path | Iterab
         )
         if model.uncertainty is not None:
             model.uncertainty.check(model.domain, model.cliques)
+        if errors:
+            model._drawn = Draws(*errors)
+            if model.uncertainty is None or not model._drawn.fits(model.uncertainty.parameters(domain)):
+                raise FileError("the errors that it keeps for intervals are not those of its log-potentials.")
         # Written once more, it must be the same: nothing can be hidden, or spelled in another way.
         if canonical_json({**list_content(model), "kind": KIND, "version": VERSION}) != canonical_json(manifest):
             raise FileError("its manifest holds something that no model has, or holds it in another form.")

@@ -40,6 +40,10 @@ class Uncertainty:
     #: The cliques of which the interaction alone was measured.
     apart: frozenset[Clique] = frozenset()
 
+    def parameters(self, domain: Domain) -> int:
+        """How many parameters the fit had: those of tied cliques once, and one of an interaction."""
+        return sum(1 if group[0] in self.apart else domain.cells(group[0]) for group in self.groups)
+
     def to_json(self) -> dict[str, Any]:
         """As JSON can hold it."""
         content: dict[str, Any] = {
