@@ -74,7 +74,7 @@ def _change(some: list[Again], measure: str) -> str:
     same = sum(abs(change) < 1e-3 for change in changes)
     ends = (min(changes), sum(changes) / len(changes), max(changes))
     low, mean, high = (f"{one:+.1%}" if measure == "kl" else f"{one:+.2f}" for one in ends)
-    unit = "of KL" if measure == "kl" else "nats a segment"
+    unit = "of KL" if measure == "kl" else "nats per segment"
     return f"{same} of {len(some)} ({low} to {high} {unit}, on average {mean})"
 
 

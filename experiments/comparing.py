@@ -62,7 +62,7 @@ class Comparison(NamedTuple):
     def __str__(self) -> str:
         if not self.cells:
             return share(0, 0)
-        size = f"ratio of KLs {self.ratio:.3g}" if self.sign < 0 else f"median gain {self.gain:.3g} nats a segment"
+        size = f"ratio of KLs {self.ratio:.3g}" if self.sign < 0 else f"median gain {self.gain:.3g} nats per segment"
         word = ("below", "above") if self.sign < 0 else ("above", "below")
         models = [cell.difference.models for cell in self.cells.values() if cell.difference.models > 1]
         several = ""

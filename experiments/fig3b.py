@@ -208,7 +208,7 @@ def _pipeline(trial: Trial, part: mobility.Split) -> Model:
 def _gradients(trials: Sequence[Trial], parts: Sequence[mobility.Split]) -> list[Model]:
     """PSGD on one segment of each unit, with the settings of its cell; replications of a split side by side.
 
-    One row a unit is what it can protect: a unit's other segments would each cost as much again.
+    One row per unit is what it can protect: a unit's other segments would each cost as much again.
     """
     found: dict[Trial, Model] = {}
     for key in dict.fromkeys(trial._replace(replication=0) for trial in trials):
@@ -426,7 +426,7 @@ def _handicap(rows: list[Row]) -> str:
         if costs is not None:
             told.append(
                 f"on the {NAMES.get(name, name)}, with {facts['least']:.0f} to {facts['most']:.0f} segments a unit, "
-                f"units that weigh the same cost PSGD {costs:.2f} nats a segment without privacy"
+                f"units that weigh the same cost PSGD {costs:.2f} nats per segment without privacy"
             )
     return "".join(f"; {text}" for text in told)
 
@@ -592,7 +592,7 @@ def _bias(rows: list[Row]) -> list[Claim]:
     return [
         Claim(
             "1/K weights bias the model towards individuals with fewer transitions (figure 3b)",
-            f"without privacy they cost, in nats a segment: {listed}",
+            f"without privacy they cost, in nats per segment: {listed}",
             verdict(good, len(counting)),
             "that they weight such individuals more is how they are defined; this is what it costs",
             OURS,
@@ -615,7 +615,7 @@ def _whole(rows: list[Row]) -> list[Claim]:
     return [
         Claim(
             "(check) the raw log through Sequences and release, with exact noise, agrees with simulated noise",
-            f"scores differ by at most {max(gaps):.3g} nats a segment over {len(gaps)} epsilons; by more than noise "
+            f"scores differ by at most {max(gaps):.3g} nats per segment over {len(gaps)} epsilons; by more than noise "
             f"explains in {apart}",
             verdict(len(gaps) - apart, len(gaps)),
             table=OURS,

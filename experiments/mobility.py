@@ -253,7 +253,7 @@ def score(part: Split, model: Any) -> float:
 
 
 def one_each(part: Split, seed: int) -> np.ndarray:
-    """One segment of each training unit at random: records for a method that protects one row a unit."""
+    """One segment of each training unit at random: records for a method that protects one row per unit."""
     inside = np.flatnonzero(np.isin(part.walks.units, part.train))
     shuffled = np.random.default_rng([seed, 17]).permutation(inside)
     _, first = np.unique(part.walks.units[shuffled], return_index=True)

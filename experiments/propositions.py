@@ -93,7 +93,7 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     left, middle = axes[0][:2]
     errors = _numbered(rows, "stirling", "error ")
     left.plot(list(errors), list(errors.values()), marker="o", color="#0072B2")
-    finish(left, "Stirling's approximation of log h(n)", "N", "error a record (nats)")
+    finish(left, "Stirling's approximation of log h(n)", "N", "error per record (nats)")
     for kind, label, look in (("true", "true", "s--"), ("projected", "projected", "o-")):
         found = _numbered(rows, "zeros", f"{kind} ")
         middle.plot(
@@ -185,7 +185,7 @@ def claims(rows: list[Row]) -> list[Claim]:
         ),
         Claim(
             "Proposition 5: log h(n) ≈ H(n) by Stirling's approximation, in decomposable models",
-            f"closed form against counting all data sets of 5 records: {exact:.1e}; error a record: "
+            f"closed form against counting all data sets of 5 records: {exact:.1e}; error per record: "
             + ", ".join(f"{value:.2g} at N = {n:,}" for n, value in errors.items())
             + " (it is to fall at every step)",
             verdict(exact < 1e-9 and list(errors.values()) == sorted(errors.values(), reverse=True), "stirling"),

@@ -11,7 +11,7 @@ record: |g_i|^2 = |n_i|^2 - 2 n_i.m + |m|^2 takes one look-up a clique.
 This is a *research baseline*. Its noise is drawn from the operating system's entropy but in floating point, which in
 principle leaks (Mironov 2012), unlike the exact noise of :func:`quietfield.release`; its promise is (epsilon, delta).
 
-Glossary: w parameters (one a cell of each untied table), theta = w laid out for inference, q rate, N population.
+Glossary: w parameters (one per cell of each untied table), theta = w laid out for inference, q rate, N population.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

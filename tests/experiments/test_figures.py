@@ -317,7 +317,7 @@ def test_trials_that_were_learned_again_are_told(tmp_path: Path) -> None:
     assert again.read(tmp_path / "again.csv")[0].trial == trial
     said = again.told(tmp_path / "again.csv")
     assert said.startswith("2 trials were learned again with build now.")
-    assert "the default in figure 3b: 1 of 2 (+0.00 to +0.50 nats a segment, on average +0.25)" in said
+    assert "the default in figure 3b: 1 of 2 (+0.00 to +0.50 nats per segment, on average +0.25)" in said
     assert again.told(tmp_path / "none.csv") == "No trial was learned again"
 
 

@@ -55,7 +55,7 @@ class TableError:
 class ConfidentialScore:
     """A model against records. NOT PRIVATE.
 
-    ``mean_log_likelihood`` is in nats a record, minus infinity if records have a combination that the model rules out
+    ``mean_log_likelihood`` is in nats per record, minus infinity if records have a combination that the model rules out
     (``impossible`` counts them).
     """
 
@@ -92,7 +92,7 @@ class ConfidentialScore:
         said = [
             WARNING,
             f"records        {self.records:,}",
-            f"log-likelihood {self.mean_log_likelihood:.4f} nats a record"
+            f"log-likelihood {self.mean_log_likelihood:.4f} nats per record"
             + (f" ({plural(self.impossible, 'record')} cannot occur in the model)" if self.impossible else ""),
             f"error          {self.mean_error:.3%} on average, {self.p95_error:.3%} is above 19 of 20 cells",
         ]
@@ -201,7 +201,7 @@ class DPScore:
         """In words, for a terminal."""
         chance = "" if self.delta is None else f", delta {float(self.delta):g}"
         return [
-            f"log-likelihood  {self.mean_log_likelihood:.4f} nats a record, give or take {self.std:.2g} (the noise's "
+            f"log-likelihood  {self.mean_log_likelihood:.4f} nats per record, give or take {self.std:.2g} (the noise's "
             "standard deviation)",
             f"records         about {self.records:.0f}",
             f"clipped to      {self.low:.4g} .. {self.high:.4g}",

@@ -96,11 +96,11 @@ class Layout:
         return flat if self._back is None else flat[..., self._back]
 
     def split(self, flat: Any) -> dict[Clique, Any]:
-        """The caller's tables, laid end to end, as one table a clique."""
+        """The caller's tables, laid end to end, as one table per clique."""
         return {clique: flat[..., a:b].reshape(*flat.shape[:-1], *shape) for clique, a, b, shape in self._parts}
 
     def unpack(self, flat: np.ndarray) -> dict[Clique, np.ndarray]:
-        """The vector (or rows of vectors) as one table a clique, axes as the caller gave them; read-only."""
+        """The vector (or rows of vectors) as one table per clique, axes as the caller gave them; read-only."""
         flat = flat.copy() if self._back is None and flat.flags.writeable else self.restore(flat)
         flat.flags.writeable = False
         return self.split(flat)

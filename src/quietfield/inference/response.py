@@ -6,7 +6,7 @@ of factor f vary in one record, n its attributes one by one, and x how far the b
     move of f = Cov_f (d_f / rho_f + h_f on n)        h_f = Cov_nn^-1 (x_f - Cov_nf d_f / rho_f)
     H x = sum_f Cov_nn^-1 Cov_nf d_f                  H = sum_f rho_f Cov_nn^-1 + sum_v (1 - sum_f rho_f) Cov_v^-1
 
-H is the curvature of Bethe's free energy in the beliefs of attributes: a sparse matrix, a row a value of an attribute.
+H is the curvature of Bethe's free energy in the beliefs of attributes: a sparse matrix, one row per value.
 So J, the derivative of the tables (linear response: Welling and Teh 2004), has two parts: what each factor varies by
 where its attributes stay, and K H^-1 K' with K_f = Cov_fn Cov_nn^-1. Where messages settled on a minimum of the free
 energy both are covariances, and a draw of J costs as much as a product. On a tree J is the covariance of one record;

@@ -45,7 +45,7 @@ class Cgm(Learner):
     """EM with the exact E-step through its dual, and a stopping rule that sees only the release."""
 
     rounds: int = 200
-    stretch: int = 20  # iterations a round
+    stretch: int = 20  # iterations per round
     patience: float = 1.15  # stop when the best iterate is this many times (and half a round) behind
     inner: int = 6  # Newton steps of an E-step, at most
     tolerance: float = 0.02  # nats: an E-step ends when a Newton step gains less
@@ -62,7 +62,7 @@ class Cgm(Learner):
         return FitState(np.zeros(shape.size), -np.inf, 0, False, Path(np.zeros(shape.size), 0, 0, at))
 
     def step(self, shape: Shape, data: Data, state: FitState) -> FitState:
-        # What the reference learned arrives as parameters: its shares are worth one call a round.
+        # What the reference learned arrives as parameters: its shares are worth one call per round.
         shares = shape.shares(state.extra.reference)
 
         def body(_: Any, state: FitState) -> FitState:

@@ -40,7 +40,7 @@ def conjugate_gradients(
 ) -> np.ndarray:
     """The solution of a positive definite system, until the preconditioned residual is ``tolerance`` of the right side.
 
-    Several right sides, one a row, are solved together. ``start`` is a guess; without one, 0 is.
+    Several right sides, one per row, are solved together. ``start`` is a guess; without one, 0 is.
     """
     x, r = np.zeros_like(right), right.copy()
     z = precondition(r)

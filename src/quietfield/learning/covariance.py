@@ -161,7 +161,7 @@ class Covariance:
         return self._rest * self._inflation(np.einsum("ij,ij->j", half, half))
 
     def errors(self, gradients: np.ndarray) -> ErrorParts:
-        """The errors of answers with these gradients, one a row; with matrices."""
+        """The errors of answers with these gradients, one per row; with matrices."""
         g = gradients.T
         x, u = self._solve(g)
         # An N that is off by d moves the expected counts by m d; the noise that moved N is in the cells too.
@@ -178,7 +178,7 @@ class Covariance:
         )
 
     def draw_errors(self, count: int, random: np.random.Generator) -> np.ndarray:
-        """Errors of the parameters, one a row: normal, with the covariance behind :meth:`errors`."""
+        """Errors of the parameters, one per row: normal, with the covariance behind :meth:`errors`."""
         if self.dense:
             x, u = self._solve(np.eye(self.shape.size))
             pulled = self.prior.precision(x)  # S is symmetric, and so are its rows and columns
@@ -260,7 +260,7 @@ class Covariance:
 
 
 class Draws(NamedTuple):
-    """Errors of the parameters of a large model that were drawn, one a row: directions that answers move in."""
+    """Errors of the parameters of a large model that were drawn, one per row: directions that answers move in."""
 
     data: np.ndarray
     prior: np.ndarray

@@ -36,7 +36,7 @@ from quietfield.releases.release import Release
 
 _BLUR = 0.3  # 0, 0.1 and 1 were worse; 1 would be the whole leverage of a cell on its own fit
 _LOOSER = 5.0  # many records determine effects whatever their scale
-_START = 1e-3  # nats a parameter that the start may leave to the climbs
+_START = 1e-3  # nats per parameter that the start may leave to the climbs
 _LEFT = 0.2  # of a response, in standard deviations, that conjugate gradients may leave to the joint step
 _MOST_EFFECTS = 2_000  # whose covariance is inverted
 _MOST_PARAMETERS = 50_000  # of a problem whose effects are listed
@@ -49,7 +49,7 @@ _SHORT = 5  # steps of a quasi-Newton method for one of Newton's
 _EARLY = 16.0  # times what the last climb may leave, the others may: the prior moves by more
 _LARGE = 5_000  # parameters from which quasi-Newton steps are faster
 _EACH = 2_500  # parameters of these for which a climb may leave one gain; less takes longer and was no better
-_COST = 0.2  # nats a parameter that the last step may cost: ordinary ones cost a fifth of that at most
+_COST = 0.2  # nats per parameter that the last step may cost: ordinary ones cost a fifth of that at most
 _LEAST_VARIANCE = 3.0  # of the noise of a count, where the records are learned: none of their empty cells is certain
 
 
@@ -68,7 +68,7 @@ class Map(Learner):
 
     rounds: int = 8  # each climbs and then updates the prior; at most
     first: int = 20  # Newton steps to the start, at most
-    steps: int = 5  # Newton steps a round, at most: rounds go on from where the last one ended
+    steps: int = 5  # Newton steps per round, at most: rounds go on from where the last one ended
     gain: float = 0.3  # nats: a climb ends when a step promises less
     settled: float = 0.03  # relative change of the interactions' scale that ends the fit; _LOOSER for effects
     probes: int = 4  # at most

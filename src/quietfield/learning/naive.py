@@ -30,7 +30,7 @@ class Naive(Learner):
     regularisation: float = 1e-3  # lambda, per record
     project: bool = True
     rounds: int = 10
-    steps: int = 20  # Newton steps a round
+    steps: int = 20  # Newton steps per round
     gain: float = 1e-10
 
     name = "naive"

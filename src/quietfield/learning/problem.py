@@ -1,6 +1,6 @@
 """What a learner sees: the tables of a release as flat vectors, and the map from parameters to expected tables.
 
-A *parameter vector* holds one log-potential a cell of every released table, tables of equal shape side by side. Tied
+A *parameter vector* holds one log-potential per cell of every released table, tables of equal shape side by side. Tied
 cliques read the same cells. An interaction that was measured apart (:class:`quietfield.cliques.Structure`) is a table
 without axes: its one parameter is added to the cells of its clique with an even number of second values and taken from
 the others. Everything that depends on the structure alone is here and static; the numbers of a release
@@ -65,7 +65,7 @@ class Shape:
     """The structure of a problem. Get it from :func:`shape_of`, which remembers."""
 
     domain: Domain
-    groups: tuple[Group, ...]  # one a table, those of equal shape side by side
+    groups: tuple[Group, ...]  # one per table, those of equal shape side by side
     gaussian: tuple[bool, ...]  # per table: Gaussian noise, or Laplace
     excluded: tuple[tuple[int, ...] | None, ...]  # per table: the cell that was not counted
     cliques: tuple[Clique, ...]
@@ -189,7 +189,7 @@ class Shape:
         return len(self.places) != self.size
 
     def per_cell(self, values: Any) -> np.ndarray:
-        """One value a table, repeated for its cells."""
+        """One value per table, repeated for its cells."""
         return np.repeat(np.asarray(list(values)), self.sizes)
 
     @cached_property

@@ -52,7 +52,7 @@ class Frame:
 
     @property
     def codes(self) -> np.ndarray:
-        """The records as an array of codes, one row a record."""
+        """The records as an array of codes, one row per record."""
         return np.stack(self._columns, axis=1) if self._columns else np.zeros((0, 0), np.int64)
 
     def __len__(self) -> int:

@@ -289,7 +289,7 @@ class Cells:
         return np.concatenate([self.point.jacobian(self.from_parameters(part)) for part in parts])
 
     def spread(self, directions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(variance in one record, gradient by the parameters of the fit) of sums of cells, one a row."""
+        """(variance in one record, gradient by the parameters of the fit) of sums of cells, one per row."""
         moved = self.point.jacobian(directions)
         gradients = np.zeros((len(moved), self.model._covariance.shape.size))
         fitted = self.parameters >= 0
@@ -310,7 +310,7 @@ def _sums(cells: Cells, asked: Sequence[_Question], homes: Mapping[Clique, Cliqu
 
 
 def _table(cells: Cells, clique: Clique, home: Clique, rows: np.ndarray) -> np.ndarray:
-    """Rows of numbers by cells, summed to those of one table: one row a cell of it."""
+    """Rows of numbers by cells, summed to those of one table: one row per cell of it."""
     start, shape = cells.starts[home], cells.model.domain.table_shape(home)
     table = rows[:, start : start + prod(shape)].reshape(-1, *shape)
     sums = np.einsum(table, range(len(home) + 1), (0, *(1 + home.index(name) for name in clique)))

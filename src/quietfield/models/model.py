@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class Model:
-    """A model from log-potentials, one table a clique.
+    """A model from log-potentials, one table per clique.
 
     >>> import quietfield as qf
     >>> domain = qf.Domain({"rain": ["no", "yes"], "wet": ["no", "yes"]})

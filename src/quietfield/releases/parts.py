@@ -184,7 +184,7 @@ def _check_parts(release: ReleaseContent) -> None:
         what = (
             f"the table of {join_names(missing)} is missing" if missing else "there are tables that no clique asks for"
         )
-        raise FileError(f"this release does not fit together: {what}; expected one table a clique or tie, in order.")
+        raise FileError(f"this release does not fit together: {what}; expected one table per clique or tie, in order.")
     if release.schema is not None and release.schema.domain != release.domain:
         raise FileError("this release does not fit together: its schema gives another domain than its tables have.")
     if not groups:

@@ -67,7 +67,7 @@ def read_rule(item: Mapping[str, Any], kind: str) -> dict[str, Any]:
     if item["kind"] == "labels":
         found["labels"] = _labels(item["labels"], numbers)
         if not found["labels"]:
-            raise Error(f"attribute {found['name']!r}: list its values, one a line, or do not use the column.")
+            raise Error(f"attribute {found['name']!r}: list its values, one per line, or do not use the column.")
     elif item["kind"] == "cuts":
         found["cuts"] = [_number(text, found["name"]) for text in re.split(r"[\s,;]+", item["cuts"].strip()) if text]
         if not found["cuts"]:
@@ -94,7 +94,7 @@ def read_rule(item: Mapping[str, Any], kind: str) -> dict[str, Any]:
 
 
 def _labels(text: str, numbers: bool) -> list[str | int]:
-    """Labels as they are pasted: one a line, or separated by commas, semicolons or tabs on one line."""
+    """Labels as they are pasted: one per line, or separated by commas, semicolons or tabs on one line."""
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
     if len(lines) == 1:
         lines = [part.strip() for part in re.split("[,;\t]", lines[0]) if part.strip()]

@@ -77,7 +77,7 @@ class TruthErrors:
 class ComparisonRow:
     """One model: how it was learned, how well it explains the release, how far it is from the first model.
 
-    ``log_score`` is in nats a cell, ``residual`` the root mean square of residuals in standard deviations (below 1
+    ``log_score`` is in nats per cell, ``residual`` the root mean square of residuals in standard deviations (below 1
     is usual), ``missed`` the number of tables that noise does not explain. None without a release.
     ``kl`` is KL(first || this) in nats, None where inference is approximate. ``truth`` tells how far it is from a model
     that is known to be true, None without one. ``method`` is the learner, None where the model was not learned here.
@@ -109,7 +109,7 @@ class ComparisonRow:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What :func:`compare` found: ``rows`` (one a model, the first is what the others are compared with), ``models``,
+    """What :func:`compare` found: ``rows`` (one per model, the first is what the others are compared with), ``models``,
     and ``kl[a][b]``, KL(a || b) between all of them in nats."""
 
     rows: tuple[ComparisonRow, ...]
@@ -358,7 +358,7 @@ def _errors(truth: Model, model: Model) -> TruthErrors:
 
 
 def explain_columns(release: "Release", model: Model) -> tuple[float, float, int]:
-    """How well a model explains a release: log-score a cell, root mean square residual, tables beyond their noise."""
+    """How well a model explains a release: log-score per cell, root mean square residual, tables beyond their noise."""
     fits = residuals(release, table_moments(release, model))
     logs, squares = [], []
     for part, found in zip(release.parts, fits, strict=True):

@@ -211,7 +211,7 @@ class Rehearsal:
             f"records      {self.records:,} (guessed); the unit is {self.unit.describe()}",
             f"tables       {len(self.structure.groups)}, {plural(cells, 'cell')}; the total is {self.total_reason}",
             f"inference    treewidth at most {self.figures.treewidth}, {readable_bytes(self.figures.bytes)}"
-            + (f", about {self.seconds_a_fit:.2g} s a fit here" if self.seconds_a_fit is not None else ""),
+            + (f", about {self.seconds_a_fit:.2g} s per fit here" if self.seconds_a_fit is not None else ""),
             "",
             "                      a cell's noise        error of a share in the learned model",
             "noise     epsilon     std    of records     mean     19 of 20 below   one attribute   distance",

@@ -202,7 +202,7 @@ def run_trials(
     seed: int,
     progress: bool = False,
 ) -> tuple[list[Trial], float | None, list[str]]:
-    """Trials for every plausible model that there was time for, at all epsilons; seconds a fit; and notes.
+    """Trials for every plausible model that there was time for, at all epsilons; seconds per fit; and notes.
 
     The models of one population are learned side by side. A model is tried at all epsilons and kinds of noise or at
     none, so that the curves stay comparable.

@@ -385,11 +385,11 @@ def _open_mapping(data: Mapping[str, Any]) -> Source:
         if not is_column(values):
             flat = "" if getattr(values, "ndim", 1) == 1 else f" of {values.ndim} dimensions"
             raise Error(
-                f"column {name!r} is a {type(values).__name__}{flat}; give a list or an array, one value a record."
+                f"column {name!r} is a {type(values).__name__}{flat}; give a list or an array, one value per record."
             )
     columns = hide_details(lambda: {str(name): to_arrow(values) for name, values in data.items()})
     if len({len(column) for column in columns.values()}) > 1:
-        raise Error("the columns of the records differ in length; each holds one value a record.")
+        raise Error("the columns of the records differ in length; each holds one value per record.")
     never_null = frozenset(str(name) for name, values in data.items() if _holds_no_null(values))
     return replace(_open_arrow(pa.table(columns)), never_null=never_null)
 
