@@ -26,6 +26,7 @@ from quietfield.learning.problem import problem_of
 from quietfield.privacy.planning import allocate_budget
 from quietfield.privacy.units import statistics
 from quietfield.releases.parts import Table
+from quietfield.releases.tables import Tables
 from quietfield.study.goodness_of_fit import goodness_of_fit
 
 NAMES = tuple("abcd")
@@ -393,10 +394,47 @@ def test_binary_attributes_are_not_chosen_among_but_measured():
     assert not release(codes, "auto", neighbours="replace").interactions  # which cost four times as much there
 
 
+def test_a_release_of_very_many_interactions_is_read_at_once(monkeypatch):
+    """A hostile file must not keep its reader busy: tables are added up from a bounded number of sets."""
+    names = [f"x{i}" for i in range(24)]
+    numbers = list(combinations(names[:13], 11))
+    one = qf.Gaussian(1)
+    parts = tuple(Table((c,), np.array(7), one, interaction=True) for c in numbers)
+    parts += tuple(Table(((name,),), np.array([5, 6]), one) for name in names)
+    looked = []
+    ask = Tables._teller
+    monkeypatch.setattr(Tables, "_teller", lambda self, sets: looked.append(sets) or ask(self, sets))
+    assert set(Tables(parts, 1)) == {(name,) for name in names}
+    assert len(looked) < 20 * len(numbers)  # it stops at the first set that nothing tells
+    whole = Table(((*names[:13],),), np.zeros((2,) * 13, int), one)  # which tells of all sets
+    assert len(Tables((*parts[:2], whole), 1)) == 3
+    many = tuple(Table((c,), np.array(7), one, interaction=True) for c in combinations(names[:16], 11))
+    looked.clear()
+    assert list(Tables((*many, whole), 1)) == [tuple(names[:13])]
+    assert not looked
+
+
+def test_a_model_file_cannot_ask_for_matrices_of_interactions_that_no_fit_has():
+    model = qf.fit(release(people(41)[1]))
+    kept = model.uncertainty
+    kept.check(model.domain, tuple(c for group in kept.groups for c in group))
+    large = qf.Domain({"a": 150, "b": 150, "z": 2})
+    groups = ((("a", "b"),), (("z",),))
+    pair = {name: getattr(kept, name)[:2] for name in ("noise", "total_weights", "variances", "drawn")}
+    forged = replace(kept, groups=groups, excluded=(None, None), apart=frozenset({("z",)}), smoothness={}, **pair)
+    with pytest.raises(Error, match="more than 3,000 numbers"):
+        forged.check(large, (("a", "b"), ("z",)))
+    small = qf.Domain({"a": 3, "b": 3, "z": 2})
+    forged.check(small, (("a", "b"), ("z",)))
+    with pytest.raises(Error, match="does not fit the shapes"):
+        replace(forged, excluded=(None, (0,))).check(small, (("a", "b"), ("z",)))
+
+
 def test_goodness_of_fit_knows_interactions():
     _, codes = people(29)
-    made = release(codes)
-    assert goodness_of_fit(made, qf.fit(made), draws=39).p_value > 0.01
+    releases = [release(codes) for _ in range(3)]
+    assert max(goodness_of_fit(made, qf.fit(made), draws=39).p_value for made in releases) > 0.1  # or 1 in 1,000
+    made = releases[0]
     uniform = qf.Model(DOMAIN, {c: np.zeros((2,) * len(c)) for c in SETS})
     assert goodness_of_fit(made, uniform, draws=39).p_value <= 0.1
 

@@ -431,6 +431,7 @@ def test_a_file_keeps_the_errors_of_a_large_model(tmp_path, monkeypatch):
         lambda rows: rows._replace(known=rows.known.astype(float)),
         lambda rows: rows._replace(scattered=np.full_like(rows.scattered, np.nan)),
         lambda rows: rows[:4],
+        lambda rows: rows._replace(known=np.float32(0)),
     ],
 )
 def test_errors_in_a_file_that_are_not_those_of_its_model_are_refused(tmp_path, change):

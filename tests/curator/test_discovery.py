@@ -729,6 +729,18 @@ def test_more_or_overlapping_questions_than_were_paid_for_are_refused():
         ask([(0.0, 1.0)])
     with pytest.raises(Error, match="overlap"):
         values.count([(0.0, 2.0), (1.0, 3.0)])
+    with pytest.raises(Error, match="overlap"):
+        values.count([(0.0, 2.0), (2.0, 1.0), (1.0, 3.0)])  # one that ends before it begins
+
+
+@pytest.mark.parametrize("side", [1, -1])
+def test_numbers_that_go_on_beyond_the_last_end_of_a_leaf_are_discovered(side):
+    """The leaf beside a range may be unbounded; what is then known of the range is its own leaf."""
+    ends = [(Fraction(10) ** 17, Fraction(10) ** 18, 305.0), (Fraction(10) ** 18, inf, 2614.0)]
+    if side < 0:
+        ends = [(-high, -low, count) for low, high, count in reversed(ends)]
+    found = partitions.find_range([tree.Leaf(low, high, count, 14.0) for low, high, count in ends], 14.0, None)
+    assert found == (ends[0][0], ends[1][1])
 
 
 def test_empty_sources_and_columns_of_nothing():

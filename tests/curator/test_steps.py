@@ -321,6 +321,22 @@ def test_a_table_that_is_measured_again_is_replaced_and_both_are_paid(noise):
     assert again.noise.variance < noisier.noise.variance / 2
     assert other.cliques == (("b",),)
     assert 0.39 < steps.left < Fraction(401, 1000)
+    steps.measure([("a",)], Fraction(1, 100))  # with more noise: it is paid for, and the other stands
+    assert steps.tables[0] is again
+    first, last = steps._replaced
+    assert first.noise == noisier.noise
+    assert last.noise.variance > 10 * again.noise.variance
+
+
+def test_a_table_that_is_measured_already_is_not_chosen():
+    steps = steps_of([[0, 0, 0]] * 9, plan("laplace"))
+    steps.measure([("a", "b")], Fraction(1, 10))
+    left = steps.left
+    sizes = [steps.domain.table_shape(clique) for clique in (("a", "b"), ("b", "c"))]
+    expected = [np.zeros(size, np.int64) for size in sizes]
+    with pytest.raises(Error, match="is measured already"):
+        steps.choose([("a", "b"), ("b", "c")], expected, np.zeros(2, np.int64), Fraction(1, 10), 1, lambda chosen: [0])
+    assert steps.left == left  # a mistake of the procedure costs nothing
 
 
 @pytest.mark.parametrize(
@@ -333,13 +349,12 @@ def test_one_way_tables_get_more_where_noise_outweighs_them(epsilon, records, re
     schema = qf.Schema({name: list(range(60)) for name in "abc"})
     asked = {"epsilon": epsilon, "unit": qf.Rows(1), "ledger": None}
     found = qf.release(people, schema, "auto", **asked)
-    assert [note for note in found.notes if "twice" in note] == (
-        [f"measured twice: {replaced} tables; the first, noisier ones are left out"] if replaced else []
-    )
+    told = f"measured again: {replaced} tables; of each, the measurement with the least noise is here"
+    assert [note for note in found.notes if "again" in note] == [told] * bool(replaced)
     assert any(len(clique) > 1 for clique in found.tables) == joined
     cost, *told = found.check_promise()
     assert cost.startswith(f"the noise costs epsilon {epsilon}, and {epsilon} is promised") or not joined
-    assert (f"{replaced} tables measured twice included" in told) == bool(replaced)
+    assert (f"{replaced} noisier measurements included" in told) == bool(replaced)
     found.save(path := tmp_path / "found.qfr")
     assert qf.Release.load(path).replaced == found.replaced
     for one in found.replaced:  # half the noise costs twice as much, which was not promised

@@ -44,6 +44,7 @@ def of_release(release: Release, out: Path, warnings: tuple[str, ...], paid: dic
         if release.total_part is None
         else {"value": release.total, "public": release.total_is_public, "noise": _noise(release.total_noise)},
         "choices": len(release.selections),
+        "noisier_measurements": len(release.replaced),
         "ledger": paid,
         "warnings": list(warnings),
     }

@@ -207,7 +207,7 @@ class Steps:
     ) -> list[Table]:
         """Publish noisy tables, or of each its interaction alone.
 
-        A table that was measured before, with more noise, is replaced. What it cost stays spent.
+        Of a table that was measured before, the measurement with less noise stands. What the other cost stays spent.
 
         Args:
             cliques: Which, each once.
@@ -246,13 +246,15 @@ class Steps:
         ]
         for table in measured:
             table.values.flags.writeable = False
-        fresh = {table.cliques: table for table in measured}
-        self._replaced += [
-            Replaced(table.cliques[0], table.noise, table.l1 or Fraction(0), table.l2_squared or Fraction(0))
-            for table in self._tables
-            if table.cliques in fresh
-        ]
-        self._tables = list(({table.cliques: table for table in self._tables} | fresh).values())
+        standing = {table.cliques: table for table in self._tables}
+        for table in measured:
+            kept = min(standing.get(table.cliques, table), table, key=lambda one: one.noise.variance)
+            for worse in (standing.get(table.cliques), table):
+                if worse is not None and worse is not kept:
+                    l1, l2_squared = worse.l1 or Fraction(0), worse.l2_squared or Fraction(0)
+                    self._replaced.append(Replaced(worse.cliques[0], worse.noise, l1, l2_squared))
+            standing[table.cliques] = kept
+        self._tables = list(standing.values())
         return measured
 
     def choose(
@@ -288,6 +290,9 @@ class Steps:
         Raises:
             Error: It would cost more than is left, or a table may not be asked for.
         """
+        measured = {table.cliques[0] for table in self._tables}
+        if again := [clique for clique in candidates if clique in measured]:
+            raise Error(f"the table of {again[0]} is measured already; choose among those that are not.")
         factors = [1] * len(candidates) if weights is None else _check_whole(weights).tolist()
         move = self.sensitivity * max([1, *map(abs, factors)])
         scale = mechanism.plan_selection(self.kind, self._cost_of(amount) / times, move)
@@ -377,12 +382,10 @@ def _release(plan: StepPlan, steps: Steps, receipt: Receipt, protects: str, note
         neighbours=counted.neighbours,
     )
     if steps._replaced:
-        notes = [
-            *notes,
-            f"measured twice: {plural(len(steps._replaced), 'table')}; the first, noisier ones are left out",
-        ]
+        again = plural(len({one.clique for one in steps._replaced}), "table")
+        notes = [*notes, f"measured again: {again}; of each, the measurement with the least noise is here"]
     if numbers:
-        notes = [*notes, f"measured apart: {plural(len(numbers), 'interaction')} of attributes, each once"]
+        notes = [*notes, f"measured apart: {plural(len(numbers), 'interaction')} of attributes"]
     known = steps.public_total
     total = "public, by the choice of neighbours"
     if known is None:

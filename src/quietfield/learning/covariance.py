@@ -270,6 +270,8 @@ class Draws(NamedTuple):
 
     def fits(self, size: int) -> bool:
         """Whether they can be those of a model of so many parameters."""
+        if any(x.ndim != 2 for x in self):
+            return False
         data, prior, extra, known, scattered = map(len, self)
         many = data == prior == scattered and 1 <= data <= DRAWS[1] and extra in (0, data) and known == 3
         return many and all(

@@ -340,7 +340,7 @@ def _climb_together(
             if length < _LEAST_STEP:
                 return theta, curved, bool(slope @ direction <= gain)
         theta, point = further, there
-        settled = here - reached < gain
+        settled = here - reached < gain and (length == 1 or bool(slope @ direction < 2 * gain))
     return theta, curved, settled
 
 

@@ -27,8 +27,8 @@ from quietfield.inference.parities import MOST_ATTRIBUTES, Parities
 from quietfield.inference.tree import Calibrated, Tree
 from quietfield.learning.observation import estimate_total, find_counted_cells, independent_variance
 from quietfield.privacy.noise import Gaussian, Noise
-from quietfield.releases.parts import signs_of
 from quietfield.releases.release import Release
+from quietfield.releases.tables import signs_of
 
 if TYPE_CHECKING:
     from quietfield.inference.response import Settled

@@ -28,7 +28,7 @@ from quietfield.inference.layout import IMPOSSIBLE
 from quietfield.learning.learner import one_blas_thread
 from quietfield.learning.problem import shape_of
 from quietfield.models.uncertainty import OF
-from quietfield.releases.parts import signs_of
+from quietfield.releases.tables import signs_of
 from quietfield.text import join_names
 
 if TYPE_CHECKING:

@@ -502,7 +502,8 @@ class Model:
         need none.
 
         Raises:
-            Error: The model was not learned by ``map``, so that its errors are not known.
+            Error: The model was not learned by ``map``, so that its errors are not known, or its inference is
+                approximate and gives its cells no proper covariance.
 
         >>> import quietfield as qf
         >>> study = qf.simulate(attributes=3, states=20, records=2000)

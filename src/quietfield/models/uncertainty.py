@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from quietfield.cliques import MOST_INTERACTIONS
 from quietfield.domain import Clique, Domain
 from quietfield.errors import Error
 from quietfield.learning.observation import estimate_records
@@ -103,10 +104,18 @@ class Uncertainty:
         tied = {group[0] for group in self.groups if len(group) > 1}
         if self.apart & tied or any(set(domain.table_shape(clique)) != {2} for clique in self.apart):
             raise Error("what the intervals need speaks of an interaction of tied cliques, or of more than two values.")
+        if self.apart and self.parameters(domain) > MOST_INTERACTIONS:
+            raise Error(
+                f"what the intervals need speaks of interactions among more than {MOST_INTERACTIONS:,} numbers, from "
+                "which no model is learned."
+            )
         for group, cell in zip(self.groups, self.excluded, strict=True):
             shapes = {domain.table_shape(clique) for clique in group}
             shape = shapes.pop()
-            if shapes or (cell is not None and (len(cell) != len(shape) or not all(map(_within, cell, shape)))):
+            fits = cell is None or (
+                group[0] not in self.apart and len(cell) == len(shape) and all(map(_within, cell, shape))
+            )
+            if shapes or not fits:
                 raise Error("what the intervals need does not fit the shapes of the model's tables.")
 
 

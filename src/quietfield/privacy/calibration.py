@@ -77,18 +77,6 @@ def weigh_by_size(cells: Iterable[int], noise: str) -> list[Fraction]:
     return [Fraction(round(100 * many**power), 100) for many in cells]
 
 
-def weigh_interactions(answers: Iterable[int]) -> list[Fraction]:
-    """Weights of interactions by which the squared errors of all answers add up to least, with Gaussian noise.
-
-    With weights w the noise of one has the variance W / w^2, W being the sum of all w^2. Where one is part of n
-    answers, w^2 = sqrt(n) makes the sum of n W / w^2 least.
-
-    >>> [str(weight) for weight in weigh_interactions([1, 16])]
-    ['1', '2']
-    """
-    return [Fraction(round(100 * many**0.25), 100) for many in answers]
-
-
 def relative_weights(statistics: Statistics, weights: Weights, noise: str) -> list[Fraction]:
     """The weight of each table and, last, of the total where one is counted: weight 2 gets half the noise of 1."""
     if isinstance(weights, str) and weights != "equal":

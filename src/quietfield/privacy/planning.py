@@ -4,7 +4,7 @@ Nothing here sees a record: it serves the curator before paying (``quietfield pl
 mechanism up to the last digits of a float: that looks for the smallest one whose promise OpenDP confirms.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import combinations
@@ -23,7 +23,6 @@ from quietfield.privacy.calibration import (
     check_budget,
     check_scale,
     relative_weights,
-    weigh_interactions,
 )
 from quietfield.privacy.noise import Gaussian, Laplace, Noise
 from quietfield.privacy.promises import HUGE_EPSILON
@@ -162,6 +161,18 @@ def allocate_budget(
             known[name] += domain.size(name) / domain.cells(clique)
     added = tuple((name,) for name in known if domain.size(name) > 1 and known[name] < 1 / _MOST_SUMMED)
     return Structure((*structure.cliques, *added)), dict.fromkeys(added, Fraction(1, 3)) or None
+
+
+def weigh_interactions(answers: Iterable[int]) -> list[Fraction]:
+    """Weights of interactions by which the squared errors of all answers add up to least, with Gaussian noise.
+
+    With weights w the noise of one has the variance W / w^2, W being the sum of all w^2. Where one is part of n
+    answers, w^2 = sqrt(n) makes the sum of n W / w^2 least.
+
+    >>> [str(weight) for weight in weigh_interactions([1, 16])]
+    ['1', '2']
+    """
+    return [Fraction(round(100 * many**0.25), 100) for many in answers]
 
 
 def _weigh_apart(structure: Structure, domain: Domain) -> dict[Clique, Fraction]:

@@ -57,7 +57,7 @@ def check_promise(release: "Release") -> tuple[str, ...]:
             f"and {accounting.format_number(promise.epsilon, 17)} is promised."
         )
     chosen = [f"{plural(len(release.selections), 'choice')} of tables included"] if release.selections else []
-    chosen += [f"{plural(len(release.replaced), 'table')} measured twice included"] if release.replaced else []
+    chosen += [f"{plural(len(release.replaced), 'noisier measurement')} included"] if release.replaced else []
     chosen += ["the discovery of the schema included"] if found is not None else []
     at = "" if promise.delta is None else f" at delta {accounting.format_number(promise.delta, 10)}"
     promised = accounting.format_number(promise.epsilon, 10)

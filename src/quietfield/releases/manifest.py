@@ -182,7 +182,7 @@ def _selection(data: Mapping[str, Any]) -> Selection:
 def _replaced(data: Mapping[str, Any]) -> Replaced:
     l1, l2_squared = _fraction(data["l1"]), _fraction(data["l2_squared"])
     if l1 is None or l2_squared is None:
-        raise FileError("a table that was measured twice lacks its sensitivity.")
+        raise FileError("a table that was measured again lacks its sensitivity.")
     return Replaced(_clique(data["clique"]), noise_from_json(data["noise"]), l1, l2_squared)
 
 

@@ -57,18 +57,6 @@ def interaction_of(counts: "np.ndarray") -> "np.ndarray":
     return np.asarray(counts)
 
 
-def signs_of(attributes: int) -> "np.ndarray":
-    """How :func:`interaction_of` counts records, by cell: as 1 or -1.
-
-    >>> signs_of(2).tolist()
-    [[1.0, -1.0], [-1.0, 1.0]]
-    """
-    import numpy as np
-
-    found: np.ndarray = 1.0 - 2.0 * (np.indices((2,) * attributes).sum(0) % 2)
-    return found
-
-
 @dataclass(frozen=True)
 class Total:
     """The number of records, in steps. ``noise`` is None where the number is public."""
@@ -95,7 +83,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class Replaced:
-    """A noisy table that was paid for and is not in the release, since the same was measured again with less noise."""
+    """A noisy table that was paid for and is not in the release, since the same was measured with less noise."""
 
     clique: Clique
     noise: Noise
@@ -164,7 +152,7 @@ class ReleaseContent:
     ledger: Payment | None = None
     policy: PolicyInForce | None = None
     selections: tuple[Selection, ...] = ()  # where the structure was chosen privately
-    replaced: tuple[Replaced, ...] = ()  # where tables were measured twice
+    replaced: tuple[Replaced, ...] = ()  # where tables were measured again
     discovery: Discovery | None = None  # where the schema was discovered under the same charge
     schema: "Schema | None" = None
 
@@ -223,7 +211,7 @@ def _check_parts(release: ReleaseContent) -> None:
         if one.candidates < 1 or not 0 <= one.measured <= places.get(one.chosen, -1):
             raise FileError(f"{one.chosen} was chosen, and there is no table of it that was measured afterwards.")
     if strange := [one.clique for one in release.replaced if one.clique not in places]:
-        raise FileError(f"{strange[0]} was measured twice, and there is no table of it.")
+        raise FileError(f"{strange[0]} was measured again, and there is no table of it.")
     if release.total_part is not None and not np.isfinite(release.total_part.value):
         raise FileError("the total is not a finite number.")
     if release.promise is not None and release.promise.neighbours not in get_args(units.Neighbours):

@@ -5,10 +5,9 @@ from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING
 
-from quietfield.cliques import MOST_INTERACTIONS
 from quietfield.domain import Clique
 from quietfield.errors import Error
-from quietfield.releases.parts import Table, interaction_of, signs_of
+from quietfield.releases.parts import Table, interaction_of
 from quietfield.text import join_names, plural, table_html
 
 if TYPE_CHECKING:
@@ -16,6 +15,8 @@ if TYPE_CHECKING:
 
 #: The most tables that a notebook lists.
 MOST_SHOWN = 40
+#: The most sets of attributes that tables are added up from, those of all interactions together.
+_MOST_SETS = 2**18
 
 
 class Tables(Mapping[Clique, "np.ndarray"]):
@@ -47,32 +48,36 @@ class Tables(Mapping[Clique, "np.ndarray"]):
         return self._parts[i].values / self._denominator
 
     @cached_property
-    def _tellers(self) -> dict[frozenset[str], int]:
-        """Which part tells the interaction of some attributes: its own number, or the smallest table that holds them.
+    def _numbers(self) -> dict[frozenset[str], int]:
+        """The interactions that were measured, by attributes."""
+        return {frozenset(part.cliques[0]): i for i, part in enumerate(self._parts) if part.interaction}
 
-        A table of tied cliques sums several, so it tells of none.
-        """
-        numbers = [part.cliques[0] for part in self._parts if part.interaction]
-        wanted = {s for clique in numbers if 2 ** len(clique) <= MOST_INTERACTIONS for s in _sets_of(clique)}
-        found: dict[frozenset[str], int] = {}
-        for i in sorted(range(len(self._parts)), key=lambda i: self._parts[i].values.size):
-            part = self._parts[i]
-            if part.interaction:
-                found[frozenset(part.cliques[0])] = i
-            elif len(part.cliques) == 1 and part.excluded is None:
-                for names in wanted:
-                    if names.issubset(part.cliques[0]):
-                        found.setdefault(names, i)
+    @cached_property
+    def _holders(self) -> dict[str, set[int]]:
+        """The plain tables that hold an attribute. A table of tied cliques sums several, so it tells of none."""
+        found: dict[str, set[int]] = {}
+        for i, part in enumerate(self._parts):
+            if not part.interaction and len(part.cliques) == 1 and part.excluded is None:
+                for name in part.cliques[0]:
+                    found.setdefault(name, set()).add(i)
         return found
+
+    def _teller(self, names: frozenset[str]) -> int | None:
+        """Which part tells the interaction of some attributes: its number, or the smallest table that holds them."""
+        if names in self._numbers:
+            return self._numbers[names]
+        holders = set.intersection(*(self._holders.get(name, set()) for name in names))
+        return min(holders, key=lambda i: self._parts[i].values.size, default=None)
 
     @cached_property
     def _known(self) -> set[int]:
         """Which tables can be given: one of interactions needs those of all sets of its attributes, and a count."""
         counted = self._records is not None or bool(self._sums)
+        # Nothing could be learned from a release with those of so many sets: whoever wrote it wants to keep us busy.
+        few = sum(2 ** min(len(names), 64) for names in self._numbers) <= _MOST_SETS
 
         def is_told(clique: Clique) -> bool:
-            few = 2 ** len(clique) <= MOST_INTERACTIONS  # no release holds those of all sets of more attributes
-            return counted and few and all(names in self._tellers for names in _sets_of(clique))
+            return counted and few and all(self._teller(names) is not None for names in _sets_of(clique))
 
         return {i for i, part in enumerate(self._parts) if not part.interaction or is_told(part.cliques[0])}
 
@@ -82,7 +87,9 @@ class Tables(Mapping[Clique, "np.ndarray"]):
 
         table = np.full((2,) * len(clique), self._count())
         for names in _sets_of(clique):
-            own, values = self._parts[i := self._tellers[names]].cliques[0], self._values(i)
+            i = self._teller(names)
+            assert i is not None  # asked of known tables alone
+            own, values = self._parts[i].cliques[0], self._values(i)
             if not self._parts[i].interaction:
                 values = interaction_of(values.sum(tuple(k for k, name in enumerate(own) if name not in names)))
             table += values * signs_of(len(names)).reshape([2 if name in names else 1 for name in clique])
@@ -132,3 +139,15 @@ class Tables(Mapping[Clique, "np.ndarray"]):
 def _sets_of(clique: Clique) -> Iterator[frozenset[str]]:
     """All sets of attributes within a clique, and itself."""
     return (frozenset(names) for many in range(1, len(clique) + 1) for names in combinations(clique, many))
+
+
+def signs_of(attributes: int) -> "np.ndarray":
+    """How :func:`quietfield.releases.parts.interaction_of` counts records, by cell: as 1 or -1.
+
+    >>> signs_of(2).tolist()
+    [[1.0, -1.0], [-1.0, 1.0]]
+    """
+    import numpy as np
+
+    found: np.ndarray = 1.0 - 2.0 * (np.indices((2,) * attributes).sum(0) % 2)
+    return found

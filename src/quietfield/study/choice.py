@@ -25,7 +25,7 @@ from quietfield.domain import Clique, Domain
 from quietfield.errors import CannotLearn, Error
 from quietfield.learning import fit
 from quietfield.models.model import Model
-from quietfield.privacy.calibration import weigh_interactions
+from quietfield.privacy.planning import weigh_interactions
 from quietfield.releases.parts import Table, Total
 from quietfield.releases.release import Release
 from quietfield.status import show_status

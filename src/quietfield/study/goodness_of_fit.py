@@ -38,8 +38,9 @@ from quietfield.learning.observation import (
 from quietfield.models.model import Model
 from quietfield.models.sampling import check_whole
 from quietfield.privacy.noise import Noise
-from quietfield.releases.parts import interaction_of, signs_of
+from quietfield.releases.parts import interaction_of
 from quietfield.releases.release import Release
+from quietfield.releases.tables import signs_of
 from quietfield.text import plural, table_html, type_name
 
 BLIND = (
@@ -299,7 +300,7 @@ def _simulate(release: Release, model: Model, moments: list[Moments], count: int
             if part.excluded is not None:
                 values[part.excluded] = 0.0
             values = values + draw_noise(part.noise, values.shape, random)
-            parts.append(replace(part, values=np.asarray(values)))
+            parts.append(replace(part, values=values))
         whole_number = None
         if release.total_part is not None:
             noise = release.total_part.noise

@@ -43,8 +43,8 @@ class Growth:
     def _fits_anew(self, scope: tuple[int, ...], mask: int) -> bool:
         """Whether a table can be added if attributes are summed out in an order of its own.
 
-        That takes longer than a bound, which can be a thousand times what it is. What does not fit is not tried again,
-        nor is what holds it: tables are only added.
+        That takes longer than a bound, which can be a thousand times what it is. To save time, what did not fit is not
+        tried again, nor is what holds it: tables are only added, so that it hardly ever would.
         """
         if any(mask & refused == refused for refused in self._refused):
             return False

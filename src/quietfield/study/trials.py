@@ -130,7 +130,7 @@ def add_simulated_noise(population: Population, planned: Sequence[Noise], random
     parts = tuple(
         Table(
             table.cliques,
-            np.asarray(n + draw_steps(noise, n.shape, random)),
+            n + draw_steps(noise, n.shape, random),
             noise,
             excluded=table.excluded,
             interaction=table.interaction,

@@ -192,6 +192,8 @@ def _fill(ordered: Sequence[Leaf], step: Fraction | None) -> End:
         return first.width
     count = width = 0.0
     for leaf in ordered[1:]:
+        if isinf(leaf.width):
+            return first.width
         count, width = count + leaf.count, width + float(leaf.width)
         if count >= first.count:
             break

@@ -91,7 +91,7 @@ class Sorted:
 
     def count(self, intervals: Sequence[tree.Interval]) -> np.ndarray:
         """How many rows lie in each interval, from its lower end until before its upper end; no two may overlap."""
-        if any(float(one[1]) > float(other[0]) for one, other in pairwise(intervals)):
+        if any(low > high for low, high in pairwise(float(end) for interval in intervals for end in interval)):
             raise Error("intervals overlap, so that a row could count twice; report it.")
         lows, highs = (
             self._below[np.searchsorted(self._values, list(map(float, ends)))] for ends in zip(*intervals, strict=True)
