@@ -426,6 +426,35 @@ def test_draws_spread_as_far_as_the_intervals_say(seeded: qf.Model) -> None:
     assert ((ratio > 0.7) & (ratio < 1.3)).all()
 
 
+def test_draws_of_large_sparse_tables_keep_the_margins() -> None:
+    """Most of 3,600 cells are next to empty, and their errors in parameters large: shares must not follow these up."""
+    random = np.random.default_rng(0)
+    sizes = {"a": 60, "b": 60, "c": 3}
+    domain = qf.Domain(sizes)
+    potentials = {("a", "b"): random.normal(0, 2, (60, 60)), ("b", "c"): random.normal(0, 1, (60, 3))}
+    truth = qf.Model(domain, potentials)
+    counts = [*((name,) for name in sizes), *potentials]
+    tables = {
+        clique: np.round(5000 * truth.marginal(clique) + random.normal(0, 15, domain.table_shape(clique)))
+        for clique in counts
+    }
+    model = qf.fit(qf.Release.from_tables(domain, tables, noise=qf.Gaussian(15.0)))
+    draws = model.draws(12, seed=0)
+    for name in sizes:
+        middle, shares = model.marginal(name), np.stack([drawn.marginal(name) for drawn in draws])
+        low, high = model.interval(name, 0.6827)
+        large = middle > 0.02
+        ratio = shares.std(0)[large].sum() / ((high - low)[large].sum() / 2)
+        assert 0.4 < ratio < 1.4  # 24 errors stand for all, twelve are drawn of these
+        far = 0.5 * np.abs(shares.mean(0) - middle).sum()
+        assert far < 0.3 * (high - low).sum() / 2  # errors added to parameters lead several times as far
+    kept = model._covariance
+    added = [kept.theta + error for error in kept.draw_errors(12, np.random.default_rng(0))]
+    planted = np.stack([qf.Model(domain, kept.shape.tables(theta)).marginal("a") for theta in added])
+    low, high = model.interval("a", 0.6827)
+    assert 0.5 * np.abs(planted.mean(0) - model.marginal("a")).sum() > 0.3 * (high - low).sum() / 2
+
+
 def test_large_models_draw_from_their_draws(seeded: qf.Model, monkeypatch: pytest.MonkeyPatch) -> None:
     from quietfield.learning import covariance
 

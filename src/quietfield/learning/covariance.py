@@ -34,6 +34,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from quietfield.errors import Error
+from quietfield.learning.ascent import follow_counts
 from quietfield.learning.learner import one_blas_thread
 from quietfield.learning.likelihood import information
 from quietfield.learning.prior import Curvature, Prior
@@ -51,6 +52,7 @@ _ACCURACY = 0.1  # of the equations for each draw, in units of its own size
 _SMOOTH = 0.06  # the same where smooth tables are solved together: that preconditioner weighs what is left otherwise
 _MOST = 150  # iterations for each
 _TOGETHER = 8  # draws that are followed together
+_STEPS, _GAIN = 40, 0.3  # to the parameters of a draw, at most; nats that it may leave
 
 
 class ErrorParts(NamedTuple):
@@ -176,6 +178,23 @@ class Covariance:
             np.einsum("ij,ij->j", u, g),
             pulled @ self._unpulled,
         )
+
+    @one_blas_thread()
+    def draw_parameters(self, count: int, random: np.random.Generator) -> np.ndarray:
+        """Parameters around those of the fit, one row per draw, as far off as these may be.
+
+        Errors are normal in expected counts, as :meth:`errors` has them. Added to the parameters, those of the many
+        cells that tables hardly determine would multiply their shares, and the mean of exp(error) is far above 1: such
+        cells would take over the margins, which are known well. So a draw has the expected counts that the error leads
+        to, to first order, but for a penalty that holds cells of less than about one record where they are.
+        """
+        found = []
+        for error in self.draw_errors(count, random):
+            counts = self.total * (self.shares + self.point.jacobian(error))
+            data = Data(counts, self.b, self.total)
+            one = np.ones(self.shape.size)
+            found.append(follow_counts(self.shape, data, self.theta, one, steps=_STEPS, gain=_GAIN).theta)
+        return np.stack(found)
 
     def draw_errors(self, count: int, random: np.random.Generator) -> np.ndarray:
         """Errors of the parameters, one per row: normal, with the covariance behind :meth:`errors`."""

@@ -24,12 +24,12 @@ from typing import NamedTuple
 import numpy as np
 
 from quietfield.errors import Error
-from quietfield.learning.ascent import Climb, QuasiNewton, ascend
+from quietfield.learning.ascent import Climb, QuasiNewton, ascend, follow_counts
 from quietfield.learning.conjugate import conjugate_gradients, dot
 from quietfield.learning.effects import basis_of, effect_count
 from quietfield.learning.learner import Learner
 from quietfield.learning.likelihood import Density, information, noisy_normal
-from quietfield.learning.prior import Curvature, Prior, precision_of
+from quietfield.learning.prior import Curvature, Prior
 from quietfield.learning.problem import Data, FitState, Point, Shape
 from quietfield.models.uncertainty import OF, Uncertainty, remember_fit
 from quietfield.releases.release import Release
@@ -134,7 +134,8 @@ class Map(Learner):
         would bring back what they do not.
         """
         penalty = 2.0 * data.b * shape.counted + 1e-6 * data.b
-        return self._follow(shape, data, theta, penalty, max(1.0, _START * shape.size))
+        gain = max(1.0, _START * shape.size)
+        return follow_counts(shape, data, theta, penalty, steps=self.first, gain=gain)
 
     def _fit_together(
         self, shape: Shape, data: Data, found: Climb, prior: Prior, blur: np.ndarray
@@ -164,42 +165,8 @@ class Map(Learner):
         point = shape.at(theta)
         response, _, variance = _responses(shape, data, point, blur)
         counts = data._replace(y=data.total * point.shares + response)
-        return self._follow(shape, counts, theta, np.maximum(variance, _LEAST_VARIANCE), self.gain).theta
-
-    def _follow(self, shape: Shape, data: Data, near: np.ndarray, penalty: np.ndarray, gain: float) -> Climb:
-        """Up y.theta - N A(theta) - 1/2 (theta - near) . penalty (theta - near), from ``near``.
-
-        It is concave and its curvature, N J, has the square root of the other's condition: Newton's method gets there
-        from anywhere.
-        """
-        counted = shape.counted * data.y
-
-        def value(theta: np.ndarray, point: Point) -> float:
-            moved = theta - near
-            return float(dot(counted, theta) - data.total * point.log_partition - 0.5 * dot(moved, penalty * moved))
-
-        def direction(theta: np.ndarray, point: Point) -> tuple[np.ndarray, np.ndarray]:
-            # A cell that was not counted stays where it is, as its gradient says.
-            slope = shape.counted * (data.y - data.total * point.shares) - penalty * (theta - near)
-            if point.dense is not None:
-                bent = data.total * shape.counted[:, None] * point.dense + np.diag(penalty)
-                return slope, np.linalg.solve(bent, slope)
-
-            kind = precision_of(shape)
-            own, held, diagonal = (
-                x.astype(kind) for x in (data.total * shape.counted, penalty, data.total * point.shares + penalty)
-            )
-
-            def bend(p: np.ndarray) -> np.ndarray:
-                found = point.jacobian(p)
-                found *= own
-                found += held * p
-                return found
-
-            right = slope.astype(kind)
-            return slope, conjugate_gradients(bend, right, lambda r: r / diagonal, self.tolerance, self.conjugate)
-
-        return ascend(shape, value, direction, near, steps=self.first, gain=gain)
+        penalty = np.maximum(variance, _LEAST_VARIANCE)
+        return follow_counts(shape, counts, theta, penalty, steps=self.first, gain=self.gain).theta
 
     def _climb(
         self, shape: Shape, data: Data, theta: np.ndarray, prior: Prior, blur: np.ndarray, steps: int

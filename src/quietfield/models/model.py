@@ -407,10 +407,11 @@ class Model:
         return table.replace_schema_metadata(told)
 
     def draws(self, count: int, seed: int | None = None) -> "list[Model]":
-        """Models whose parameters are drawn from around those of this one, as far off as its own may be.
+        """Models that are drawn from around this one, with expected counts as far off as its own may be.
 
-        Noise, sample and estimation count, as for :meth:`interval` (normal, to first order). Records of such models
-        are synthetic data sets for inference: analyse each, and combine with :func:`quietfield.combine_estimates`.
+        Noise, sample and estimation count, as for :meth:`interval` (normal in counts, to first order). Records of such
+        models are synthetic data sets for inference: analyse each, and combine with
+        :func:`quietfield.combine_estimates`.
 
         Args:
             count: How many.
@@ -433,7 +434,7 @@ class Model:
         if seed is not None:
             seed = sampling.check_whole("a seed", seed, 0)
         covariance = self._covariance
-        found = covariance.theta + covariance.draw_errors(count, np.random.default_rng(seed))
+        found = covariance.draw_parameters(count, np.random.default_rng(seed))
         return [
             Model(
                 self.domain, covariance.shape.tables(theta), inference=self.inference, options=self.options,
