@@ -160,7 +160,8 @@ def nlbp_on_trees(trial: Trial) -> dict[str, float]:
     """How far Algorithm 1 is from the maximum of Problem (6) on a chain, in nats of its objective, at the true theta.
 
     The maximum is that of the dual, min over |u| <= 1/b of N A(theta + u) - u.y, so that what is found is an upper
-    limit. ``rest`` is the largest change of a cell in the last iteration over alpha, in records: 0 where it rests.
+    limit; ``maximum`` is its value. ``rest`` is the largest change of a cell in the last iteration over alpha, in
+    records: 0 where it rests.
     """
     from scipy.optimize import minimize
 
@@ -201,7 +202,7 @@ def nlbp_on_trees(trial: Trial) -> dict[str, float]:
             entropy -= (count - 1) * _own(shares[at].sum(1 - cliques[at].index(name)))
         return float(theta @ n + records * entropy - limit * np.abs(y - n).sum())
 
-    found = {}
+    found = {"maximum": float(best)}
     for alpha, iterations in ((0.1, 50), (0.1, 5000), (0.001, 50_000)):
         n, _ = inferred(theta)
         for _ in range(iterations):

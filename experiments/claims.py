@@ -1,5 +1,6 @@
 """Claims of the paper beside what was found here, and the one rule by which they are judged."""
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
@@ -7,9 +8,9 @@ Verdict = Literal["agrees", "partly", "differs", "not run"]
 
 #: The rule, in words, as the page prints it.
 RULE = """A statement is judged by its *cells*: combinations of structure, number of values, N and epsilon (or what the
-row names). A cell is *good* if the statement holds for its mean over the trials that both sides have (each true model
-counts once, and in it each population). A statement **agrees** if at least 90% of its cells are good, is **partly** so
-if more than half are, and **differs** otherwise.
+row names). We compare two methods on the releases both were run on. In a cell we average over releases, then
+populations, then true models; the cell is *good* if the first method's average is better. A statement **agrees** if at
+least 90% of its cells are good, is **partly** so if more than half are, and **differs** otherwise.
 Where the paper itself says "most", more than half is enough to agree, and where it says "some", one cell is. What is no
 comparison of two methods names the bound that it is held to. Words of strength ("much", "very") are not judged, which
 favours the paper. The table that opens the page has the paper's statements
@@ -30,7 +31,7 @@ class Claim(NamedTuple):
     """A statement of the paper, what we found in numbers, whether the two agree, and why.
 
     ``table`` is the heading under which it is told. ``lead`` says that it stands in the table that opens the page: one
-    row a statement of the paper.
+    row a statement of the paper, with what was found and the reason in short, ``brief`` and ``reason``.
     """
 
     statement: str
@@ -39,6 +40,8 @@ class Claim(NamedTuple):
     why: str = ""
     table: str = ""
     lead: bool = False
+    brief: str = ""
+    reason: str = ""
 
 
 def marked(claim: Claim) -> str:
@@ -85,6 +88,16 @@ def together(verdicts: Iterable[Verdict]) -> Verdict:
     return ran.pop() if len(ran) == 1 else "partly" if ran else "not run"
 
 
+def in_short(readings: Iterable[Claim], name: Callable[[Claim], str] = lambda claim: claim.statement) -> str:
+    """The count of good cells of each reading.
+
+    >>> in_short([Claim("CGM", "above in 3 of 4 cells, clearly in 2", "partly"), Claim("PSGD", "2 of 4", "differs")])
+    '3 of 4 (CGM), 2 of 4 (PSGD)'
+    """
+    counts = {name(claim): re.search(r"\d+ of \d+", claim.found) for claim in readings}
+    return ", ".join(f"{count[0]} ({words})" for words, count in counts.items() if count)
+
+
 def lead_claim(
     statement: str,
     readings: Sequence[Claim],
@@ -92,6 +105,9 @@ def lead_claim(
     table: str,
     name: Callable[[Claim], str] = lambda claim: claim.statement,
     end: str = ";",
+    *,
+    brief: str = "",
+    reason: str = "",
 ) -> Claim:
     """A statement of the paper from the claims under each of its readings: their names, and what they found up to end.
 
@@ -99,4 +115,5 @@ def lead_claim(
     'below at 1: 3 of 3 cells (100%)'
     """
     told = "; ".join(f"{name(claim)}: {claim.found.partition(end)[0]}" for claim in readings)
-    return Claim(statement, told, together(claim.verdict for claim in readings), why, table, lead=True)
+    judged = together(claim.verdict for claim in readings)
+    return Claim(statement, told, judged, why, table, lead=True, brief=brief or in_short(readings, name), reason=reason)

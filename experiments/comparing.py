@@ -112,6 +112,8 @@ def better(
 ) -> list[Row]:
     """The rows of whichever method has the better mean in each cell, or of the only one there, under another name.
 
+    They are held against each other on the trials that all of them have, where there are such.
+
     >>> trial = Trial("x", "chain", 10, 100, 1.0, 0, 0, 0, "a")
     >>> rows = [Row(trial, "kl", 1.0, 0.0), Row(trial._replace(method="b"), "kl", 2.0, 0.0)]
     >>> [(row.trial.method, row.value) for row in better(rows, "kl", ["a", "b"], "best", lambda trial: trial.records)]
@@ -124,9 +126,19 @@ def better(
             groups.setdefault(cell(row.trial), {}).setdefault(row.trial.method, []).append(row)
     found = []
     for key, some in groups.items():
-        best = max(some, key=lambda method: sign * curve(some[method], cell)[key].mean)
+        shared = set.intersection(*({_which(row.trial) for row in listed} for listed in some.values()))
+        fair = {m: [row for row in listed if _which(row.trial) in shared] or listed for m, listed in some.items()}
+        best = max(fair, key=lambda method: sign * curve(fair[method], cell)[key].mean)
         found += [row._replace(trial=row.trial._replace(method=name)) for row in some[best]]
     return found
+
+
+def where(result: Comparison, told: Callable[[Any, float], str]) -> str:
+    """How many cells the first is not better in, and the worst three."""
+    most = result.bad
+    listed = "; ".join(told(key, result.loss(key)) for key in most[:3])
+    word = "below" if result.sign < 0 else "above"
+    return f"not {word} in {len(most)}: {listed}{'; ...' if len(most) > 3 else ''}"
 
 
 def kinds(rows: Iterable[Row], measure: str) -> list[Kind]:

@@ -141,7 +141,12 @@ def claims(rows: list[Row]) -> list[Claim]:
         lead = lead_claim(statement, ran, "", "", end="\n")
         why = "; ".join(dict.fromkeys(claim.why for claim in ran if claim.why))
         note = f"one graph, one population, one release{f'; {why}' if why else ''}" if ran else ""
-        found.append(lead._replace(found=lead.found or "not run", why=note, lead=method == "cgm-letter"))
+        closer = [claim.found.rpartition("Closer at ")[2] for claim in ran]
+        brief = f"closer at {' and '.join(closer)} (by typical factor, by mean square)"
+        found.append(
+            lead._replace(found=lead.found or "not run", why=note, lead=method == "cgm-letter", brief=brief,
+                          reason="it hangs on λ and on what is called close; one release")
+        )  # fmt: skip
     return found
 
 

@@ -17,6 +17,7 @@ nothing was seen are no records. K is the number of a unit's edges that are not 
 import os
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise, product
 from math import log
 from pathlib import Path
 from typing import Any, Literal
@@ -189,6 +190,28 @@ def sensitivity(data: Walks, weighting: Weighting) -> int:
         "unnormalised": data.most * edges,
         "one": edges + 1,
     }[weighting]
+
+
+def segments_of(structure: str) -> int:
+    """How many segments a unit of a data set can have."""
+    return 1 if structure in ONE_SEGMENT else SLOTS // shape_of(structure)[0]
+
+
+def contribution(slots: int, nulls: bool = False, first: bool = True) -> float:
+    """The most that one unit adds to all tables with 1/K weights, in L1.
+
+    ``nulls``: edges between null and null are counted as well. ``first``: there is a table of the first slot, too. A
+    unit's segments share its weight, so that no unit adds more than the segment that adds the most for its edges.
+
+    >>> contribution(6), contribution(6, nulls=True, first=False), contribution(6, nulls=True)
+    (2.0, 5.0, 6.0)
+    """
+    most = 0.0
+    for seen in product((False, True), repeat=slots):
+        edges = sum(a or b for a, b in pairwise(seen))
+        if edges:
+            most = max(most, ((slots - 1 if nulls else edges) + first) / edges)
+    return most
 
 
 def spent(structure: str, weighting: str) -> float:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from experiments import registry, storage
+from experiments import fig2, registry, storage
 from experiments.claims import RULE, Claim, marked
 from experiments.comparing import standings
 from experiments.corrections import corrections, stands
@@ -20,23 +20,29 @@ INTRODUCTION = """# The paper's figures and claims, again
 
 {command} wrote this page from the files in `{folder}/` (and, for five true models a structure, mbi without a limit and
 real tables, from [learning.csv](learning.csv), [learning-long.csv](learning-long.csv) and
-[real-tables.csv](real-tables.csv)). Typed in are: statements, the paper's numbers, bounds and reasons, without the
-measured numbers in them; under Corrections the columns "what was wrong" and "before", and "now" where it has no
-measured number; under Limits all but numbers of trials and cells, what `again.csv` says and names of builds; the text
-above the last table, and notes in it. `python -m experiments FIGURE` makes the trials ([how](../how-to/reproduce.md)).
+[real-tables.csv](real-tables.csv)). Measured numbers come from the data files; statements, bounds and reasons are
+written by hand (list at the end). `python -m experiments FIGURE` makes the trials ([how](../how-to/reproduce.md)).
 
 ## In short
 
-Of {count} statements of the paper {stands}. Of {own_count} comparisons with our default, which are among those marked
-(ours) in the sections below, {own}.
+Of {count} statements of the paper {stands}. Each has a row here, and all that was found in the section of its figure.
+Corrections to earlier editions follow the limits.
+
+{ours}
 
 """
 JUDGED = """## How a statement is judged
 
 {rule}
 
-The *full plan* has the paper's 25 nested trials (5 populations, 5 noisy releases of each) in every cell; where fewer
-were run, the section says how many.
+The *full plan* of a figure has so many trials in a cell: {trials}. The paper's are 25 in figure 2, nested: five
+populations, five noisy releases of each. Where not all of the plan was run, the section says which methods are whole,
+and Limits how many trials the cells have.
+"""
+TYPED = """Written by hand are: statements, the paper's numbers, bounds and reasons, without the measured
+numbers in them; under Corrections the columns "what was wrong" and "before", and "now" where it has no measured number;
+under Limits all but numbers of trials and cells, what `again.csv` says and names of builds; the text above the last
+table, and notes in it.
 """
 MADE_BY = """The last column names the build of the learners by a digest of their source; "former" is the one of
 15 November. It matters for quietfield, and for exact EM, which stops by a rule that uses it; other methods learn the
@@ -69,18 +75,22 @@ def contents(folder: Path, command: str, results: Mapping[str, list[Row]]) -> st
         claims += found
         sections.append(section(figure, rows, folder, found))
     lead = [claim for claim in claims if claim.lead]
-    own = [claim.verdict for claim in claims if claim.statement.startswith("(ours)") and _of_default(claim.statement)]
     text = INTRODUCTION.format(
         command=f"`{command}`", folder=folder.name, count=len(lead), stands=stands([claim.verdict for claim in lead]),
-        own_count=len(own), own=stands(own),
+        ours=fig2.in_short_ours(results.get("fig2", [])),
     )  # fmt: skip
     runs = storage.runs(folder)
-    parts = [text + table(lead, first=True), JUDGED.format(rule=RULE), *_corrections(results), *sections]
-    return "\n".join([*parts, limits(results, runs), *_machines(runs)])
+    parts = [text + overview(lead), JUDGED.format(rule=RULE, trials=_planned(results)), *sections]
+    return "\n".join([*parts, limits(results, runs), *_corrections(results), *_machines(runs)])
 
 
-def _of_default(statement: str) -> bool:
-    return "exact EM" not in statement.partition(" above ")[0].partition(" below ")[0]
+def _planned(names: Iterable[str]) -> str:
+    """How many trials a cell of each figure's full plan has."""
+    counts: dict[str, list[str]] = {}
+    for name in names:
+        plan = registry.figure(name).plans["full"]
+        counts.setdefault(f"{plan.populations * plan.replications:,}", []).append(name)
+    return "; ".join(f"{count} in {', '.join(names)}" for count, names in counts.items())
 
 
 def _corrections(results: Mapping[str, list[Row]]) -> list[str]:
@@ -96,10 +106,13 @@ def section(figure: registry.Figure, rows: list[Row], folder: Path, claims: Sequ
     full = figure.trials(figure.plans["full"])
     other = len(done.difference(full))
     more = f", and {other:,} others" if other else ""
-    counting = {row.trial for row in figure.counted(rows)} if figure.measure else done
+    scored = {row.trial for row in figure.counted(rows)} if figure.measure else done
+    counting = {trial for trial in scored if trial.structure not in figure.no_claim}
+    apart = f"and on {', '.join(figure.no_claim)}, which no verdict counts" if figure.no_claim else ""
     for measure, words, there in (
         ("failed", "fits that broke down, and count as a model that knows nothing", counting),
-        ("failed", "and in sizes that count nowhere", done - counting),
+        ("failed", apart, scored - counting),
+        ("failed", "and in sizes that count nowhere", done - scored),
         ("unconverged", "fits that ended before they had converged, of those that say so", done),
     ):
         counts = Counter(row.trial.method for row in rows if row.measure == measure and row.trial in there)
@@ -119,7 +132,7 @@ def section(figure: registry.Figure, rows: list[Row], folder: Path, claims: Sequ
         if heading:
             parts.append(f"### {heading}\n")
         parts.append(table([claim for claim in claims if claim.table == heading]))
-    return "\n".join([*parts, *_numbers(figure, rows)])
+    return "\n".join([*parts, *figure.notes(rows), *_numbers(figure, rows)])
 
 
 def _numbers(figure: registry.Figure, rows: list[Row]) -> list[str]:
@@ -172,9 +185,16 @@ def state(full: Sequence[Trial], done: Collection[Trial]) -> str:
     return ". ".join(told)
 
 
-def table(claims: Iterable[Claim], first: bool = False) -> str:
-    """Claims as a Markdown table; the first of the page has statements of the paper alone."""
-    lines = [f"| {'the paper says' if first else 'statement'} | found here | | where and why |", "|---|---|---|---|"]
+def overview(claims: Iterable[Claim]) -> str:
+    """The statements of the paper in short: the sections have all that was found."""
+    lines = ["| the paper says | verdict | found here | in short, why |", "|---|---|---|---|"]
+    lines += [f"| {_cell(c.statement)} | **{c.verdict}** | {_cell(c.brief)} | {_cell(c.reason)} |" for c in claims]
+    return "\n".join(lines) + "\n"
+
+
+def table(claims: Iterable[Claim]) -> str:
+    """Claims as a Markdown table."""
+    lines = ["| statement | found here | verdict | where and why |", "|---|---|---|---|"]
     lines += [f"| {_cell(marked(c))} | {_cell(c.found)} | **{c.verdict}** | {_cell(c.why)} |" for c in claims]
     return "\n".join(lines) + "\n"
 
@@ -198,4 +218,4 @@ def _machines(runs: list[dict[str, Any]]) -> list[str]:
             f"{run['when']} | {run['device']}, {run['cores']} cores, {plural(run['jobs'], 'process', 'processes')} | "
             f"quietfield {run['quietfield']}, jax {run['jax']}, Python {run['python']} | {run.get('learners', '')} |"
         )
-    return [*lines, ""]
+    return [*lines, "", TYPED]

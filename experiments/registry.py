@@ -38,6 +38,9 @@ class Figure:
     counted: Callable[[list[Row]], list[Row]] = list  # the rows that count, with fits that broke down
     #: Claims from the trials of other figures and pages, for the page alone.
     elsewhere: Callable[[Mapping[str, list[Row]]], list[Any]] = lambda results: []
+    no_claim: tuple[str, ...] = ()  # data sets that no verdict counts
+    #: What the section says beside its claims, as Markdown.
+    notes: Callable[[list[Row]], list[str]] = lambda rows: []
 
 
 def figure(name: str) -> Figure:
@@ -64,4 +67,6 @@ def figure(name: str) -> Figure:
         sign=getattr(module, "SIGN", -1),
         counted=getattr(module, "counted", list),
         elsewhere=getattr(module, "elsewhere", lambda results: []),
+        no_claim=getattr(module, "NO_CLAIM", ()),
+        notes=getattr(module, "notes", lambda rows: []),
     )

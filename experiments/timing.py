@@ -110,8 +110,11 @@ def draw(rows: list[Row], path: Path) -> list[Path]:
     return save(figure, path)
 
 
-_HOW = "other implementations; PSGD has 1,000 steps by our choice, and its factor is in proportion; λ = 1e-3 only"
-_WEIGHTS = "; 1/K weights with sensitivity 2"
+_HOW = (
+    "the paper's factors (in brackets) and ours cannot be compared, and are not judged: the implementations differ, "
+    "CGM's factor hangs on where EM ends, and PSGD's is in proportion to its steps, 1,000 by our choice. The order of "
+    "the two hangs on the same choices. λ = 1e-3 only; 1/K weights with sensitivity 2 on the building"
+)
 
 
 def _span(times: Mapping[int, float], base: Mapping[int, float]) -> str:
@@ -122,9 +125,10 @@ def _span(times: Mapping[int, float], base: Mapping[int, float]) -> str:
 
 
 def claims(rows: list[Row]) -> list[Claim]:
-    """The ratios beside the paper's, with their range over populations."""
+    """The order of the three, which is judged, and the ratios beside the paper's, with their range over populations."""
     rows = pick(rows, "seconds")
-    found, fastest = [], {}
+    told, fastest, order = [], {}, {}
+    exact = False
     for structure in dict.fromkeys(row.trial.structure for row in sorted(rows)):
         by_method = {
             method: {row.trial.population: row.value for row in pick(rows, method=method, structure=structure)}
@@ -135,30 +139,36 @@ def claims(rows: list[Row]) -> list[Claim]:
         if kind not in PAPER or not {"naive", "psgd"} <= set(here) or not {"cgm", "cgm-letter"} & set(here):
             continue
         base, which = here["naive"], "cgm-letter" if "cgm-letter" in here else "cgm"
+        exact = exact or which == "cgm"
         fastest[kind] = base < min(here[which], here["psgd"])
-        ratios = here[which] / base, here["psgd"] / base
-        near = sum(0.5 < ratio / theirs < 2 for ratio, theirs in zip(ratios, PAPER[kind], strict=True))
+        order[kind] = here[which] < here["psgd"]
         span = {method: _span(times, by_method["naive"]) for method, times in by_method.items()}
         values = mobility.shape_of(structure)[1] if structure in mobility.BUILDINGS else rows[0].trial.states
-        found.append(
-            Claim(
-                f"{kind}: CGM takes {PAPER[kind][0]} times as long as naive MLE, and PSGD {PAPER[kind][1]} times",
-                f"{structure}, {values} values: {span[which]} and {span['psgd']} times"
-                + (" with exact EM for CGM" if which == "cgm" else "")
-                + f" (naive {base:.1g} s"
-                + (f", quietfield {span['map']} times that)" if "map" in here else ")")
-                + f"; on average within a factor 2 in {near} of 2",
-                verdict(near, 2),
-                _HOW
-                + (_WEIGHTS if structure in mobility.BUILDINGS else "")
-                + ("; the paper's CGM was not timed" if which == "cgm" else ""),
-                lead=True,
-            )
+        theirs = PAPER[kind]
+        told.append(
+            f"{structure}, {values} values: CGM {span[which]} ({theirs[0]}), PSGD {span['psgd']} ({theirs[1]})"
+            + (f", quietfield {span['map']}" if "map" in here else "")
+            + f" times naive MLE's {base:.1g} s"
         )
-    if found:
-        good = sum(fastest.values())
-        told = f"faster than both others in {good} of {len(fastest)}: {', '.join(fastest)}"
-        found.insert(
-            0, Claim("Naive MLE is the fastest method", told, verdict(good, len(fastest)), "λ = 1e-3 only", lead=True)
-        )
-    return found
+    if not fastest:
+        return []
+    good, after = sum(fastest.values()), sum(order.values())
+    return [
+        Claim(
+            "Naive MLE is the fastest method",
+            f"faster than both others in {good} of {len(fastest)}: {', '.join(fastest)}",
+            verdict(good, len(fastest)),
+            "λ = 1e-3 only",
+            lead=True,
+            brief=f"in {good} of {len(fastest)}: {', '.join(fastest)}",
+        ),
+        Claim(
+            "PSGD is slower than CGM",
+            f"CGM faster than PSGD in {after} of {len(order)}; {'; '.join(told)}",
+            verdict(after, len(order)),
+            _HOW + "; the paper's CGM was not timed: exact EM stands for it" * exact,
+            lead=True,
+            brief=f"CGM faster than PSGD in {after} of {len(order)}: {', '.join(order)}",
+            reason="it hangs on PSGD's steps and on where EM ends, our choices",
+        ),
+    ]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from experiments.claims import together, verdict
-from experiments.comparing import compare, standings, with_failures
+from experiments.comparing import better, compare, standings, with_failures
 from experiments.methods import lambda_of, letter_options
 from experiments.trials import Row, Trial, nested, summary
 
@@ -97,13 +97,21 @@ def test_both_readings_of_lambda() -> None:
 
 
 def test_the_page_says_when_the_papers_cgm_ends() -> None:
-    from experiments.fig3b import _CONVERGED
+    from experiments.limits import TEXT
     from quietfield.learning import nlbp
 
+    said = " ".join(TEXT.split())
     options = letter_options("")
-    assert f"(α = {options['damping']:g}) after {options['iterations']} iterations" in _CONVERGED
-    assert f"less than {nlbp.Nlbp().settled:g} records" in _CONVERGED
-    assert f"slowed down for {nlbp._PATIENCE}." in _CONVERGED
+    assert f"We end NLBP (α = {options['damping']:g}) after {options['iterations']} iterations" in said
+    assert f"less than {nlbp.Nlbp().settled:g} records" in said
+    assert f"slowed down for {nlbp._PATIENCE}." in said
+
+
+def test_the_better_search_is_chosen_on_the_trials_that_both_have() -> None:
+    rows = [row(1.0), row(9.0, replication=1), row(2.0, "b")]
+    assert {one.value for one in better(rows, "kl", ["a", "b"], "best", cell)} == {1.0, 9.0}
+    apart = [row(1.0), row(9.0, replication=1), row(2.0, "b", population=5)]
+    assert {one.value for one in better(apart, "kl", ["a", "b"], "best", cell)} == {2.0}
 
 
 def test_the_papers_cgm_is_neither_smoothed_nor_ended_by_noise() -> None:
