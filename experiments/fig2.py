@@ -303,8 +303,8 @@ def _unjudged(found: Sequence[Claim], readings: Sequence[Claim]) -> str:
     names = list(dict.fromkeys(claim.statement.partition(" below ")[0] for claim in others))
     told = f"the statement would be “{more}” too" if more == same else f"the statement would be “{more}”"
     return (
-        f" {', '.join(names[:-1])} and {names[-1]} are rows below and are not judged: the first ran in some cells "
-        f"only, and on loopy graphs the paper's NLBP is not exact; with them {told}."
+        f" {', '.join(names[:-1])} and {names[-1]} are rows below and are not judged: these settings ran in some cells "
+        f"only, and exact EM is not the paper's where graphs have cycles; with them {told}."
     )
 
 
