@@ -17,6 +17,9 @@ from quietfield.privacy.noise import Laplace
 from quietfield.releases.release import Release
 from quietfield.study.simulation import random_model, simulate
 
+#: Numbers of records at which the mode is held against the mean.
+MODE_SIZES = (20, 100, 1000)
+
 
 def post_processing(trial: Trial) -> dict[str, float]:
     """The chance of events of the *learned model*, for two populations that differ by one record.
@@ -213,6 +216,75 @@ def nlbp_on_trees(trial: Trial) -> dict[str, float]:
     return found
 
 
+def mode_and_mean(trial: Trial) -> dict[str, float]:
+    """How far the approximate mode of p(n | y; theta), a maximum of Problem (6), is from its mean, and its spread.
+
+    For a chain of three binary attributes the mean is had by summing over all n: given the counts m of the middle one,
+    each of its values has two counts of either edge, independent of all others. Both are root mean squares over cells,
+    in records.
+    """
+    from scipy.special import gammaln, logsumexp
+
+    truth = random_model([("x0", "x1"), ("x1", "x2")], attributes=3, states=2, seed=trial.population)
+    found = {}
+    for records in MODE_SIZES:
+        study = simulate(model=truth, records=records, epsilon=trial.epsilon, seed=trial.population)
+        limit = trial.epsilon / 2  # 1 / b: there are two tables
+        # Both edges with the middle attribute last.
+        pairs = [
+            (table, noisy) if clique[1] == "x1" else (table.T, noisy.T)
+            for clique, table, noisy in (
+                (c, study.model.potentials[c], study.release.tables[c]) for c in study.model.cliques
+            )
+        ]
+        log_m, moments = [], []
+        for m in range(records + 1):
+            parts = []
+            for table, noisy in pairs:
+                for j, of in enumerate((m, records - m)):
+                    k = np.arange(of + 1)
+                    score = table[0, j] * k + table[1, j] * (of - k) - gammaln(k + 1) - gammaln(of - k + 1)
+                    score -= limit * (np.abs(noisy[0, j] - k) + np.abs(noisy[1, j] - (of - k)))
+                    top = logsumexp(score)
+                    weight = np.exp(score - top)
+                    parts.append((top, weight @ k, weight @ (k * k), of))
+            log_m.append(gammaln(m + 1) + gammaln(records - m + 1) + sum(part[0] for part in parts))
+            cells = [(first, second, of - first, of * of - 2 * of * first + second) for _, first, second, of in parts]
+            moments.append([[value for c in cells for value in (c[0], c[2])], [v for c in cells for v in (c[1], c[3])]])
+        chances = np.exp(np.array(log_m) - logsumexp(log_m))
+        mean, square = np.tensordot(chances, np.array(moments), 1)
+        theta = np.concatenate([table.T.ravel() for table, _ in pairs])
+        y = np.concatenate([noisy.T.ravel() for _, noisy in pairs])
+        mode = _mode(theta, y, records, limit)
+        found[f"distance {records}"] = float(np.sqrt(np.mean((mode - mean) ** 2)))
+        found[f"spread {records}"] = float(np.sqrt(np.mean(square - mean**2)))
+    return found
+
+
+def _mode(theta: np.ndarray, y: np.ndarray, records: int, limit: float) -> np.ndarray:
+    """The n of Problem (6) for two edges of binary attributes that share one, by the dual, as in ``nlbp_on_trees``."""
+    from scipy.optimize import minimize
+
+    cells = list(product(range(2), repeat=3))  # first, middle, last
+    member = np.zeros((8, len(cells)))
+    for i, (first, middle, last) in enumerate(cells):
+        member[2 * middle + first, i] = member[4 + 2 * middle + last, i] = 1
+
+    def inferred(parameters: np.ndarray) -> tuple[np.ndarray, float]:
+        score = member.T @ parameters
+        top = score.max()
+        weight = np.exp(score - top)
+        return records * member @ (weight / weight.sum()), records * (top + log(weight.sum()))
+
+    def dual(u: np.ndarray) -> tuple[float, np.ndarray]:
+        n, value = inferred(theta + u)
+        return value - u @ y, n - y
+
+    best = minimize(dual, np.zeros(8), jac=True, method="L-BFGS-B", bounds=[(-limit, limit)] * 8,
+                    options={"maxiter": 10_000, "ftol": 1e-15, "gtol": 1e-10})  # fmt: skip
+    return inferred(theta + best.x)[0]
+
+
 def _own(p: np.ndarray) -> float:
     """The entropy of a table of shares."""
     return -float(sum(value * log(value) for value in np.ravel(p) if value > 0))
@@ -267,6 +339,6 @@ def output_perturbation(trial: Trial) -> dict[str, float]:
 
 
 __all__ = [
-    "consistency", "marginals_and_likelihood", "nlbp_on_trees", "output_perturbation", "post_processing", "sensitivity",
-    "stirling", "unbiased", "zeros",
+    "MODE_SIZES", "consistency", "marginals_and_likelihood", "mode_and_mean", "nlbp_on_trees", "output_perturbation",
+    "post_processing", "sensitivity", "stirling", "unbiased", "zeros",
 ]  # fmt: skip

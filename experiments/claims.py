@@ -16,10 +16,11 @@ comparison of two methods names the bound that it is held to. Words of strength 
 favours the paper. The table that opens the page has the paper's statements
 that trials can check. Further down, (paper) marks one reading of such a statement, or the paper's methods side by side;
 (ours) our default, our exact EM or other software; (check) what else we looked at.
-Where the paper leaves a choice open (the size of lambda, above all) each reading is judged, and a statement that fares
-differently under different readings is **partly** so. Beside the means, *clearly* counts cells whose difference exceeds
-its 95% interval: Student's t over true models where there are several, and otherwise over populations of the one there
-is, which says nothing of other models. A fit that broke down counts with the result of a model that knows nothing."""
+Where the paper leaves a choice open (the size of lambda, above all) each reading that ran in every cell is judged, and
+a statement that fares differently under different readings is **partly** so. Beside the means, *clearly* counts cells
+whose difference exceeds its 95% interval: Student's t over true models where there are several, and otherwise over
+populations of the one there is, which says nothing of other models. A fit that broke down counts with the result of a
+model that knows nothing."""
 
 
 #: How statements about the paper's own methods begin, and those about ours that say so in no other way.

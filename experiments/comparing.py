@@ -70,7 +70,7 @@ class Comparison(NamedTuple):
             count = f"{min(models)}" if min(models) == max(models) else f"{min(models)} to {max(models)}"
             several = f"; {count} true models in {len(models)} of the cells, one in the others"
             if len(models) == len(self.cells):
-                several = f"; {count} true models a cell"
+                several = f"; {count} true models per cell"
         return (
             f"{word[0]} in {share(len(self.good), len(self.cells))}, clearly in {self.clearly(1)}, "
             f"clearly {word[1]} in {self.clearly(-1)}; {size}{several}"

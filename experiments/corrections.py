@@ -3,16 +3,22 @@
 Numbers under "before" are quoted from the page as it stood; those under "now" are worked out from the files of trials.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import exp, log
 from typing import NamedTuple
 
-from experiments import again, fig1a, fig1b, fig1c, fig2, fig3a, fig3b, mobility, places, propositions, timing
+from experiments import again, fig1a, fig1b, fig1c, fig2, fig3b, mobility, places
 from experiments.claims import Claim, Verdict
 from experiments.comparing import Comparison, Kind, better, compare
 from experiments.trials import Row, curve, pick
 
-Results = Mapping[str, list[Row]]
+
+class Results(dict[str, list[Row]]):
+    """The trials by figure, with what the page says that follows from them."""
+
+    claims: Sequence[Claim] = ()
+
+
 NOT_YET = "not run yet"
 
 
@@ -24,9 +30,11 @@ class Correction(NamedTuple):
     now: str
 
 
-def corrections(results: Results) -> list[Correction]:
+def corrections(results: Mapping[str, list[Row]], claims: Sequence[Claim]) -> list[Correction]:
     """All of them; where the trials for one are missing, it says so."""
-    return [Correction(what, before, now(results)) for what, before, now in _ENTRIES]
+    found = Results(results)
+    found.claims = claims
+    return [Correction(what, before, now(found)) for what, before, now in _ENTRIES]
 
 
 def _cells(result: Comparison) -> str:
@@ -169,11 +177,10 @@ def _projection(results: Results) -> str:
 
 
 def _scatter(results: Results) -> str:
-    rows = results.get("fig3a", [])
-    if not pick(rows, method="naive", setting="lambda=3e-5"):
+    if not pick(results.get("fig3a", []), method="naive", setting="lambda=3e-5"):
         return NOT_YET
-    claim = next((one for one in fig3a.claims(rows) if one.verdict != "not run"), None)
-    if claim is None:
+    claim = next((one for one in results.claims if one.statement.startswith("Figure 3a: CGM learns")), None)
+    if claim is None or claim.verdict == "not run":
         return NOT_YET
     by_factor, by_error = (text.partition(" λ")[0] for text in claim.found.split("Closer at ")[1:])
     return f"{claim.verdict}: closer at {by_factor} λ by a typical factor, at {by_error} λ by root mean square error"
@@ -197,14 +204,14 @@ def _bump(results: Results) -> str:
     return f"{found:.3g} times the prediction once the fit has converged" if found is not None else NOT_YET
 
 
-def _found(claims: list[Claim], start: str) -> str:
+def _found(results: Results, start: str) -> str:
     """What the statement found that begins so, with its verdict."""
-    claim = next((one for one in claims if one.statement.startswith(start) and one.verdict != "not run"), None)
+    claim = next((one for one in results.claims if one.statement.startswith(start) and one.verdict != "not run"), None)
     return f"{claim.verdict}: {claim.found}" if claim else NOT_YET
 
 
 def _slopes(results: Results) -> str:
-    return f"a check: {_found(fig1a.claims(results.get('fig1a', [])), '(check) the same slopes with learned')}"
+    return f"a check: {_found(results, '(check) the same slopes with learned')}"
 
 
 def _smallest(results: Results) -> str:
@@ -243,23 +250,22 @@ def _perturbed(results: Results) -> str:
 
 
 def _steps(results: Results) -> str:
-    return _found(fig3b.claims(results.get("fig3b", [])), "Performance improves")
+    return _found(results, "Performance improves")
 
 
 def _random(results: Results) -> str:
-    return _found(fig3b.claims(results.get("fig3b", [])), "All methods perform").rpartition("; ")[2]
+    return _found(results, "All methods perform").rpartition("; ")[2]
 
 
 def _missing(results: Results) -> str:
-    found = [*fig3b.claims(results.get("fig3b", [])), *propositions.elsewhere(results)]
     starts = ("With 1/K weights", "1/K weights reduce", "The approximate mode", "PSGD significantly")
-    told = [f"{claim.verdict}: {claim.statement}" for start in starts for claim in found
+    told = [f"{claim.verdict}: {claim.statement}" for start in starts for claim in results.claims
             if claim.statement.startswith(start)]  # fmt: skip
     return "; ".join(told) or NOT_YET
 
 
 def _both_lambdas(results: Results) -> str:
-    told = _found(propositions.elsewhere(results), "Results are")
+    told = _found(results, "Results are")
     rows = fig2.readings(fig2.counted(results.get("fig2", [])))
     for name, searches in fig2.BETTER.items():
         rows += better(rows, "kl", searches, name, fig2.cell)
@@ -268,7 +274,7 @@ def _both_lambdas(results: Results) -> str:
 
 
 def _times(results: Results) -> str:
-    return _found(timing.claims(results.get("timing", [])), "PSGD is slower")
+    return _found(results, "PSGD is slower")
 
 
 def _learned_again(_: Results) -> str:
@@ -462,7 +468,7 @@ _ENTRIES: tuple[tuple[str, str, Callable[[Results], str]], ...] = (
         _reading,
     ),
     (
-        "Figure 2 had one true model a structure and number of values",
+        "Figure 2 had one true model per structure and number of values",
         "CGM below naive MLE in 52 of 64 cells, 1 model",
         _models,
     ),
@@ -493,28 +499,24 @@ _ENTRIES: tuple[tuple[str, str, Callable[[Results], str]], ...] = (
         "“Both methods underfit at high λ” (figure 1c) was held to twice the best KL, which a model that knows nothing "
         "does not reach where noise leaves little to learn; underfitting is now also to know next to nothing",
         "partly: naive MLE at N = 10,000 1.69 times the best; more than twice the best in 3 of 4 cells",
-        lambda results: _found(fig1c.claims(results.get("fig1c", [])), "Figure 1c: at high"),
+        lambda results: _found(results, "Figure 1c: at high"),
     ),
     (
         "“Naive MLE achieves the asymptotic mean squared error” was held to a ratio that falls, which any does; "
         "λ = 1e-3, with a bias on both sides, was a reading",
         "agrees: less than at the N before in 4 of 4, twice",
-        lambda results: _found(fig1a.claims(results.get("fig1a", [])), "Naive MLE achieves"),
+        lambda results: _found(results, "Naive MLE achieves"),
     ),
     (
         "“Some smaller ε are not attainable by PSGD” did not say that it hangs on the accountant",
         "agrees: absent in 8 of 16 with the moments accountant",
-        lambda results: _found(fig2.claims(results.get("fig2", [])), "Even with"),
+        lambda results: _found(results, "Even with"),
     ),
     (
         "“NLBP exactly solves Problem (6) on trees” had gaps sorted row by row, which hid that more iterations can "
         "end farther off, and no measure of their size",
         "differs: 8.9, 18, 30 nats; 13, 25, 26 nats; 0.034, 0.11, 0.15 nats",
-        lambda results: (
-            _found(propositions.claims(results["propositions"]), "NLBP exactly")
-            if "propositions" in results
-            else NOT_YET
-        ),
+        lambda results: _found(results, "NLBP exactly"),
     ),
     (
         "“Each reading is a row below” (CGM beside naive MLE, figure 2), although some of the rows are not judged; CGM "
@@ -531,7 +533,7 @@ _ENTRIES: tuple[tuple[str, str, Callable[[Results], str]], ...] = (
     (
         "mbi's limit of 3,000 iterations is reached by every release of four cells, which the row did not say",
         "0.879 times, below in 22 of 24: agrees",
-        lambda _: _found(fig2.elsewhere({}), _PATIENTLY),
+        lambda results: _found(results, _PATIENTLY),
     ),
     (
         "What the paper says of 1/K weights' sensitivity and noise, of the mode and of PSGD beside other approaches "
@@ -559,7 +561,8 @@ def stands(verdicts: list[Verdict]) -> str:
     '2 agree, 0 are partly so, 1 differs, 0 were not run'
     """
     count = {one: verdicts.count(one) for one in ("agrees", "partly", "differs", "not run")}
+    left = f"{count['not run']} {'was' if count['not run'] == 1 else 'were'} not run"
     return (
         f"{count['agrees']} agree, {count['partly']} are partly so, {count['differs']} "
-        f"differ{'s' if count['differs'] == 1 else ''}, {count['not run']} were not run"
+        f"differ{'s' if count['differs'] == 1 else ''}, {left}"
     )

@@ -452,7 +452,7 @@ def _handicap(rows: list[Row]) -> str:
         costs = _cost(rows, name, "one")
         if costs is not None:
             told.append(
-                f"on the {NAMES.get(name, name)}, with {facts['least']:.0f} to {facts['most']:.0f} segments a unit, "
+                f"on the {NAMES.get(name, name)}, with {facts['least']:.0f} to {facts['most']:.0f} segments per unit, "
                 f"units that weigh the same cost PSGD {costs:.2f} nats per segment without privacy"
             )
     return "".join(f"; {text}" for text in told)
@@ -721,8 +721,8 @@ def _sensitivity(rows: list[Row]) -> list[Claim]:
     reduced = lead_claim(
         "1/K weights reduce the amount of noise (figure 3b)",
         noise,
-        "noise of equal weights divided by that of 1/K weights, with the sensitivity that each has here: segments a "
-        "unit can have times edges and one more, against the number of edges. Beside what is counted: divided by the "
+        "noise of equal weights divided by that of 1/K weights, with the sensitivity that each has here: segments that "
+        "a unit can have times edges and one more, against the number of edges. Beside what is counted: divided by the "
         "edges that are not null-null, each as much as it weighs. An MSNBC unit has one segment, so that weights gain "
         "little there; a unit of the paper has up to 24",
         OURS,

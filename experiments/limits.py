@@ -18,7 +18,7 @@ TUNED = ("naive-tuned", *fig2.WIDE)
 TEXT = """## Limits
 
 - {ten} {twenty} Intervals of cells with one true model are between populations of that model; figures 1 and 3a have
-  one, as in the paper; pictures show the first. Five models a structure with other methods' best settings are in the
+  one, as in the paper; pictures show the first. Five models per structure with other methods' best settings are in the
   table of that name.
 - The paper does not say which N its figure 2 has. Ours ends at 10^6; figures 1a and 1b end at 10^7.
 - {trials}

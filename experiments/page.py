@@ -18,8 +18,8 @@ from quietfield.text import plural
 
 INTRODUCTION = """# The paper's figures and claims, again
 
-{command} wrote this page from the files in `{folder}/` (and, for five true models a structure, mbi without a limit and
-real tables, from [learning.csv](learning.csv), [learning-long.csv](learning-long.csv) and
+{command} wrote this page from the files in `{folder}/` (and, for five true models per structure, mbi without a limit
+and real tables, from [learning.csv](learning.csv), [learning-long.csv](learning-long.csv) and
 [real-tables.csv](real-tables.csv)). Measured numbers come from the data files; statements, bounds and reasons are
 written by hand (list at the end). `python -m experiments FIGURE` makes the trials ([how](../how-to/reproduce.md)).
 
@@ -81,7 +81,7 @@ def contents(folder: Path, command: str, results: Mapping[str, list[Row]]) -> st
     )  # fmt: skip
     runs = storage.runs(folder)
     parts = [text + overview(lead), JUDGED.format(rule=RULE, trials=_planned(results)), *sections]
-    return "\n".join([*parts, limits(results, runs), *_corrections(results), *_machines(runs)])
+    return "\n".join([*parts, limits(results, runs), *_corrections(results, claims), *_machines(runs)])
 
 
 def _planned(names: Iterable[str]) -> str:
@@ -93,9 +93,9 @@ def _planned(names: Iterable[str]) -> str:
     return "; ".join(f"{count} in {', '.join(names)}" for count, names in counts.items())
 
 
-def _corrections(results: Mapping[str, list[Row]]) -> list[str]:
+def _corrections(results: Mapping[str, list[Row]], claims: Sequence[Claim]) -> list[str]:
     lines = ["## Corrections\n", "| what was wrong | before | now |", "|---|---|---|"]
-    lines += [f"| {_cell(one.what)} | {_cell(one.before)} | {_cell(one.now)} |" for one in corrections(results)]
+    lines += [f"| {_cell(one.what)} | {_cell(one.before)} | {_cell(one.now)} |" for one in corrections(results, claims)]
     return ["\n".join(lines) + "\n"]
 
 

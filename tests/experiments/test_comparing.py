@@ -2,14 +2,18 @@
 
 import doctest
 from importlib import import_module
+from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from experiments import checks
 from experiments.claims import together, verdict
 from experiments.comparing import better, compare, standings, with_failures
 from experiments.methods import lambda_of, letter_options
 from experiments.trials import Row, Trial, nested, summary
+from quietfield.study.simulation import random_model, simulate
 
 TRIAL = Trial("x", "chain", 10, 100, 1.0, 0, 0, 0, "a")
 
@@ -119,3 +123,26 @@ def test_the_papers_cgm_is_neither_smoothed_nor_ended_by_noise() -> None:
     assert (options["smooth"], options["damping"], options["tolerance"]) == (0.0, 0.1, 0.0)
     assert letter_options("rounds=100") == {**options, "rounds": 100, "settled": 0.0}
     assert letter_options("alpha=0.02") == {**options, "damping": 0.02}
+
+
+def test_the_mean_that_the_mode_is_held_against_is_that_of_all_data_sets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "MODE_SIZES", (4,))
+    found = checks.mode_and_mean(TRIAL._replace(epsilon=0.5))
+    truth = random_model([("x0", "x1"), ("x1", "x2")], attributes=3, states=2, seed=0)
+    study = simulate(model=truth, records=4, epsilon=0.5, seed=0)
+    theta, y = ([of[c] for c in truth.cliques] for of in (truth.potentials, study.release.tables))
+    weights, tables = [], []
+    for people in product(product((0, 1), repeat=3), repeat=4):
+        n = np.zeros((2, 2, 2))
+        for edge, (i, j) in enumerate(((0, 1), (1, 2))):
+            for person in people:
+                n[edge, person[i], person[j]] += 1
+        scores = [(t * of).sum() - 0.25 * np.abs(of - z).sum() for t, of, z in zip(theta, n, y, strict=True)]
+        weights.append(np.exp(sum(scores)))
+        tables.append(n)
+    mean, square = (np.average([of**power for of in tables], axis=0, weights=weights) for power in (1, 2))
+    assert found["spread 4"] == pytest.approx(np.sqrt(np.mean(square - mean**2)), rel=1e-9)
+    mode = checks._mode(np.concatenate([theta[0].T.ravel(), theta[1].ravel()]),
+                        np.concatenate([y[0].T.ravel(), y[1].ravel()]), 4, 0.25)  # fmt: skip
+    mean = np.concatenate([mean[0].T.ravel(), mean[1].ravel()])
+    assert found["distance 4"] == pytest.approx(np.sqrt(np.mean((mode - mean) ** 2)), rel=1e-6)

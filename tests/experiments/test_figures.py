@@ -19,7 +19,8 @@ MEASURES = {
     "unbiased": ("bias in standard errors", "mse ratio"),
     "consistency": ("kl 1000", "kl 10000"),
     "stirling": ("closed form", "error 10", "error 100"),
-    "nlbp": ("gap 0.1 50", "rest 0.1 50"),
+    "nlbp": ("maximum", "gap 0.1 50", "rest 0.1 50"),
+    "mode": ("distance 20", "spread 20"),
     "zeros": ("true 1000", "projected 1000"),
     "output-perturbation": ("perturbed", "naive", "uniform"),
 }
