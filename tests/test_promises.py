@@ -229,7 +229,7 @@ def test_thresholds_promise_less_to_two_units(tmp_path):
     assert "Should it pay for thresholds" in describe_ledger(book)
     book.charge("r", epsilon=1, delta="1e-7", rho="0.01", threshold="1e-8", unit=qf.Rows(1), neighbours="add_remove")
     assert "Should it pay" not in describe_ledger(book)
-    assert "with 21 rows, up to epsilon 210 at delta 1 in place of 10." in describe_ledger(book)
+    assert "with 21 rows, no bound follows from this promise." in describe_ledger(book)
 
 
 def test_the_page_on_epsilon_has_the_numbers():

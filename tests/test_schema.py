@@ -274,7 +274,7 @@ def test_gaps_are_where_no_number_is_drawn() -> None:
         low, first, second, high = drawn.reshape(-1, 4).T
         assert (set(low.tolist()), set(high.tolist())) == ({-99}, {999})
         assert 18 <= first.min() < first.max() < 40 <= second.min() < second.max() <= 79
-    assert "none between -99 and 18 or 79 and 999" in describe_rule(rule)
+    assert "none is drawn between -99 and 18 or 79 and 999" in describe_rule(rule)
 
 
 @pytest.mark.parametrize(

@@ -1429,6 +1429,30 @@ def test_dates_that_nothing_tells_the_order_of_have_to_be_said():
     assert "dd/mm/yyyy or mm/dd/yyyy; say which" in both.discovered["left_out"]["a"]
 
 
+def test_what_is_said_of_dates_is_for_columns_that_have_it():
+    iso = spread([f"2023-{j:02}-{i:02}" for i in range(1, 29) for j in range(1, 13)])
+    said = qf.Forms(dates="dd.mm.yyyy")
+    assert found_of(iso, forms=said)["a"].written == "yyyy-mm-dd"
+    either = spread([f"{i:02}/{j:02}/2023" for i in range(1, 13) for j in range(1, 13)])
+    assert found_of(either, forms=said)["a"].written == "dd/mm/yyyy"  # days come first in this source
+    both = [day if i % 2 else f"{day[8:]}.{day[5:7]}.{day[:4]}" for i, day in enumerate(iso)]
+    mixed = qf.discover({"a": both, "b": spread(["x", "y"])}, epsilon=20, delta=1e-12, noise="gaussian", **ROW)
+    told = mixed.discovered["left_out"]["a"]
+    assert "written in several ways" in told
+    assert "yyyy-mm-dd" in told
+    assert "dd.mm.yyyy" in told
+
+
+def test_years_at_the_ends_that_stand_out_together_are_kept():
+    """Each is hidden by the noise, which has a standard deviation of 10 here; two of them are not."""
+    days = [Fraction((datetime.date(year, 1, 1) - datetime.date(1970, 1, 1)).days) for year in range(2000, 2031)]
+    many = dict.fromkeys(range(2000, 2030), 0.0) | dict.fromkeys(range(2008, 2025), 500.0)
+    many |= {2006: 30.0, 2007: 30.0, 2025: 30.0, 2027: -9.0}
+    leaves = [tree.Leaf(low, high, many[2000 + i], 10.0) for i, (low, high) in enumerate(pairwise(days))]
+    rule = periods.date_rule(leaves, 10.0, 60.0)
+    assert (rule.period, rule.start, rule.end) == ("year", "2006-01-01", "2026-01-01")
+
+
 def test_columns_that_can_be_read_in_one_way_tell_how_others_are():
     doubt = [f"{i},{100 + 7 * i % 900}" for i in range(1, 90)]
     thousands = [f"{i}.500" for i in range(1, 90)]

@@ -424,8 +424,21 @@ def test_a_command_that_was_interrupted_goes_on_under_its_id(raw, tmp_path, caps
     assert out.with_suffix(".html").exists()  # only what was missing is made
     assert (records, release) == (out.read_bytes(), out.with_suffix(".qfr").read_bytes())
     assert [charge.release for charge in ledger.charges] == [name]
+    capsys.readouterr()
+    card = out.with_suffix(".card.md").read_bytes()
+    assert main([*words, "--rows", "5"]) == 0  # what is there stays, and that is said
+    assert "--rows and --seed are for new records" in capsys.readouterr().err
+    other = [*words[: words.index("--out") + 1], str(out.with_suffix(".parquet")), *words[words.index("--out") + 2 :]]
+    assert main(other) == 1  # a card describes the records beside it, and no others
+    assert "describes other records of this release" in capsys.readouterr().err
+    assert not out.with_suffix(".parquet").exists()
+    assert (records, card) == (out.read_bytes(), out.with_suffix(".card.md").read_bytes())
+    monkeypatch.setattr(synthesis, "fit", fit)
+    assert main([*words, "--copies", "2", "--force", "--no-report"]) == 0
+    assert "'made.csv', 'made.html': of an earlier run, and left as they are" in capsys.readouterr().err
+    assert out.with_stem("made-2").exists()
     out.with_suffix(".qfr").unlink()
-    assert main([*words, "--force"]) == 1
+    assert main([*words, "--copies", "2", "--force"]) == 1
     assert "already charged, and is not charged again" in capsys.readouterr().err
 
 

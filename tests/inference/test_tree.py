@@ -138,3 +138,18 @@ def test_no_parameters_are_too_large():
     found = tree.calibrate(np.array([1e6, 0, 0, 1e6, -1e6, 0, 0, -1e6]))
     np.testing.assert_allclose(found.shares, [0.5, 0, 0, 0.5, 0, 0.5, 0.5, 0], atol=1e-12)
     assert found.log_z == pytest.approx(1e6 + np.log(2))
+
+
+def test_products_of_many_tables_never_loop_over_all_of_their_axes():
+    """Marginals across bags: one loop over these nine axes would take minutes, and pairs of tables take moments."""
+    random = np.random.default_rng(0)
+    sizes = (*[10] * 6, *[40] * 3)
+    scopes = ((0, 1, 2, 3, 4, 5), (3, 0, 6), (0, 1, 2, 5, 7), (0, 1, 4, 5, 8))
+    terms = [(random.random([sizes[v] for v in scope]), scope) for scope in scopes]
+    found = trees._contract(sizes, terms, (8, 6, 7))
+    whole, first, second, third = (table for table, _ in terms)
+    for i, j, k in ((0, 0, 0), (3, 39, 17)):
+        expected = np.einsum(
+            "abcdef,da,abcf,abef->", whole, first[..., j], second[..., k], third[..., i], optimize=True
+        )
+        assert np.isclose(found[i, j, k], expected)

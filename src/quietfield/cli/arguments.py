@@ -200,7 +200,9 @@ def schema(path: Path) -> Schema:
 
 
 def domain(path: Path) -> Domain:
-    """The domain of a schema file or of a domain file."""
+    """The domain of a schema file, a domain file, a release or a model."""
+    if archive_kind(path) is not None:
+        return schema(path).domain
     if path.suffix.lower() in (".csv", ".parquet") and path.is_file():
         start = f"quietfield schema {path}{' --header' * (path.suffix.lower() == '.csv')} --out schema.json"
         raise FileError(f"{path} holds records, and a schema was expected; start one with: {start}.")

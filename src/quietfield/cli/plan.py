@@ -151,7 +151,8 @@ def _show_choice(domain: "Domain", choice: "Choice", as_json: bool) -> None:
     typer.echo(
         f"\nAll {len(domain)} one-way tables are released, then about {len(domain) - 1} pairs that join the attributes "
         f"in a tree, then about {max(1, len(domain) // 2)} more tables in each further round. Which ones is chosen "
-        "privately, and paid for by the same epsilon."
+        "privately, and paid for by the same epsilon. Where noise is little beside the counts, the tables of all "
+        "questions (of attributes of two values, their interactions) are measured at once instead: nothing is chosen."
     )
 
 

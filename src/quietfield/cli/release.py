@@ -179,10 +179,11 @@ def _describe_plan(prepared: "ReleasePlan | StepPlan", book: Ledger | None, prot
     if book is not None and cost is not None:
         paid = {"ledger": describe_ledger(book), "afterwards": describe_remaining(book, cost)}
     cells = plural(sum(prod(table.shape) for table in counted.tables), "cell")
+    every = plural(len(counted.tables), "table")
     what: dict[str, Any]
     if isinstance(prepared, StepPlan):
         what = {
-            "tables": f"chosen privately among {len(counted.tables):,} of {cells}, all counted in one pass",
+            "tables": f"chosen among, or equal to, {every} of {cells}, all counted in one pass",
             "noise": f"{prepared.kind}, scales by the tables that are chosen",
         }
     else:

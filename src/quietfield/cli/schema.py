@@ -54,7 +54,7 @@ ThousandsOption = Annotated[
 DatesOption = Annotated[
     DateForm | None,
     discovery_option(
-        "--dates", help="How dates are written. Unless said, it is found out; 01/02/2024 alone tells no order."
+        "--dates", help="How dates are written that could be read in two ways: 01/02/2024 alone tells no order."
     ),
 ]
 YearsFromOption = Annotated[

@@ -28,7 +28,7 @@ from quietfield.curator.policy import read_policy
 from quietfield.curator.synthesis import Synthesis, SynthesisPlan, charge_and_release, learn, plan_synthesis
 from quietfield.errors import Error, FileError
 from quietfield.files import set_time
-from quietfield.output.records import card_file, is_described, record_files, write_records
+from quietfield.output.records import card_file, described_files, is_described, record_files, write_records
 from quietfield.output.report import write_report
 from quietfield.privacy.accounting import format_number
 from quietfield.releases.release import Release
@@ -141,6 +141,16 @@ def synthesize(
     reads = arguments.read_paths(data)
     reads += [path for path in (schema, known, ledger, key, passphrase_file) if path is not None]
     kept = set() if before is None or force else {path for path in (*tables, *files.values()) if path.exists()}
+    if card in kept and not all(is_described(path, card) for path in tables):
+        raise FileError(
+            f"{card} describes other records of this release, and stays with them; draw more with: quietfield sample "
+            f"{files['model']} --out OTHER."
+        )
+    if kept.issuperset([*tables, card]) and (rows is not None or seed is not None):
+        arguments.warn(
+            f"{join_names(map(str, tables))}: there already, and kept; --rows and --seed are for new records, which "
+            f"quietfield sample {files['model']} --out OTHER draws."
+        )
     kept |= set() if before is None else {files["release"]}
     for what, path in [*(("file of records", path) for path in tables), *files.items()]:
         if path in kept:
@@ -153,6 +163,11 @@ def synthesize(
             )
     replaced = [str(path) for path in (*tables, *files.values()) if path.exists() and path not in kept]
     arguments.warn(f"--force replaces {', '.join(replaced)}." if replaced else None)
+    if force:
+        others = {name for name in described_files(card) if name not in {path.name for path in tables}}
+        others |= {out.with_suffix(".html").name} if page is None else set()
+        left = sorted(name for name in others if out.with_name(name).exists())
+        arguments.warn(f"{join_names(left)}: of an earlier run, and left as they are." if left else None)
     if dry_run:
         _show_plan(plan, book, lines.describe_unit(records, plan.price.unit), lines.is_broken_up(records))
         return

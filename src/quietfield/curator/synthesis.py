@@ -329,7 +329,8 @@ def charge_and_release(
         records = open_records(source, steps)
         return Release.of(steps.publish(records, receipt, protects, (*notes, *told), progress=progress))
 
-    what = f"synthetic records: a schema of {len(found.order)} columns and tables chosen privately, {found.noise} noise"
+    columns = plural(len({*found.known, *(column.name for column in found.columns)}), "column")
+    what = f"synthetic records: a schema of {columns} and tables chosen privately, {found.noise} noise"
     return charge_ledger(ledger, price, what, work, id)
 
 

@@ -452,6 +452,8 @@ def _contract(
     sizes: Sequence[int], terms: Sequence[tuple[np.ndarray, tuple[int, ...]]], wanted: tuple[int, ...]
 ) -> np.ndarray:
     """The product of tables, summed to some attributes."""
+    from opt_einsum import contract, contract_path  # numpy's paths end in one loop over all axes where memory is short
+
     need = 24 * prod(sizes[v] for v in wanted)
     if need > SMALL and need > available_memory():
         raise TooLarge(
@@ -464,8 +466,12 @@ def _contract(
     for table, scope in terms:
         kept = [v for v in scope if v in names]
         operands += [table.reshape([sizes[v] for v in kept]), [names[v] for v in kept]]
-    found = np.einsum(*operands, [names[v] for v in wanted if v in names], optimize=True)
-    return found.reshape([sizes[v] for v in wanted])
+    operands.append([names[v] for v in wanted if v in names])
+    path, told = contract_path(*operands)
+    room = available_memory() // 32
+    if told.largest_intermediate > room:
+        path, _ = contract_path(*operands, memory_limit=room)
+    return np.asarray(contract(*operands, optimize=path)).reshape([sizes[v] for v in wanted])
 
 
 def _children_first(parents: list[int | None]) -> list[int]:

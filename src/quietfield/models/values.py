@@ -135,7 +135,7 @@ def describe_rule(rule: Attribute) -> str:
         said += "gives the number below its limit" if rule.least is None else f"begins at {rule.least}"
         said += f", the last {'gives its limit' if rule.most is None else f'ends at {rule.most}'}"
         if rule.gaps:
-            said += f"; none between {' or '.join(f'{low} and {high}' for low, high in rule.gaps[:3])}"
+            said += f"; none is drawn between {' or '.join(f'{low} and {high}' for low, high in rule.gaps[:3])}"
             said += " and so on" if len(rule.gaps) > 3 else ""
     elif isinstance(rule, Dates):
         said += f"uniform over the {'seconds' if _day_periods(rule) is None else 'days'} of each {rule.period}"

@@ -45,12 +45,17 @@ def card_file(path: str | Path) -> Path:
 
 def is_described(file: Path, card: Path) -> bool:
     """Whether a data card lies beside a file of records and names it: then the file is synthetic, and ours."""
+    return _cell(file.name) in described_files(card)
+
+
+def described_files(card: Path) -> list[str]:
+    """The names of the files of records that a data card lists, as it spells them; none where it is no data card."""
     try:
         lines = card.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
-        return False
+        return []
     listed = next((line.removeprefix(FILES) for line in lines if line.startswith(FILES)), "")
-    return lines[:1] == [CARD] and _cell(file.name) in listed.rpartition("; ")[0].split(", ")
+    return listed.rpartition("; ")[0].split(", ") if lines[:1] == [CARD] else []
 
 
 def write_records(

@@ -109,6 +109,8 @@ def describe_groups(
     if neighbours == "paper":
         return f"The unit is {what}."
     loss, at = group_loss(count, epsilon, delta, rho)
+    if at is not None and at >= 1:
+        return f"The unit is {what}. Whoever {who} is protected less: {example}no bound follows from this promise."
     where = "" if at is None else f" at delta {format_above(at)}"
     return (
         f"The unit is {what}. Whoever {who} is protected less: {example}up to epsilon {format_above(loss)}"

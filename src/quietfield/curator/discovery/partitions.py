@@ -137,7 +137,7 @@ def _find_end(ordered: Sequence[Leaf], least: float) -> int:
     return len(ordered) - 1
 
 
-def _reach_on(beyond: Sequence[Leaf], end: End, span: End) -> int:
+def reach_on(beyond: Sequence[Leaf], end: End, span: End) -> int:
     """How many leaves next to a range belong to it still: as far as their sums are likely to be more than noise."""
     count = noise = 0.0
     found = 0
@@ -219,7 +219,7 @@ def find_range(
         i += _skip_far(leaves[i : j + 1], cuts[0])
         j -= _skip_far(leaves[i : j + 1][::-1], cuts[-1])
     span = leaves[j].high - leaves[i].low
-    i, j = i - _reach_on(leaves[:i][::-1], leaves[i].low, span), j + _reach_on(leaves[j + 1 :], leaves[j].high, span)
+    i, j = i - reach_on(leaves[:i][::-1], leaves[i].low, span), j + reach_on(leaves[j + 1 :], leaves[j].high, span)
     first, last = leaves[i], leaves[j]
     inside = leaves[i : j + 1]
     low = first.low if first.is_number(step) else first.high - _fill(inside, step)

@@ -4,11 +4,13 @@ Nothing here sees a record.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date, timedelta
 from fractions import Fraction
 from itertools import pairwise
+from math import inf
 
-from quietfield.curator.discovery.partitions import LEAST_CELL
+from quietfield.curator.discovery.partitions import LEAST_CELL, reach_on
 from quietfield.curator.discovery.tree import End, Interval, Leaf
 from quietfield.schema import Dates
 from quietfield.schema.rules import Period
@@ -63,6 +65,13 @@ def date_rule(leaves: Sequence[Leaf], std: float, evident: float) -> Dates | Non
     if not groups:
         return None
     group = max(groups, key=lambda found: sum(leaf.count for leaf in found))
+    # Years next to these that hold something together, as far as this is likely to be more than noise.
+    years = [replace(leaf, std=std) for leaf in _evident(leaves, 366, -inf)]
+    before = [leaf for leaf in reversed(years) if leaf.high <= group[0].low]
+    after = [leaf for leaf in years if leaf.low >= group[-1].high]
+    span = group[-1].high - group[0].low
+    group = [*before[: reach_on(before, group[0].low, span)][::-1], *group]
+    group += after[: reach_on(after, group[-1].high, span)]
     first, last = group[0], group[-1]
     for days in (31, 1):  # from years to months to days, as far as these can be told apart
         first = next(iter(_evident(_within(leaves, first), days, evident)), first)

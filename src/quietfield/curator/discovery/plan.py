@@ -75,7 +75,7 @@ class Forms:
 
     Args:
         decimal: What stands before decimal places, ``"."`` or ``","``.
-        dates: How dates are written, such as ``"dd/mm/yyyy"``.
+        dates: How dates are written that could be read in two ways, such as ``"dd/mm/yyyy"``.
         missing: Texts that stand for missing values, beside those that are common in columns of numbers and dates.
         thousands: What stands between thousands, ``","``, ``"."``, ``" "`` or ``"'"``.
         years_from: The first of the hundred years that years of two digits are of: ``1930`` for 1930 to 2029.

@@ -262,6 +262,10 @@ class Written:
             either = _sum(counts, *(f"{name}{clock}" for name in names for clock in CLOCKS))
             if self.many_dates + either >= most > self.many_dates:
                 return f"its dates could be {one} or {other}; say which with --dates"
+        dates = {form: _sum(counts, *(f"{form}{clock}" for clock in CLOCKS)) for form in get_args(DateForm)}
+        if sum(dates.values()) >= most:
+            ranked = sorted(dates, key=lambda form: -dates[form])
+            return f"its dates are written in several ways, {ranked[0]} and {ranked[1]} among them; write them in one"
         commas = sum(counts[f"either comma{sign}"] for sign in ("", *(f" {sign}" for sign in BESIDE)))
         if self.numbers.decimal == "." and self.many_numbers + commas >= most > self.many_numbers:
             return "its commas could stand before decimal places or between thousands; say --decimal , or --thousands ,"
@@ -404,7 +408,8 @@ def _find_dates(
     for orders, names in EITHER.items():
         certain = find_most(orders)
         order = certain if sum(many[certain]) >= significant else _tell_day(counts, orders, names)
-        order = known.dates or order or (others.dates and _same_order(others.dates, orders))
+        given = known.dates and next((order for order in orders if order[0] == known.dates[0]), known.dates)
+        order = given or order or (others.dates and _same_order(others.dates, orders))
         if order is None and len(names) > 1:
             order = guess = orders[0]
         if order in orders:
@@ -413,7 +418,9 @@ def _find_dates(
         if "month" in long:  # which May is as well
             short = long.replace("month", "mon")
             add(*sorted((long, short), key=lambda form: -sum(many[form])))
-    best = known.dates or find_most(forms)
+    best = find_most(forms)
+    # What is said of the source holds for columns that have it: others may have ISO's dates beside.
+    best = known.dates if known.dates is not None and sum(many[best]) < significant else best
     return best, many[best], best == guess
 
 
