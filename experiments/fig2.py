@@ -417,12 +417,14 @@ def _without_limit(result: Comparison, rows: list[Row], statement: str) -> list[
     mean = exp(sum(map(log, ratios)) / len(ratios))
     before = ", ".join(f"{result.loss(key):.2f}" for key in sorted(capped))
     now = ", ".join(f"{beside.loss(key):.3f}" for key in sorted(capped))
+    sizes, epsilons = (sorted({key[i] for key in capped}) for i in (3, 2))
+    where_capped = f"N = {' and '.join(f'{n:,}' for n in sizes)}, ε = {' and '.join(f'{e:g}' for e in epsilons)}"
     return [
         Claim(
             f"{statement.replace(f' ({LIMIT:,} at most)', '')}, without a limit where it is always reached",
             f"below in {share(good, len(ratios))}; ratio of KLs {mean:.3g}",
             verdict(good, len(ratios)),
-            f"in {len(capped)} cells (N = 10^6, ε = 0.5 and 1) every release of mbi ended at the limit; without it, "
+            f"in {len(capped)} cells ({where_capped}) every release of mbi ended at the limit; without it, "
             f"one release per cell: {now}, for {before} with it",
             MANY,
         )
