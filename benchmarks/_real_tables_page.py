@@ -216,6 +216,12 @@ def _trees(rows: Sequence[Mapping[str, str]]) -> str:
     return " ".join(told)
 
 
+def _combined(rows: Sequence[Mapping[str, str]]) -> str:
+    """The part of the cells that combined intervals hold: the mean over settings, and the least."""
+    parts = [int(row["combined"]) / int(row["cells"]) for row in rows if int(row["cells"])]
+    return f"{sum(parts) / len(parts):.2f} ({min(parts):.2f})" if parts else ""
+
+
 def _coverage(rows: Sequence[Mapping[str, str]]) -> dict[str, str]:
     """The table of coverage, and what lies low."""
     found: dict[tuple[str, float, str, float], dict[tuple[str, str], Mapping[str, str]]] = {}
@@ -235,10 +241,17 @@ def _coverage(rows: Sequence[Mapping[str, str]]) -> dict[str, str]:
             if share < LEAST:
                 low.append(f"{name}, {' '.join(column)} ({share:.3f} of {cells:,} cells)")
         lines.append(line)
-    header = "|".join(["data", "truth", "noise", "epsilon", *(f"{of}, {share}" for of, share in columns)])
+    together = [
+        [name, *(_combined([row for row in rows if row["data"] == name and (row["of"], row["share"]) == column])
+                 for column in columns)]
+        for name in sorted({row["data"] for row in rows})
+    ]  # fmt: skip
+    titles = [f"{of}, {share}" for of, share in columns]
+    header = "|".join(["data", "truth", "noise", "epsilon", *titles])
     records = dict.fromkeys(f"{int(row['records']):,} of {row['data']}" for row in rows)
     return {
         "coverage": draw_table(header, lines),
+        "combined": draw_table("|".join(["data", *titles]), together),
         "low": f"{len(low)} of {strata} strata lie below {LEAST}{': ' if low else ''}{'; '.join(low)}.",
         "releases": " or ".join(sorted({row["releases"] for row in rows})),
         "records": ", ".join(records),
