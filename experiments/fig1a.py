@@ -2,10 +2,10 @@
 
 Two errors are measured on the paper's chain: of the noisy tables themselves, y / N, which the proposition is about, and
 of the marginals of the model that the naive estimate learns, which the paper plots. The proposition is judged by the
-former, the figure's slopes by the latter. The paper does not
-say how large its regularisation is. Both readings are run: 1 beside the likelihood of N records (1/N per record), which
-vanishes, and 1e-3 per record, with which the error of learned marginals has a floor. The fit runs until it has
-converged: ended earlier, its marginals may be worse than y / N.
+former; slopes of both are checks, since the figure draws those of the proposition's terms as reference lines and says
+nothing of the curves'. The paper does not say how large its regularisation is. Both readings are run: 1 beside the
+likelihood of N records (1/N per record), which vanishes, and 1e-3 per record, with which the error of learned marginals
+has a floor. The fit runs until it has converged: ended earlier, its marginals may be worse than y / N.
 
     MSE = mu (1 - mu) / N  +  2 |C|^2 / (N^2 epsilon^2)
 """

@@ -6,9 +6,9 @@ likelihood of N records) are its two readings. ``naive-tuned`` has the best of a
 truth, which no user could do.
 
 ``cgm-letter`` is the paper's CGM: Algorithm 1 (NLBP, alpha = 0.1, 50 iterations) inside Algorithm 2 (EM), without
-regularisation. The paper does not say when EM has converged: it ends by the rule of
-:mod:`quietfield.learning.nlbp`, or with the setting ``rounds=100`` after so many iterations. ``cgm`` is ours: EM with
-its exact E-step, stopped by a rule that uses our default.
+regularisation, and with exact inference where the paper has loopy BP. The paper does not say when EM has converged: it
+ends by the rule of :mod:`quietfield.learning.nlbp`, or with the setting ``rounds=100`` after so many iterations.
+``cgm`` is ours: EM with its exact E-step, stopped by a rule that uses our default.
 
 ``map`` is the default of :func:`quietfield.fit`, without settings. ``psgd`` promises only (epsilon, 1/N), as
 ``map-gaussian`` does, which is therefore shown apart. ``psgd`` was tuned with the truth on a grid that turned out too

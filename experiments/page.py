@@ -35,9 +35,9 @@ JUDGED = """## How a statement is judged
 
 {rule}
 
-The *full plan* of a figure has so many trials in a cell: {trials}. The paper's are 25 in figure 2, nested: five
-populations, five noisy releases of each. Where not all of the plan was run, the section says which methods are whole,
-and Limits how many trials the cells have.
+A cell of the *full plan* has so many trials: {trials} (its checks: one per population). The paper has 25 in figure 2,
+nested: five populations, five noisy releases of each. Where not all of the plan was run, the section says which methods
+are whole, and Limits how many trials the cells of figures 1a, 2 and 3b have.
 """
 TYPED = """Written by hand are: statements, the paper's numbers, bounds and reasons, without the measured
 numbers in them; under Corrections the columns "what was wrong" and "before", and "now" where it has no measured number;
@@ -90,7 +90,8 @@ def _planned(names: Iterable[str]) -> str:
     for name in names:
         plan = registry.figure(name).plans["full"]
         counts.setdefault(f"{plan.populations * plan.replications:,}", []).append(name)
-    return "; ".join(f"{count} in {', '.join(names)}" for count, names in counts.items())
+    ordered = sorted(counts.items(), key=lambda item: ("propositions" in item[1], -len(item[1])))
+    return "; ".join(f"{count} in {', '.join(names)}" for count, names in ordered)
 
 
 def _corrections(results: Mapping[str, list[Row]], claims: Sequence[Claim]) -> list[str]:
