@@ -1,6 +1,8 @@
 """Intervals: gradients against differences, two solvers against each other, coverage, and files."""
 
 from dataclasses import replace
+from itertools import pairwise
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -441,3 +443,38 @@ def test_errors_in_a_file_that_are_not_those_of_its_model_are_refused(tmp_path, 
     model.save(tmp_path / "m.qfm")
     with pytest.raises(FileError, match="damaged or was altered"):
         qf.Model.load(tmp_path / "m.qfm")
+
+
+def test_what_leaning_to_the_mean_took_away_is_a_pull():
+    """To first order it leads to the fit that does not lean; and intervals reach farther on that side."""
+    random, names = np.random.default_rng(0), "abcd"
+    domain = qf.Domain(dict.fromkeys(names, 20))
+    singles = {(name,): -0.45 * np.arange(20) + random.normal(0, 0.5, 20) for name in names}
+    pairs = {pair: 1.2 * np.eye(20) + random.normal(0, 0.5, (20, 20)) for pair in pairwise(names)}
+    truth = qf.Model(domain, singles | pairs)
+    tables = {c: random.multinomial(10**6, truth.marginal(c).ravel()) for c in (*singles, *pairs)}
+    noisy = {c: np.reshape(t + random.normal(0, 300, t.shape), domain.table_shape(c)) for c, t in tables.items()}
+    release = qf.Release.from_tables(domain, noisy, noise=qf.Gaussian(300.0))
+    model = qf.fit(release)
+    with mock.patch("quietfield.learning.map._correct_skew", lambda shape, data, *_: data):
+        upright = qf.fit(release)
+    plain = qf.Model(domain, model.potentials, report=model.report, uncertainty=model.uncertainty)
+    plain._covariance.__dict__["_leaned"] = np.zeros(plain._covariance.shape.size)
+    leaned = [one._covariance.draws.known[2].astype(float) for one in (model, plain)]
+    expected = model._covariance.point.jacobian(leaned[0] - leaned[1])
+    moved = upright._covariance.shares - model._covariance.shares
+    assert np.corrcoef(expected, moved)[0, 1] > 0.9
+    assert 0.7 < np.sqrt((expected**2).mean() / (moved**2).mean()) < 1.4
+    ends = {}
+    for dense in (True, False):  # by either way of solving
+        with mock.patch("quietfield.learning.covariance.DENSE", 10**6 * dense):
+            for kind, one in (("with", model), ("without", plain)):
+                fresh = qf.Model(domain, one.potentials, report=model.report, uncertainty=model.uncertainty)
+                if kind == "without":
+                    fresh._covariance.__dict__["_leaned"] = np.zeros(fresh._covariance.shape.size)
+                ends[kind] = fresh.interval(("a", "b"))
+        large = model.marginal(("a", "b")) > 0.02
+        lower = upright.marginal(("a", "b"))[large] < model.marginal(("a", "b"))[large]
+        reach = (ends["without"][0] - ends["with"][0])[large][lower]  # nothing where the prior pulls more the other way
+        assert (reach > -1e-9).all()
+        assert reach.max() > 1e-5

@@ -63,7 +63,7 @@ class ErrorParts(NamedTuple):
     prior: np.ndarray
     total: np.ndarray  # of an estimated number of records, with its part in the noise; may be negative
     shared: np.ndarray | None  # covariance with the share among the people that were counted, where it is known
-    pull: np.ndarray  # of the prior, as the fit shows it
+    pull: np.ndarray  # of the prior and of leaning to the mean, as the fit shows them
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +176,7 @@ class Covariance:
             np.einsum("ij,ij->i", pulled, self.drawn.variance(pulled)),
             moved**2 * self.total_variance - 2 * moved * both,
             np.einsum("ij,ij->j", u, g),
-            pulled @ self._unpulled,
+            pulled @ self._unpulled + self.total * (x.T @ (self.jacobian @ (self._cells[1] * self._leaned))),
         )
 
     @one_blas_thread()
@@ -220,6 +220,12 @@ class Covariance:
         return random.standard_normal((count, len(values))) @ root @ basis.T
 
     @cached_property
+    def _leaned(self) -> np.ndarray:
+        """By how many counts the tables were lowered before the last climb: :meth:`Prior.skew`."""
+        known = self.total**2 * self._cells[1]
+        return self.total * self.shares * self.prior.skew(self.shares, known, self.drawn.wide)
+
+    @cached_property
     def _unpulled(self) -> np.ndarray:
         """The parameters with the prior's pull taken back, to first order."""
         return self.theta + self._solve(self.prior.precision(self.theta)[:, None])[0][:, 0]
@@ -253,7 +259,8 @@ class Covariance:
         drawn = self.drawn.root(random.standard_normal(size))
 
         def pulled() -> np.ndarray:
-            return follow(self.prior.precision(self.theta + follow(self.prior.precision(self.theta))))
+            held = follow(self.prior.precision(self.theta + follow(self.prior.precision(self.theta))))
+            return held + respond(self._leaned)
 
         with ThreadPoolExecutor(2) as pool:  # numpy lets go of the interpreter while it adds
 

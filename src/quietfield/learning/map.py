@@ -18,7 +18,6 @@ with it as a matrix, large ones by conjugate gradients.
 
 from dataclasses import dataclass
 from functools import lru_cache
-from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -209,25 +208,11 @@ class Map(Learner):
 
 
 def _correct_skew(shape: Shape, data: Data, theta: np.ndarray, prior: Prior, wide: np.ndarray) -> Data:
-    """The tables with each cell lowered by as much as the mean of its expected count lies below the most probable one.
-
-    The noise is symmetric in counts and the prior in their logarithms: with log-potentials uncertain by s, the mean of
-    a count lies by s^2 of it below what the table says, to first order. s^2 is the inverse of what the cell and the
-    prior know, and only the cell's part of it counts: the prior's own mean stays. Margins are known far better than
-    cells, and keep theirs: of the part to take away, conditional means given all attributes but one are left out.
-    """
+    """The tables, each cell lowered by as much as its mean lies below the most probable count: :meth:`Prior.skew`."""
     if not wide.any():
         return data
     m = shape.at(theta).shares
-    known = weights(shape, data, m) * m**2 * shape.is_count  # an interaction has no log-share to lean with
-    whole = known + np.repeat(1 / prior.variances[0], shape.sizes)
-    lowered = (1 - np.exp(-known / whole**2)) * np.repeat(wide * (shape.interaction_sizes > 0), shape.sizes)
-    for start, count, sizes in shape.stacks:
-        cells = slice(start, start + count * prod(sizes))
-        part, shares = (x[cells].reshape(count, *sizes) for x in (lowered, m))
-        for axis in range(1, len(sizes) + 1):
-            part -= (part * shares).sum(axis, keepdims=True) / np.maximum(shares.sum(axis, keepdims=True), 1e-300)
-    return data._replace(y=data.y - data.total * m * lowered)
+    return data._replace(y=data.y - data.total * m * prior.skew(m, weights(shape, data, m), wide))
 
 
 def _join(

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,31 @@ class Prior:
         Learned from potentials that are drawn alike for all cells their scale is 0.5 to 0.9, from surveys 1 to 2.
         """
         return self.shape.with_singles * np.clip((np.sqrt(self.variances[1].mean()) - 0.85) / 0.1, 0, 1)
+
+    def skew(self, m: np.ndarray, known: np.ndarray, wide: np.ndarray) -> np.ndarray:
+        """By which part of it the mean of each expected count lies below the most probable one.
+
+        The noise is symmetric in counts and the prior in their logarithms: with log-potentials uncertain by s, the mean
+        of a count lies by s^2 of it below what the table says, to first order. s^2 is the inverse of what the cell and
+        the prior know, and only the cell's part of it counts: the prior's own mean stays. Margins are known far better
+        than cells, and keep theirs: of the part to take away, conditional means given all attributes but one are left
+        out.
+
+        Args:
+            m: Expected shares.
+            known: N^2 times the information of each cell about its mean.
+            wide: Per table, how much of this is taken away.
+        """
+        shape = self.shape
+        known = known * m**2 * shape.is_count  # an interaction has no log-share to lean with
+        whole = known + np.repeat(1 / self.variances[0], shape.sizes)
+        lowered = (1 - np.exp(-known / whole**2)) * np.repeat(wide * (shape.interaction_sizes > 0), shape.sizes)
+        for start, count, sizes in shape.stacks:
+            cells = slice(start, start + count * prod(sizes))
+            part, shares = (x[cells].reshape(count, *sizes) for x in (lowered, m))
+            for axis in range(1, len(sizes) + 1):
+                part -= (part * shares).sum(axis, keepdims=True) / np.maximum(shares.sum(axis, keepdims=True), 1e-300)
+        return lowered
 
     def trusted(self) -> "Prior":
         """The scales of the last climb, from the part of the parameters that the tables determine.
