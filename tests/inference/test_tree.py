@@ -1,6 +1,6 @@
 """Exact inference without a compiler, against brute force."""
 
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, permutations
 from unittest import mock
 
 import numpy as np
@@ -153,3 +153,23 @@ def test_products_of_many_tables_never_loop_over_all_of_their_axes():
             "abcdef,da,abcf,abef->", whole, first[..., j], second[..., k], third[..., i], optimize=True
         )
         assert np.isclose(found[i, j, k], expected)
+
+
+def test_joint_distributions_by_inference_for_each_value(monkeypatch):
+    random = np.random.default_rng(1)
+    domain = qf.Domain({"a": 3, "b": 2, "c": 4, "d": 3, "e": 2}, impossible=[{"a": 0, "b": 1}])
+    cliques = [("b", "a"), ("b", "c"), ("c", "d"), ("a", "d")]  # nothing is known of e
+    model = qf.Model(domain, {c: random.normal(size=domain.table_shape(c)) for c in cliques})
+    every = [wanted for k in (2, 3, 4) for wanted in permutations("abcde", k)]
+    expected = {wanted: model.marginal(wanted) for wanted in every}
+    assert all(Tree.of(domain, cliques).plan_joint(tuple(map(domain.position, w)))[1] is None for w in every)
+    monkeypatch.setattr(trees, "_DIRECT", 0)
+    monkeypatch.setattr(trees, "_INFERENCE", 0)
+    Tree.plan_joint.cache_clear()
+    went = []
+    given = trees.Calibrated._given
+    monkeypatch.setattr(trees.Calibrated, "_given", lambda self, *asked: went.append(asked) or given(self, *asked))
+    for wanted in every:
+        np.testing.assert_allclose(model.marginal(wanted), expected[wanted], atol=1e-12)
+    Tree.plan_joint.cache_clear()
+    assert len(went) > 50

@@ -145,7 +145,7 @@ def sample(
         if typed:
             written = write_records(
                 out, learned, rows, seed=seed, copies=copies, schema=rules, release=behind, delimiter=separator,
-                for_programs=for_programs,
+                for_programs=for_programs, progress=True,
             )  # fmt: skip
         else:
             frame = learned.sample(rows, seed=seed)

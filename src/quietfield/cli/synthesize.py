@@ -220,7 +220,7 @@ def synthesize(
                 outputs.check_counted(release, files["model"])
             write_records(
                 out, made.model, rows, seed=seed, copies=copies, release=release, for_programs=for_programs,
-                delimiter=arguments.parse_delimiter(delimiter) if delimiter else ",",
+                delimiter=arguments.parse_delimiter(delimiter) if delimiter else ",", progress=True,
             )  # fmt: skip
     for path in (*tables, card):
         typer.echo(f"{'data card' if path == card else 'records':<11} {path}")

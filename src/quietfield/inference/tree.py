@@ -34,6 +34,8 @@ _ROWS = 16  # directions that are followed together, at most
 _PART = 0.6  # of a bag's cells, as an exponent, that a child may have which only collects tables
 _SPARED = 10_000  # cells that such a child spares passes over, at least: calls of numpy for it take as long as some
 _LEAST = 1e-30  # a separator's share below this counts as none: its inverse must be a float of single precision
+_DIRECT = 5e7  # cells of the products for a joint distribution that need no other way
+_INFERENCE = 10  # cells of products that take as long as inference takes for a cell of a bag
 _ROOM = 2**24  # bytes that they may take: more would leave the cache
 
 
@@ -75,6 +77,7 @@ class Calibrated:
     """Inference at one set of parameters (or at the rows of a batch): what the derivative needs."""
 
     tree: "Tree"
+    theta: np.ndarray
     shares: np.ndarray  # mu, in the layout of the tree
     log_z: np.ndarray
     conditionals: list[np.ndarray]
@@ -162,8 +165,15 @@ class Calibrated:
         """The joint distribution of any attributes, by position, for one set of parameters; axes in the order given.
 
         From each bag whose subtree holds some of them, a message goes up over its separator and these, until one
-        holds all: products of matrices, however far apart the attributes are.
+        holds all: products of matrices, however far apart the attributes are. Where separators are large, so are these
+        products, and inference for each value of one of the attributes is less work.
         """
+        if (split := self.tree.plan_joint(tuple(wanted))[1]) is not None:
+            others = [v for v in wanted if v != split]
+            parts = [
+                chance * self._given(split, value).joint(others) for value, chance in enumerate(self.joint([split]))
+            ]
+            return np.stack(parts, list(wanted).index(split))
         sizes = self.tree.plan.domain.shape
         left = set(wanted) - set(self.tree.plan.free)
         found: list[tuple[np.ndarray, tuple[int, ...]]] = []
@@ -187,6 +197,15 @@ class Calibrated:
             if not left:
                 break
         return np.array(_contract(sizes, found, tuple(wanted))) if found else np.ones(())  # never a view of a bag
+
+    def _given(self, attribute: int, value: int) -> "Calibrated":
+        """Inference where an attribute is known to have a value."""
+        layout, name = self.tree.layout, self.tree.plan.domain.attributes[attribute]
+        clique = next(clique for clique in layout.cliques if name in clique)
+        theta = self.theta.copy()
+        table = np.moveaxis(layout.split(theta[None])[clique][0], clique.index(name), 0)
+        table[np.arange(len(table)) != value] += IMPOSSIBLE
+        return self.tree.calibrate(theta)
 
     def contingency(self) -> np.ndarray:
         """The mean square contingency of every pair of attributes, sum (p - q)^2 / q with q = p_a p_b.
@@ -264,6 +283,35 @@ class Tree:
         """How many directions to follow at once."""
         return max(1, min(_ROWS, _ROOM // (8 * sum(prod(bag.shape) for bag in self.bags) + 1)))
 
+    @lru_cache(maxsize=1024)  # noqa: B019 - trees are remembered themselves
+    def plan_joint(self, wanted: tuple[int, ...]) -> tuple[float, int | None]:
+        """About the work of a joint distribution of attributes, in cells; and the attribute whose values it goes over,
+        one inference each, where that is less."""
+        sizes, free = self.plan.domain.shape, set(self.plan.free)
+        left, direct = set(wanted) - free, 0.0
+        waiting: list[set[int]] = [set() for _ in self.bags]
+        for k, bag in enumerate(self.bags):
+            own = {bag.scope[i - 1] for i in bag.summed} & left
+            if not own and not waiting[k]:
+                continue
+            union = waiting[k].union(bag.scope)
+            direct += prod(float(sizes[v]) for v in union)
+            kept = union & left
+            if bag.parent is not None and not left <= kept:
+                waiting[bag.parent] |= kept.union(v for i, v in enumerate(bag.scope, 1) if i not in bag.summed)
+                continue
+            left -= kept
+            if not left:
+                break
+        known = [v for v in wanted if v not in free]
+        if direct <= _DIRECT or len(known) < 2:
+            return direct, None
+        split = min(known, key=sizes.__getitem__)
+        inference = _INFERENCE * sum(prod(bag.shape) for bag in self.bags)
+        rest, _ = self.plan_joint(tuple(v for v in wanted if v != split))
+        apart = sizes[split] * (inference + rest)
+        return (apart, split) if apart < direct else (direct, None)
+
     @classmethod
     def of(cls, domain: Domain, cliques: Structure | Iterable[str | Iterable[str]]) -> "Tree":
         """The tree of a structure; remembered."""
@@ -316,7 +364,7 @@ class Tree:
                 found[:, place] = view.gather(marginals[k]).reshape(len(rows), -1)
         one = theta.ndim == 1
         return Calibrated(
-            self, found[0] if one else found, log_z[0] if one else log_z, conditionals, marginals, separators
+            self, theta, found[0] if one else found, log_z[0] if one else log_z, conditionals, marginals, separators
         )
 
 

@@ -52,7 +52,8 @@ _ACCURACY = 0.1  # of the equations for each draw, in units of its own size
 _SMOOTH = 0.06  # the same where smooth tables are solved together: that preconditioner weighs what is left otherwise
 _MOST = 150  # iterations for each
 _TOGETHER = 8  # draws that are followed together
-_STEPS, _GAIN = 40, 0.3  # to the parameters of a draw, at most; nats that it may leave
+_STEPS = 40  # to the parameters of a draw, at most
+_GAIN = (0.3, 1e-4)  # nats that it may leave: in all, or per parameter of a large model
 
 
 class ErrorParts(NamedTuple):
@@ -188,12 +189,12 @@ class Covariance:
         cells would take over the margins, which are known well. So a draw has the expected counts that the error leads
         to, to first order, but for a penalty that holds cells of less than about one record where they are.
         """
-        found = []
+        found, one = [], np.ones(self.shape.size)
+        gain = max(_GAIN[0], _GAIN[1] * self.shape.size)
         for error in self.draw_errors(count, random):
             counts = self.total * (self.shares + self.point.jacobian(error))
             data = Data(counts, self.b, self.total)
-            one = np.ones(self.shape.size)
-            found.append(follow_counts(self.shape, data, self.theta, one, steps=_STEPS, gain=_GAIN).theta)
+            found.append(follow_counts(self.shape, data, self.theta, one, steps=_STEPS, gain=gain).theta)
         return np.stack(found)
 
     def draw_errors(self, count: int, random: np.random.Generator) -> np.ndarray:

@@ -13,6 +13,7 @@ from quietfield.models.sampling import check_whole
 from quietfield.models.values import check_schema, describe_rule, record_columns, write_column
 from quietfield.models.verification import check_learned_from
 from quietfield.releases.description import explain_promise, list_warnings, summarize_promise
+from quietfield.status import show_status
 from quietfield.text import plural, printable
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def write_records(
     release: "Release | None" = None,
     delimiter: str = ",",
     for_programs: bool = False,
+    progress: bool = False,
 ) -> list[Path]:
     """Draw synthetic records and write them as their source would be, with a data card beside them.
 
@@ -84,6 +86,7 @@ def write_records(
             the time of the release.
         delimiter: What separates the fields of a CSV file.
         for_programs: Whether programs alone read a CSV file; else no text in it is a formula.
+        progress: Whether a line on the error stream says what it is at.
 
     Returns:
         The files of records, and the card.
@@ -103,7 +106,8 @@ def write_records(
         check_learned_from(model, release)
     schema = model.schema if schema is None else schema
     files = record_files(path, check_whole("the number of data sets", copies, 1))
-    drawn = [model] if copies == 1 else model.draws(copies, seed)
+    with show_status(f"drawing models for {plural(copies, 'data set')}", progress and copies > 1):
+        drawn = [model] if copies == 1 else model.draws(copies, seed)
     seeds: Sequence[int | None] = [seed]
     if copies > 1:
         seeds = [None] * copies if seed is None else [int(s) for s in SeedSequence(seed).generate_state(copies)]
@@ -111,12 +115,13 @@ def write_records(
     # that combine their results take records to be independent.
     even = copies == 1 and model.inference == "exact"
     rows, how = 0, "exact, spread evenly" if even else "exact"
-    for file, one, number in zip(files, drawn, seeds, strict=True):
-        table = one.records(n, number, schema, even=even)
-        rows, how = len(table), (table.schema.metadata or {}).get(b"diagnostics", how.encode()).decode()
-        if file.suffix.lower() == ".csv" and schema is not None:
-            table = _write_forms(schema, table)
-        write_table(file, table, delimiter=delimiter, for_programs=for_programs, stacklevel=3)
+    for i, (file, one, number) in enumerate(zip(files, drawn, seeds, strict=True), 1):
+        with show_status(f"drawing records: data set {i} of {copies}", progress):
+            table = one.records(n, number, schema, even=even)
+            rows, how = len(table), (table.schema.metadata or {}).get(b"diagnostics", how.encode()).decode()
+            if file.suffix.lower() == ".csv" and schema is not None:
+                table = _write_forms(schema, table)
+            write_table(file, table, delimiter=delimiter, for_programs=for_programs, stacklevel=3)
     card = card_file(path)
     text = describe_records(model, files, rows, schema=schema, release=release, how=how)
     created = "" if release is None else release.created  # else the files would tell how long the count took
