@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import combinations, pairwise
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from quietfield import structures
 from quietfield.errors import Error
 from quietfield.learning.naive import project_onto_simplex
 from quietfield.learning.observation import count_codes
+from quietfield.learning.prior import Curvature
 
 
 def make(domain, structure, count, noise, seed=0, strength=1.0, total="known"):
@@ -594,3 +596,18 @@ def test_fits_that_loopy_inference_led_astray_say_so():
     assert "loopy inference went astray" in loopy.advice
     assert "'convex' inference, exact inference where it fits" in loopy.advice
     assert (convex.converged, convex.advice) == (True, "")
+
+
+def test_a_joint_step_that_does_harm_is_not_taken():
+    """Of large problems it is found by conjugate gradients, which end early: a planted one in the wrong direction."""
+    release = qf.simulate("chain", attributes=4, states=16, records=200_000, epsilon=2.0, seed=1).release
+    solve = Curvature.solve
+    with mock.patch("quietfield.learning.map._join", lambda shape, data, measured, theta, *_: theta):
+        without = qf.fit(release)
+    assert qf.fit(release).kl(without) > 1e-6  # the step itself is taken
+
+    def harmful(self, right, tolerance, most, operator=None, start=None):
+        return (1 if operator is None else -3) * solve(self, right, tolerance, most, operator, start)
+
+    with mock.patch.object(Curvature, "solve", harmful):
+        assert qf.fit(release).kl(without) < 1e-12
