@@ -17,7 +17,7 @@ gradients, batches of parameters and GPUs; it compiles for seconds.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from math import log, prod
+from math import inf, log, prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,8 +34,9 @@ _ROWS = 16  # directions that are followed together, at most
 _PART = 0.6  # of a bag's cells, as an exponent, that a child may have which only collects tables
 _SPARED = 10_000  # cells that such a child spares passes over, at least: calls of numpy for it take as long as some
 _LEAST = 1e-30  # a separator's share below this counts as none: its inverse must be a float of single precision
-_DIRECT = 5e7  # cells of the products for a joint distribution that need no other way
-_INFERENCE = 10  # cells of products that take as long as inference takes for a cell of a bag
+_DIRECT = 1e9  # cells of the products for a joint distribution that need no other way
+_MESSAGE = 5e7  # cells of one of them, at most
+_INFERENCE = 200  # cells of products that take as long as inference takes for a cell of a bag
 _ROOM = 2**24  # bytes that they may take: more would leave the cache
 
 
@@ -298,7 +299,10 @@ class Tree:
             direct += prod(float(sizes[v]) for v in union)
             kept = union & left
             if bag.parent is not None and not left <= kept:
-                waiting[bag.parent] |= kept.union(v for i, v in enumerate(bag.scope, 1) if i not in bag.summed)
+                message = kept.union(v for i, v in enumerate(bag.scope, 1) if i not in bag.summed)
+                waiting[bag.parent] |= message
+                if prod(float(sizes[v]) for v in message) > _MESSAGE:
+                    direct = inf
                 continue
             left -= kept
             if not left:
