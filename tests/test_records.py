@@ -381,6 +381,9 @@ def test_a_data_card_says_which_release_and_what_it_promises(
     assert release.digest in card
     assert explain_promise(release).split(",")[0] in card
     assert "50 records" in card
+    assert f"stands for {model.total / 50:.6g} of about {model.total:,} that were counted" in card
+    whole = qf.write_records(tmp_path / "all.csv", model, seed=0)[1].read_text()
+    assert "Weight" not in whole  # as many as were counted
     assert "| AGE | integer: uniform within each bin" in card
     assert str(tmp_path) not in card
     other = qf.Release.from_tables(SCHEMA.domain, {"sex": [5.0, 6.0]}, noise=qf.Laplace(1.0))

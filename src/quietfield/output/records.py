@@ -177,6 +177,7 @@ def describe_records(
             "from data.",
             "",
             f"{FILES}{held}; {plural(rows, 'record')}{each}.",
+            *_weight(model, rows),
             f"- **Model**: {_cell(repr(model))}. Sampling: {_cell(how)}.",
             *(f"- **{name}**: {text}" for name, text in _origin(model, release)),
             "",
@@ -199,6 +200,16 @@ def describe_records(
             "",
         ]
     )
+
+
+def _weight(model: "Model", rows: int) -> list[str]:
+    """How many of the records that were counted each synthetic one stands for, where these are not as many."""
+    if model.total is None or not rows or rows == model.total:
+        return []
+    counted = f"about {model.total:,} that were counted"
+    return [
+        f"- **Weight**: each record stands for {model.total / rows:.6g} of {counted}: multiply counts and sums by it."
+    ]
 
 
 def _origin(model: "Model", release: "Release | None") -> list[tuple[str, str]]:
