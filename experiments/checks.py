@@ -159,6 +159,22 @@ def _counted(records: int) -> float:
     )
 
 
+def _problem(member: np.ndarray, theta: np.ndarray, y: np.ndarray, records: float) -> tuple[Any, Any]:
+    """Expected counts and N A at some parameters, by listing all records; and the dual of the E-step with its slope."""
+
+    def inferred(parameters: np.ndarray) -> tuple[np.ndarray, float]:
+        score = member.T @ parameters
+        top = score.max()
+        weight = np.exp(score - top)
+        return records * member @ (weight / weight.sum()), records * (top + log(weight.sum()))
+
+    def dual(u: np.ndarray) -> tuple[float, np.ndarray]:
+        n, value = inferred(theta + u)
+        return value - u @ y, n - y
+
+    return inferred, dual
+
+
 def nlbp_on_trees(trial: Trial) -> dict[str, float]:
     """How far Algorithm 1 is from the maximum of Problem (6) on a chain, in nats of its objective, at the true theta.
 
@@ -183,15 +199,7 @@ def nlbp_on_trees(trial: Trial) -> dict[str, float]:
     y = np.concatenate([study.release.tables[c].ravel() for c in cliques])
     limit = epsilon / len(cliques)
 
-    def inferred(parameters: np.ndarray) -> tuple[np.ndarray, float]:
-        score = member.T @ parameters
-        top = score.max()
-        weight = np.exp(score - top)
-        return records * member @ (weight / weight.sum()), records * (top + log(weight.sum()))
-
-    def dual(u: np.ndarray) -> tuple[float, np.ndarray]:
-        n, value = inferred(theta + u)
-        return value - u @ y, n - y
+    inferred, dual = _problem(member, theta, y, records)
 
     best = minimize(dual, np.zeros(len(y)), jac=True, method="L-BFGS-B", bounds=[(-limit, limit)] * len(y),
                     options={"maxiter": 10_000, "ftol": 1e-15, "gtol": 1e-10}).fun  # fmt: skip
@@ -270,15 +278,7 @@ def _mode(theta: np.ndarray, y: np.ndarray, records: int, limit: float) -> np.nd
     for i, (first, middle, last) in enumerate(cells):
         member[2 * middle + first, i] = member[4 + 2 * middle + last, i] = 1
 
-    def inferred(parameters: np.ndarray) -> tuple[np.ndarray, float]:
-        score = member.T @ parameters
-        top = score.max()
-        weight = np.exp(score - top)
-        return records * member @ (weight / weight.sum()), records * (top + log(weight.sum()))
-
-    def dual(u: np.ndarray) -> tuple[float, np.ndarray]:
-        n, value = inferred(theta + u)
-        return value - u @ y, n - y
+    inferred, dual = _problem(member, theta, y, records)
 
     best = minimize(dual, np.zeros(8), jac=True, method="L-BFGS-B", bounds=[(-limit, limit)] * 8,
                     options={"maxiter": 10_000, "ftol": 1e-15, "gtol": 1e-10})  # fmt: skip
