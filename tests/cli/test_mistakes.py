@@ -336,7 +336,7 @@ def test_a_dry_run_says_what_would_remain(here: Path, capsys: pytest.CaptureFixt
     assert "and epsilon 1 at delta 1e-06 would be spent" in shown
     qf.Schema({**SCHEMA, "age": qf.Cuts(list(range(10, 90, 10)))}).save("schema.json")
     assert main([*RELEASE, *gaussian, "--ledger", "zcdp.db", "--dry-run"]) == 0
-    assert "2, 20 cells; these attributes are also measured by themselves: 'sex'" in capsys.readouterr().out
+    assert "3, 29 cells; these attributes are also measured by themselves: 'age', 'sex'" in capsys.readouterr().out
 
 
 def test_completion_lists_commands_without_loading_them() -> None:

@@ -32,8 +32,11 @@ from quietfield.text import join_names, plural
 HUGE_DELTA = Fraction(1, 10**4)
 #: Below this, tables of thousands of records drown in noise.
 SMALL_EPSILON = Fraction(1, 100)
-#: An attribute whose counts would be sums of more noisy cells than these gets a table of its own.
-_MOST_SUMMED = 4
+#: An attribute whose counts the tables tell less precisely than this gets a table of its own: 1 / variance of a count,
+#: in units of a cell's.
+_PRECISE = 0.75
+#: Weight of such a table: that of the others is 1.
+_BESIDE = Fraction(1, 3)
 #: Attributes whose interactions are measured apart, at most: a model of these is learned from all their combinations.
 _MOST_APART = 20
 #: The most that is left of the squared error of tables where they are measured so; else it is not worth the change.
@@ -124,10 +127,10 @@ def allocate_budget(
     each once (the residual basis: Xiao, He, Zhang and Kifer 2023), and a total: tables measure what they share again
     and again.
 
-    Otherwise an attribute gets, with Gaussian noise, a table of its own beside those that join it, of a third of their
-    weight, where its counts would else be sums of more than four noisy cells. It takes a part of the budget that few
+    Otherwise an attribute gets, with Gaussian noise, a table of its own beside those that join it, of a third of
+    their weight, unless these tell its counts nearly as precisely as a cell. It takes a part of the budget that few
     tables notice, and measures the effects of single attributes better, which a model needs most: models of real
-    tables came out 5% closer to the records in the mean, a quarter at best (docs/results/synthesis.md). With Laplace
+    tables came out 6% closer to the records in the mean, a quarter at best (docs/results/synthesis.md). With Laplace
     noise, whose cost grows with the number of tables and not with its root, nothing is added, nor for sequences, whose
     cliques are tied or share what a person adds.
 
@@ -146,8 +149,8 @@ def allocate_budget(
     >>> from quietfield.privacy.units import Rows
     >>> pairs, domain = Structure((("age", "town"), ("town", "ill"))), Domain({"age": 9, "town": 8, "ill": 2})
     >>> found, weights = allocate_budget(pairs, domain, Rows(1), "add_remove", None, "gaussian")
-    >>> found.cliques[2:], weights  # the count of a town is a sum of two cells of the second table
-    ((('age',), ('ill',)), {('age',): Fraction(1, 3), ('ill',): Fraction(1, 3)})
+    >>> found.cliques[2:], weights  # the count of an age is a sum of eight noisy cells, that of a town of two
+    ((('age',), ('town',), ('ill',)), {('age',): Fraction(1, 3), ('town',): Fraction(1, 3), ('ill',): Fraction(1, 3)})
     """
     shared = structure.ties or structure.interactions or (isinstance(unit, Person) and unit.normalise)
     if weights is not None or noise != "gaussian" or neighbours == "paper" or shared:
@@ -159,8 +162,8 @@ def allocate_budget(
     for clique in structure.cliques:
         for name in clique:
             known[name] += domain.size(name) / domain.cells(clique)
-    added = tuple((name,) for name in known if domain.size(name) > 1 and known[name] < 1 / _MOST_SUMMED)
-    return Structure((*structure.cliques, *added)), dict.fromkeys(added, Fraction(1, 3)) or None
+    added = tuple((name,) for name in known if domain.size(name) > 1 and known[name] < _PRECISE)
+    return Structure((*structure.cliques, *added)), dict.fromkeys(added, _BESIDE) or None
 
 
 def weigh_interactions(answers: Iterable[int]) -> list[Fraction]:
