@@ -7,7 +7,8 @@ from pathlib import Path
 from benchmarks import interactions
 from benchmarks._pages import draw_table, fill, geometric_mean, read_rows, tell_range
 from benchmarks._synthesis_methods import METHODS
-from benchmarks.allocation import summarize
+from benchmarks.allocation import summarize, tell_likelihood
+from benchmarks.real_tables import ROWS
 
 ORDER = ("titanic", "nltcs", "adult", "msnbc")
 COLOURS = ("#2b6cb0", "#c05621", "#0b6e4f", "#6b7280", "#d69e2e", "#90cdf4", "#b83280", "#1a202c", "#9ae6b4", "#f6ad55")
@@ -36,7 +37,9 @@ def contents(rows: Path) -> tuple[str, dict[tuple[str, float], dict[str, list[di
         "loglik": _table(kept, ("loglik",), 2),
         "costs": _costs(found),
         "allocation": summarize("by_size"),
-        "default_allocation": summarize("default"),
+        "default_allocation": summarize("default", [name for name in ROWS if name != "nltcs"]),
+        "apart_allocation": summarize("default", ("nltcs",)),
+        "lost_likelihood": tell_likelihood([name for name in ROWS if name != "nltcs"]),
         "interactions": interactions.summarize(),
         "simulated": interactions.summarize_simulated(),
         "swift": tell_range([float(row["model3"]) for row in whole["titanic", 1.0]["swift"]], 3),

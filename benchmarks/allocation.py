@@ -69,11 +69,14 @@ def _rows() -> list[tuple[str, ...]]:
         return [tuple(row[field] for field in FIELDS) for row in csv.DictReader(file)]
 
 
-def summarize(weights: str) -> str:
-    """The ratios of errors to those with equal weights, in one paragraph of numbers."""
+def summarize(weights: str, data: Sequence[str] = ROWS) -> str:
+    """The ratios of errors to those with equal weights, on some data sets, in one paragraph of numbers.
+
+    By default, interactions are measured in place of tables of nltcs, and one-way tables beside those of the others.
+    """
     cells: dict[tuple[str, ...], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for *key, which, _, tv, _ in _rows():
-        if tv:
+        if tv and key[0] in data:
             cells[tuple(key)][which].append(float(tv))
     ratios = {
         key: (sum(found[weights]) / len(found[weights])) / (sum(found["equal"]) / len(found["equal"]))
@@ -84,13 +87,32 @@ def summarize(weights: str) -> str:
     worst, best = max(ratios, key=ratios.__getitem__), min(ratios, key=ratios.__getitem__)
     named = {
         "by_size": "weights by size",
-        "default": "one-way tables beside those that are given, or interactions in place of them,",
+        "default": "interactions for tables" if tuple(data) == ("nltcs",) else "one-way tables beside the others",
     }[weights]
     return (
         f"In {len(ratios)} cells the error with {named} was {mean:.3f} times that with equal weights (geometric mean), "
         f"more than 1.01 times in {sum(ratio > 1.01 for ratio in ratios.values())} of them and less than 0.99 "
         f"times in {sum(ratio < 0.99 for ratio in ratios.values())}; at worst {ratios[worst]:.2f} "
         f"({', '.join(worst)}), at best {ratios[best]:.2f} ({', '.join(best)})."
+    )
+
+
+def tell_likelihood(data: Sequence[str]) -> str:
+    """How the log-probability of a record changes by default, on some data sets, in a sentence."""
+    cells: dict[tuple[str, ...], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for *key, which, _, _, loglik in _rows():
+        if loglik and key[0] in data:
+            cells[tuple(key)][which].append(float(loglik))
+    gains = {
+        key: sum(found["default"]) / len(found["default"]) - sum(found["equal"]) / len(found["equal"])
+        for key, found in cells.items()
+        if found["default"] and found["equal"]
+    }
+    worst, best = min(gains, key=gains.__getitem__), max(gains, key=gains.__getitem__)
+    return (
+        f"The mean log-probability of a record falls by more than 0.01 in {sum(g < -0.01 for g in gains.values())} of "
+        f"{len(gains)} cells and rises by more in {sum(g > 0.01 for g in gains.values())}: from "
+        f"{gains[worst]:+.3f} ({', '.join(worst)}) to {gains[best]:+.3f} ({', '.join(best)})."
     )
 
 
@@ -102,7 +124,8 @@ if __name__ == "__main__":
     parser.add_argument("--summary", action="store_true")
     asked = parser.parse_args()
     if asked.summary:
-        for weights in ("default", "by_size"):
-            print(summarize(weights))
+        print(summarize("default", [name for name in ROWS if name != "nltcs"]))
+        print(summarize("default", ("nltcs",)))
+        print(summarize("by_size"))
     else:
         measure(asked.repeats, asked.data, asked.weights)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import quietfield as qf
 from quietfield.privacy import planning
-from quietfield.privacy.units import choose_statistics
+from quietfield.privacy.calibration import choose_statistics
 
 DOMAIN = qf.Domain({"a": 2, "b": 3, "c": 4, "d": 3})
 UNITS = [qf.Rows(1), qf.Rows(3), qf.Person("user", rows=2), qf.Person("user", normalise=True)]
@@ -116,5 +116,22 @@ def test_attributes_get_a_table_of_their_own_where_least_squares_tells_their_cou
         rows = [domain.cells(pair) // domain.size(name) for pair in pairs if name in pair]
         design, noise = np.ones((len(rows), 1)), np.diag(np.array(rows, float))
         variance = np.linalg.inv(design.T @ np.linalg.inv(noise) @ design).item()
-        if abs(variance - 4 / 3) > 1e-9:
-            assert (name in added) == (variance > 4 / 3)
+        limit = 2 if domain.size(name) == 2 else 4 / 3
+        assert (name in added) == (variance > limit + 1e-9)
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+@pytest.mark.parametrize("weights", ["equal", "by_size", {("a", "b"): 3}, {("c",): "1/3"}])
+def test_the_price_of_a_total_is_what_it_would_raise_the_noise_by(noise, weights):
+    domain = qf.Domain({"a": 2, "b": 30, "c": 3})
+    structure = qf.Structure((("a", "b"), ("b", "c"), ("c",)))
+    scales = {}
+    for total in ("auto", True):
+        counted, reason = choose_statistics(structure, domain, qf.Rows(1), "add_remove", total, noise, weights)
+        delta = 1e-6 if noise == "gaussian" else None
+        planned = planning.calibrate_noise(counted, epsilon=1, delta=delta, noise=noise, weights=weights)
+        scales[total] = [one.scale for one in planned][:3]
+        if total == "auto":
+            said = float(reason.rpartition(" ")[2].rstrip("%")) / 100
+    for without, beside in zip(scales["auto"], scales[True], strict=True):
+        assert beside / without - 1 == pytest.approx(said, abs=6e-4)

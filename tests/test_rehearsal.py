@@ -13,7 +13,8 @@ import quietfield as qf
 from quietfield.cli import main
 from quietfield.drawing import charts
 from quietfield.privacy import planning
-from quietfield.privacy.units import GRID, choose_statistics
+from quietfield.privacy.calibration import choose_statistics
+from quietfield.privacy.units import GRID
 from quietfield.study import trials
 
 DOMAIN = qf.Domain({"age": 3, "smokes": ["no", "yes"], "visits": 3})

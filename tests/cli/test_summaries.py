@@ -109,3 +109,31 @@ def test_a_dry_run_tells_what_the_release_then_is(
     (charge,) = shown["charges"]
     assert (planned["ledger"]["cost"], made["ledger"]["number"]) == (charge["cost"], charge["number"])
     assert shown["against"] == {}
+
+
+def test_weighted_totals_are_told_in_the_unit_of_their_noise(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("rows.csv").write_text("who,age,sex\n" + "".join(f"{i // 2},20,f\n" for i in range(600)))
+    qf.Schema({"age": qf.Cuts([18, 65]), "sex": ["f", "m"]}).save("two.json")
+    words = ["release", "rows.csv", "--schema", "two.json", "--structure", '[["age", "sex"]]', "--epsilon", "9"]
+    words += ["--unit", "person:who:normalise", "--one-line-per-record", "--total", "yes", "--no-ledger"]
+    assert main([*words, "--out", "w.qfr"]) == 0
+    shown = capsys.readouterr().out
+    assert float(shown.partition("total ")[2].split()[0].replace(",", "")) == pytest.approx(300, abs=30)
+    assert "records, weighted so that all those of one 'who' together weigh 1, as the noisy tables say" in shown
+
+
+@pytest.mark.parametrize(("unknown", "drops"), [("drop", "the schema drops some (null or unknown: drop)"), ("z", "")])
+@pytest.mark.parametrize(("ending", "lines"), [("csv", "lines of the file are no records"), ("parquet", "")])
+def test_a_hint_at_dropped_records_names_what_may_drop_them(
+    here: Path, capsys: pytest.CaptureFixture[str], unknown: str, drops: str, ending: str, lines: str
+) -> None:
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pyarrow.csv.read_csv("people.csv"), "people.parquet")
+    qf.Schema({"sex": qf.Labels(["f", "m"], null=unknown, unknown=unknown)}).save("sexes.json")
+    words = ["release", f"people.{ending}", "--schema", "sexes.json", "--structure", '[["sex"]]', "--epsilon", "9"]
+    assert main([*words, "--unit", "rows:1", "--no-ledger", "--out", "w.qfr"]) == 0
+    counted = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("counted"))
+    said = ", or ".join(filter(None, (drops, lines)))
+    assert counted.partition("if many more were expected, ")[2].partition(": see")[0] == said

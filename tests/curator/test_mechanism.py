@@ -19,7 +19,8 @@ from quietfield.curator.request import Counts
 from quietfield.domain import Domain
 from quietfield.errors import Error
 from quietfield.privacy import accounting
-from quietfield.privacy.units import Person, Rows, choose_statistics, sensitivities, statistics
+from quietfield.privacy.calibration import choose_statistics
+from quietfield.privacy.units import Person, Rows, sensitivities, statistics
 from quietfield.structures import chain, complete
 
 #: The rate at which a right mechanism would fail a test of its distribution, of which four run.

@@ -501,3 +501,21 @@ def test_where_all_tables_get_little_noise_nothing_is_chosen(records, whole):
         given = qf.release(people, schema, qf.Choice(workload=[("a", "c"), ("f", "b", "d")]), **asked)
         assert {frozenset(c) for c in given.tables if len(c) > 1} == {frozenset("ac"), frozenset("bdf")}
         assert qf.release(people, schema, qf.Choice(rounds=1), **asked).selections
+
+
+def test_many_pairs_leave_no_room_for_triples_that_would_only_be_listed():
+    """Of 110 columns there are 215,820 triples; 5,995 pairs are more than the candidates that larger tables may join."""
+    domain = qf.Domain({f"c{i}": 2 for i in range(110)})
+    many = qf.Choice().tables(domain)
+    assert max(map(len, many)) == 2
+    assert len(many) == 110 + 110 * 109 // 2
+    few = qf.Choice().tables(qf.Domain({f"c{i}": 5 for i in range(20)}))
+    assert max(map(len, few)) == 3
+
+
+def test_questions_without_any_attribute_that_is_left_are_named():
+    choice = qf.Choice(workload={("note", "age"): 2})
+    found, dropped = choice.within(qf.Domain({"town": 2, "ill": 2}))
+    assert not found.weights
+    assert dropped == (("note", "age"),)
+    assert choice.within(qf.Domain({"age": 2, "ill": 2}))[1] == ()

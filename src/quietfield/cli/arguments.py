@@ -384,7 +384,7 @@ WeightsOption = Annotated[
         "--weights",
         help="""A JSON file of weights, [[["a", "b"], 2], ...], or by_size: larger tables get less noise, such
         that the sum of all errors is least; or equal: just the tables asked for. Without any, Gaussian noise measures
-        some attributes by themselves, too.""",
+        some attributes by themselves, too, or interactions of yes-or-no attributes in place of tables.""",
     ),
 ]
 LedgerOption = Annotated[Path | None, privacy_option("--ledger", help="The ledger that pays.")]

@@ -13,8 +13,8 @@ from quietfield.files import write_atomically
 from quietfield.inference.plan import plan_elimination
 from quietfield.memory import available_memory, readable_bytes
 from quietfield.privacy import planning
+from quietfield.privacy.calibration import choose_statistics
 from quietfield.privacy.planning import TableNoise
-from quietfield.privacy.units import choose_statistics
 from quietfield.status import is_terminal
 from quietfield.study import rehearsal
 from quietfield.text import join_names, plural
@@ -103,6 +103,10 @@ def plan(
     if not isinstance(cliques, Structure):
         if rehearse:
             raise Error("a choice of tables cannot be rehearsed, since made-up people have no structure of yours.")
+        if total != "auto" or weights is not None:  # as quietfield release says it
+            raise Error(
+                "total and weights are for given tables; tables that are chosen privately have weights of theirs."
+            )
         _show_choice(domain, cliques, as_json)
         return
     asked: dict[str, Any] = {
@@ -180,7 +184,7 @@ def _show_plan(
     tables: tuple[TableNoise, ...] = ()
     reason = ""
     if epsilon is not None:
-        counted, reason = choose_statistics(measured, domain, whom, near, asked["total"], noise)
+        counted, reason = choose_statistics(measured, domain, whom, near, asked["total"], noise, weights)
         planned = planning.calibrate_noise(counted, epsilon=epsilon, delta=asked["delta"], noise=noise, weights=weights)
         arguments.warn(planning.warn_of_budget(epsilon, asked["delta"], planned))
         normalised = getattr(whom, "normalise", False)  # each record then adds 1/K, which needs a guess of its own
@@ -196,10 +200,13 @@ def _show_plan(
         }
         outputs.show_json(content)
         return
+    added = "".join(
+        f"; {text}, unless you say --weights equal" for text in planning.describe_added(structure, measured)
+    )
     rows = {
         "attributes": f"{len(domain)}",
-        "cliques": f"{len(figures.cliques)}",
-        "log-potentials": "; ".join([f"{parameters:,}", *planning.describe_added(structure, measured)]),
+        "cliques": f"{len(figures.cliques)}{added}",
+        "log-potentials": f"{parameters:,}",
         "treewidth": f"at most {figures.treewidth} (the best of several orders tried)",
         "largest table": plural(figures.largest_table, "cell") if figures.largest_table < 10**15 else "astronomical",
         "memory": f"{readable_bytes(figures.bytes)} of {readable_bytes(free)} free",

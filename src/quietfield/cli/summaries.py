@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from quietfield.curator.steps import StepPlan
 from quietfield.errors import Error
+from quietfield.privacy.units import Person, Rows, unit_from_json
+from quietfield.releases.description import describe_counted
 from quietfield.releases.release import Release
 from quietfield.text import plural
 
@@ -162,14 +164,20 @@ def describe_count(release: Release, is_lines: bool) -> str:
     """About how many records a release counts, from its noisy numbers alone, and what to do if there are more."""
     from quietfield.learning.observation import estimate_records
 
+    unit = None if release.promise is None else unit_from_json(release.promise.unit)
     try:
         found = max(1, round(estimate_records(release).value))
-        many = f"about {plural(found, 'record')}, as the noisy tables say"
+        weighted = isinstance(unit, Person) and unit.rows is None
+        said = f"{found:,} {describe_counted(release.promise)}" if weighted else plural(found, "record")
+        many = f"about {said}, as the noisy tables say"
     except Error:
         many = "fewer records than noise lets be told"
-    if not is_lines or release.promise is None or release.promise.unit["kind"] != "rows":  # of persons, rows are chosen
+    if not isinstance(unit, Rows):  # of persons, rows are chosen
         return many
-    return (
-        f"{many}; if many more were expected, the schema drops some (null or unknown: drop), or "
-        "lines of the file are no records: see quietfield inspect --help"
-    )
+    schema = release.schema or {}
+    drops = any("drop" in (schema[name].null, schema[name].unknown) for name in schema)
+    reasons = ["the schema drops some (null or unknown: drop)"] * drops
+    reasons += ["lines of the file are no records"] * is_lines
+    if not reasons:
+        return many
+    return f"{many}; if many more were expected, {', or '.join(reasons)}: see quietfield inspect --help"

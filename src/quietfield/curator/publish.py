@@ -18,8 +18,8 @@ from quietfield.curator.ledger import Ledger
 from quietfield.curator.request import Counts, check_request
 from quietfield.files import canonical_json
 from quietfield.privacy import accounting
-from quietfield.privacy.calibration import Weights
-from quietfield.privacy.units import Neighbours, Statistics, Unit, choose_statistics
+from quietfield.privacy.calibration import Weights, choose_statistics
+from quietfield.privacy.units import Neighbours, Statistics, Unit
 from quietfield.releases.parts import PAPER_NOTE, Promise, ReleaseContent, Table, Total
 from quietfield.text import plural
 
@@ -114,7 +114,7 @@ def plan_release(
 ) -> ReleasePlan:
     """Check and plan a release from what is public alone."""
     structure = Structure.of(cliques, schema.domain)
-    counted, reason = choose_statistics(structure, schema.domain, unit, neighbours, total, noise)
+    counted, reason = choose_statistics(structure, schema.domain, unit, neighbours, total, noise, weights)
     check_request(schema, counted, unit)
     canonical_json(unit.to_json())  # as the release file will write it
     plan = mechanism.plan_noise(counted, epsilon=epsilon, delta=delta, noise=noise, weights=weights)

@@ -1,14 +1,18 @@
-"""What noise may be asked for: budgets, weights and scales, checked. The mechanism looks for the smallest scale."""
+"""What is counted, and what noise may be asked for: budgets, weights and scales, checked.
+
+The mechanism looks for the smallest scale.
+"""
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from math import prod
 from typing import Any, Literal
 
-from quietfield.domain import Clique
+from quietfield.cliques import Structure
+from quietfield.domain import Clique, Domain
 from quietfield.errors import Error
 from quietfield.privacy import accounting
-from quietfield.privacy.units import Statistics
+from quietfield.privacy.units import Neighbours, Statistics, Unit, sensitivities, statistics
 from quietfield.text import join_names
 
 #: The name of the total among weights: it is the table over no attributes.
@@ -103,3 +107,48 @@ def relative_weights(statistics: Statistics, weights: Weights, noise: str) -> li
     if unknown:
         raise Error(f"weights name {join_names(unknown)}, which is not released; name cliques of the structure.")
     return relative
+
+
+def choose_statistics(
+    structure: Structure,
+    domain: Domain,
+    unit: Unit,
+    neighbours: Neighbours,
+    total: Literal["auto"] | bool,
+    noise: str,
+    weights: Weights = None,
+) -> tuple[Statistics, str]:
+    """What is counted, and why (or why not) a total; ``"auto"`` counts one where the tables do not tell it.
+
+    A table's sum tells N as well, though with more noise than a total of its own would have; and models learned from
+    tables alone were as good or better in all settings that were tried (by 2% to 40% in KL, the fewer tables the more):
+    an error of N is one number, the noise is in all cells. So one is released only where no table tells N. Tables of
+    1/K weighted edges do not: they do not sum to a multiple of it.
+    """
+    if total != "auto" and not isinstance(total, bool):
+        raise Error(f"total is 'auto', True or False, not {total!r}.")
+    counted = statistics(structure, domain, unit, neighbours, total is not False)
+    if counted.known_total:
+        return counted, "public, by the choice of neighbours"
+    if total != "auto":
+        return counted, "released, as asked" if counted.total else "left out, as asked"
+    without = statistics(structure, domain, unit, neighbours, False)
+    tables = without.tables
+    if not any(not t.interaction and (without.denominator == 1 or len(t.cliques[0]) == 1) for t in tables):
+        return counted, "released, since no table's sum tells it"
+    price = f"would raise every table's noise by {_growth(counted, without, weights, noise):.1%}"
+    return without, f"left out, since the tables' sums tell it and one of its own {price}"
+
+
+def _growth(counted: Statistics, without: Statistics, weights: Weights, noise: str) -> float:
+    """By which part the noise of all tables grows with a total beside them, at the same promise and weights."""
+    inverse = [1 / weight for weight in relative_weights(counted, weights, noise)]
+    costs = []
+    for one in (counted, without):
+        l1s, l2s = sensitivities(one)
+        scales = inverse[: len(l1s)]
+        if noise == "gaussian":
+            costs.append(float(accounting.gaussian_rho(l2s, one.l2_squared, scales)) ** 0.5)
+        else:
+            costs.append(float(accounting.laplace_epsilon(l1s, one.l1, scales)))
+    return costs[0] / costs[1] - 1

@@ -333,47 +333,6 @@ def sensitivities(statistics: Statistics) -> tuple[list[Fraction], list[Fraction
     return l1s, l2s
 
 
-def choose_statistics(
-    structure: Structure,
-    domain: Domain,
-    unit: Unit,
-    neighbours: Neighbours,
-    total: Literal["auto"] | bool,
-    noise: str,
-) -> tuple[Statistics, str]:
-    """What is counted, and why (or why not) a total; ``"auto"`` counts one where the tables do not tell it."""
-    if total != "auto" and not isinstance(total, bool):
-        raise Error(f"total is 'auto', True or False, not {total!r}.")
-    counted = statistics(structure, domain, unit, neighbours, total is not False)
-    if counted.known_total:
-        return counted, "public, by the choice of neighbours"
-    if total != "auto":
-        return counted, "released, as asked" if counted.total else "left out, as asked"
-    without = statistics(structure, domain, unit, neighbours, False)
-    gaussian = noise == "gaussian"
-    growth = counted.l2_squared / without.l2_squared if gaussian else (counted.l1 / without.l1) ** 2
-    worth, reason = wants_total(without, growth)
-    return (counted if worth else without), reason
-
-
-def wants_total(statistics: Statistics, growth_squared: Fraction) -> tuple[bool, str]:
-    """Whether a noisy total is worth its noise, from public structure alone, and the reason in words.
-
-    Releasing one multiplies the variance of every table by ``growth_squared``. A table's sum tells N as well, though
-    with more noise than a total of its own would have; and models learned from tables alone were as good or better in
-    all settings that were tried (by 2% to 40% in KL, the fewer tables the more): an error of N is one number, the noise
-    is in all cells. So one is released only where no table tells N. Tables of 1/K weighted edges do not: they do not
-    sum to a multiple of it.
-    """
-    telling = [
-        t for t in statistics.tables if not t.interaction and (statistics.denominator == 1 or len(t.cliques[0]) == 1)
-    ]
-    price = f"would raise every table's noise by {float(growth_squared) ** 0.5 - 1:.1%}"
-    if telling:
-        return False, f"left out, since the tables' sums tell it and one of its own {price}"
-    return True, "released, since no table's sum tells it"
-
-
 def _counted_table(group: tuple[Clique, ...], domain: Domain, unit: Unit, rows: int, replace: int) -> CountedTable:
     edge, null = len(group[0]) > 1, unit.null if isinstance(unit, Person) else None
     shared = edge and isinstance(unit, Person) and unit.normalise

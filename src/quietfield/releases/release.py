@@ -400,11 +400,11 @@ class Release(ReleaseContent):
             ),
             ("noise", describe_noises([part.noise for part in self.parts])),
         ]
-        if self.total_part is None:
+        if self.total is None:
             facts.append(("total", "not released"))
         else:
             how = "public" if self.total_noise is None else f"noisy, {self.total_noise.describe()}"
-            value = float(self.total_part.value)
+            value = float(self.total)
             facts.append(("total", f"{value:{',.0f' if abs(value) >= 100 else '.4g'}} ({how})"))
         if self.promise is not None:
             delta = "" if self.promise.delta is None else f", delta {accounting.format_number(self.promise.delta)}"

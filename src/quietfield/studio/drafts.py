@@ -29,7 +29,7 @@ from quietfield.curator.synthesis import SynthesisPlan, plan_synthesis
 from quietfield.errors import Error, FileError
 from quietfield.files import hold_lock, read_json, write_atomically
 from quietfield.privacy import calibration, planning
-from quietfield.privacy.units import Person, Rows, Unit, choose_statistics
+from quietfield.privacy.units import Person, Rows, Unit
 from quietfield.releases import keys
 from quietfield.schema import FORMAT, Schema
 from quietfield.studio.forms import is_filled, read_rule, read_whole, tidy
@@ -245,7 +245,7 @@ class Draft:
         guess = planning.check_guess(int(data["records"]) if data["records"].isdecimal() else 0)
         structure, domain, noise = Structure(self.cliques), self.schema.domain, data["noise"]
         structure, weights = planning.allocate_budget(structure, domain, self.unit, "add_remove", None, noise)
-        counted, _ = choose_statistics(structure, domain, self.unit, "add_remove", "auto", noise)
+        counted, _ = calibration.choose_statistics(structure, domain, self.unit, "add_remove", "auto", noise, weights)
         planned = planning.calibrate_noise(
             counted, epsilon=data["epsilon"], delta=self.delta, noise=noise, weights=weights
         )

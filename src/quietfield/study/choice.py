@@ -164,7 +164,8 @@ class Choice:
                     not sets or any(set(clique) <= question for question in sets)
                 ):
                     candidates.append(clique)
-            if len(candidates) > 50 * _MOST_TABLES:  # the smallest are taken below; there is no end to sets of four
+            # Of larger ones the smallest are taken below, and none beside so many pairs; there is no end to sets of four.
+            if len(candidates) >= (_MOST_TABLES if many == 2 else 50 * _MOST_TABLES):
                 break
         # Pairs first: without them larger tables have nothing to grow from.
         candidates.sort(key=lambda clique: (len(clique) > 2, domain.cells(clique)))
@@ -186,7 +187,8 @@ class Choice:
 
         Returns:
             The choice without tables that cannot be measured, and without attributes that questions cannot be about;
-            and those tables of ``include``: they name an attribute that there is not, or have too many cells.
+            and those tables of ``include``: they name an attribute that there is not, or have too many cells; and the
+            questions, where none of their attributes is left.
 
         >>> choice, dropped = Choice(include=[("a", "b"), ("a", "note")]).within(Domain({"a": 2, "b": 2}))
         >>> choice.include, dropped
@@ -203,6 +205,8 @@ class Choice:
             if names := tuple(name for name in question if name in domain):
                 asked[names] = min(asked.get(names, 0) + weight, _MOST_WEIGHT)
         dropped = tuple(clique for clique in self.include if clique not in kept)
+        if not asked:  # questions of which no attribute is left; what is left is asked for as if none were given
+            dropped += tuple(self.weights)
         return replace(self, include=tuple(kept), workload=asked or None), dropped
 
     def most_attributes_for(self, domain: Domain) -> int:

@@ -19,9 +19,9 @@ from quietfield.inference.plan import EliminationPlan, plan_elimination
 from quietfield.memory import readable_bytes
 from quietfield.models.sampling import check_whole
 from quietfield.privacy import accounting, planning
-from quietfield.privacy.calibration import Weights
+from quietfield.privacy.calibration import Weights, choose_statistics
 from quietfield.privacy.planning import TableNoise, format_points
-from quietfield.privacy.units import Neighbours, Person, Rows, Statistics, Unit, choose_statistics
+from quietfield.privacy.units import Neighbours, Person, Rows, Statistics, Unit
 from quietfield.schema import Schema
 from quietfield.study.trials import run_trials
 from quietfield.text import join_names, plural, table_html, type_name
@@ -321,7 +321,7 @@ def rehearse(
     behind = records / _share(structure, unit, rows_each)
     for kind in kinds:
         measured, shares = planning.allocate_budget(structure, domain, unit, neighbours, weights, kind, total)
-        counted[kind], reason = choose_statistics(measured, domain, unit, neighbours, total, kind)
+        counted[kind], reason = choose_statistics(measured, domain, unit, neighbours, total, kind, shares)
         for epsilon in exact:
             key = (kind, float(epsilon))
             chance = delta if kind == "gaussian" or noise != "both" else None
