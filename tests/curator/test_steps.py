@@ -504,7 +504,7 @@ def test_where_all_tables_get_little_noise_nothing_is_chosen(records, whole):
 
 
 def test_many_pairs_leave_no_room_for_triples_that_would_only_be_listed():
-    """Of 110 columns there are 215,820 triples; 5,995 pairs are more than the candidates that larger tables may join."""
+    """Of 110 columns there are 215,820 triples; 5,995 pairs leave larger tables no room."""
     domain = qf.Domain({f"c{i}": 2 for i in range(110)})
     many = qf.Choice().tables(domain)
     assert max(map(len, many)) == 2

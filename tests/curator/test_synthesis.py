@@ -316,9 +316,10 @@ def test_texts_that_a_spreadsheet_would_run_are_told_of_in_a_line(tmp_path, caps
     assert "apostrophe" not in said.err
 
 
-@pytest.mark.parametrize("last", [False, True])
-def test_an_interrupt_while_a_model_is_learned_ends_the_command(last, raw, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize("when", ["chosen", "learned", "drawn"])
+def test_an_interrupt_says_how_to_go_on_and_that_is_true(when, raw, tmp_path, monkeypatch, capsys):
     """A fit that is interrupted returns the best so far; the work that it is a part of must not go on with that."""
+    from quietfield import Model
     from quietfield.curator import synthesis
     from quietfield.study import choice
 
@@ -331,14 +332,31 @@ def test_an_interrupt_while_a_model_is_learned_ends_the_command(last, raw, tmp_p
         fits.append(release)
         return qf.fit(release, callback=interrupt, **more)
 
-    monkeypatch.setattr(synthesis if last else choice, "fit", fit)
+    last = when != "chosen"
     book = tmp_path / "budget.db"
-    qf.Ledger.create(book, epsilon=8, delta="1e-6", unit=qf.Rows(1), accounting_by="zcdp")
+    ledger = qf.Ledger.create(book, epsilon=8, delta="1e-6", unit=qf.Rows(1), accounting_by="zcdp")
     words = ["synthesize", str(raw), "--header", "--epsilon", "4", "--delta", "1e-7", "--unit", "rows:1"]
-    assert main([*words, "--ledger", str(book), "--out", str(tmp_path / "made.csv")]) == 130
-    assert len(fits) == 1
-    assert ("made.qfr is whole: go on with" if last else "the charge stands") in capsys.readouterr().err
-    assert sorted(path.name for path in tmp_path.glob("made*")) == ["made.qfr"]  # what was measured until then
+    words += ["--ledger", str(book), "--out", str(tmp_path / "made.csv"), "--copies", "2", "--no-report"]
+    with monkeypatch.context() as patched:
+        if when == "drawn":
+            patched.setattr(Model, "draws", lambda *_: interrupt(None))
+        else:
+            patched.setattr(synthesis if last else choice, "fit", fit)
+        assert main(words) == 130
+    assert len(fits) == (when != "drawn")
+    told = capsys.readouterr().err
+    assert ("the charge stands" in told) == (not last)
+    left = sorted(path.name for path in tmp_path.glob("made*"))  # what was measured until then
+    assert left == ["made.qfm"] * (when == "drawn") + ["made.qfr"]
+    name = qf.Release.load(tmp_path / "made.qfr").id
+    kept = f"{tmp_path / 'made.qfr'} is kept: the same command again, with --id {name}, goes on from there, and nothing"
+    assert told.count(f"{kept} is charged again.\n") == 1
+    assert main([*words, "--id", name]) == 0
+    assert len(ledger.charges) == 1
+    assert (tmp_path / "made.card.md").exists()
+    learned = qf.fit(qf.Release.load(tmp_path / "made.qfr"), of="records")
+    made = qf.load(tmp_path / "made.qfm")
+    assert all(np.array_equal(made.potentials[clique], learned.potentials[clique]) for clique in learned.potentials)
 
 
 def test_a_table_in_a_database_is_named_by_its_address(tmp_path, capsys, monkeypatch):
@@ -381,8 +399,8 @@ def test_a_table_of_a_column_that_is_left_out_is_dropped_and_told(tmp_path):
     )
     found = qf.synthesize(columns, ledger=book, cliques=choice, **ASKED)
     assert ("smokes", "coughs") in found.release.structure.cliques
-    (note,) = [note for note in found.release.notes if "to be included" in note]
-    assert note.endswith("too many cells: ('smokes', 'note')")
+    (note,) = [note for note in found.release.notes if "that were named" in note]
+    assert note.endswith("cells are too many: ('smokes', 'note')")
     wide = qf.Domain(dict.fromkeys("abc", 1000))
     assert qf.Choice(include=[tuple("abc")]).within(wide)[1] == (("a", "b", "c"),)
 

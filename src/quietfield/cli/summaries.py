@@ -174,8 +174,8 @@ def describe_count(release: Release, is_lines: bool) -> str:
         many = "fewer records than noise lets be told"
     if not isinstance(unit, Rows):  # of persons, rows are chosen
         return many
-    schema = release.schema or {}
-    drops = any("drop" in (schema[name].null, schema[name].unknown) for name in schema)
+    schema = release.schema
+    drops = schema is not None and any("drop" in (schema[name].null, schema[name].unknown) for name in schema)
     reasons = ["the schema drops some (null or unknown: drop)"] * drops
     reasons += ["lines of the file are no records"] * is_lines
     if not reasons:

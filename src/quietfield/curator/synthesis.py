@@ -6,7 +6,7 @@ the release alone. Only the discovery and :class:`quietfield.curator.steps.Steps
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from quietfield.cliques import Structure
 from quietfield.curator.charging import Price, Receipt, charge_ledger, open_ledger
 from quietfield.curator.counting import is_in_database, lines, open_engine
+from quietfield.curator.counting.sources import is_read_once
 from quietfield.curator.discovery import (
     DiscoveryPlan,
     Forms,
@@ -30,7 +31,7 @@ from quietfield.curator.publish import charge_and_publish
 from quietfield.curator.release import check_fit, open_records, plan_any
 from quietfield.curator.request import check_request
 from quietfield.curator.steps import StepPlan, plan_steps
-from quietfield.errors import Error
+from quietfield.errors import Error, TooLarge
 from quietfield.learning import fit
 from quietfield.models.model import Model
 from quietfield.models.verification import check_learned_from
@@ -39,7 +40,7 @@ from quietfield.privacy.calibration import check_budget
 from quietfield.privacy.planning import warn_of_budget
 from quietfield.privacy.units import Neighbours, Unit, statistics
 from quietfield.releases.description import summarize_promise
-from quietfield.releases.parts import Discovery
+from quietfield.releases.parts import Discovery, ReleaseContent
 from quietfield.releases.release import Release
 from quietfield.schema import Cuts, Dates, Labels, Schema
 from quietfield.status import show_status
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from quietfield.curator.discovery.plan import Known
     from quietfield.curator.publish import ReleasePlan
 
+_FEWEST_CELLS = 100  # of the largest table to choose, below which less memory will not do
 _DISCOVERY = Fraction(1, 10)  # of the budget, for what nobody has described
 _THRESHOLDS = Fraction(1, 10)  # of delta
 
@@ -71,10 +73,12 @@ class Synthesis:
         Raises:
             OtherRelease: The model was learned from another release.
             FileError: The file is not there, or is no model.
+            Error: The release has no schema.
         """
         learned = Model.load(model)
         check_learned_from(learned, release)
-        assert release.schema is not None
+        if release.schema is None:
+            raise Error("this release has no schema, so its attributes cannot be made columns again.")
         return cls(release, learned, release.schema)
 
     def __repr__(self) -> str:
@@ -163,7 +167,8 @@ def synthesize(
         BudgetExceeded: It costs more than remains in the ledger.
         PolicyRefused: The policy in force does not allow it.
         Error: A request or a source that cannot be used. Unless the message says that the charge stands, nothing was
-            charged. If no model can be learned from the release, the error has it as its attribute ``release``.
+            charged. If tables were measured before it, the error has their release as its attribute ``release``; so has
+            an interrupt.
 
     >>> import quietfield as qf
     >>> people = {"smokes": ["yes", "no", "no"] * 900, "coughs": ["yes", "no", "no"] * 900}
@@ -190,12 +195,17 @@ def synthesize(
         )
     for text in plan.warnings:
         warnings.warn(text, stacklevel=2)
-    release = charge_and_release(source, plan, open_ledger(ledger), progress=progress)
+    release = None
     try:
+        release = charge_and_release(source, plan, open_ledger(ledger), progress=progress)
         return learn(release, progress=progress)
-    except Exception as error:
-        error.release = release  # type: ignore[attr-defined]  # paid for: it must not be lost
-        error.add_note("The release is paid for, and not lost: it is this error's attribute `release`.")
+    except (Exception, KeyboardInterrupt) as error:
+        measured = getattr(error, "release", None)
+        if release is None and isinstance(measured, ReleaseContent):
+            release = Release.of(measured)
+        if release is not None:
+            error.release = release  # type: ignore[union-attr]  # paid for: it must not be lost
+            error.add_note("The release is paid for, and not lost: it is this error's attribute `release`.")
         raise
 
 
@@ -253,6 +263,11 @@ def plan_synthesis(
 
 def _check(source: Any, plan: DiscoveryPlan, choice: Any) -> None:
     """Refuse before the charge what would fail after it: the source, rules that are known, names that nothing has."""
+    if is_read_once(source):
+        raise Error(
+            "this stream can be read once, and the records are read twice, to find out what columns hold and to count; "
+            "give a table (stream.read_all()), a file, or a Schema of all columns. Nothing was charged."
+        )
     check_source(source, plan)
     _check_database(source, plan)
     if isinstance(choice, Choice):
@@ -300,18 +315,18 @@ def charge_and_release(
     """
     if plan.steps is not None:
         records = open_records(source, plan.steps)
-        return Release.of(charge_and_publish(records, plan.steps, ledger, id=id, progress=progress))
+        return _as_release(charge_and_publish(records, plan.steps, ledger, id=id, progress=progress))
     found = plan.discovery
     assert found is not None
     price = plan.price
     protects, notes = lines.describe_unit(source, price.unit), tuple(lines.row_notes(source))
 
-    def work(receipt: Receipt) -> Release:
+    def work(receipt: Receipt) -> ReleaseContent:
         schema = run_discovery(source, found, receipt=receipt, progress=progress)
         cost = found.epsilon if found.rho is None else found.rho
         assert cost is not None
         choice, told = _choice_within(plan.choice, schema)
-        steps = plan_steps(
+        steps, limited = _steps_within(
             schema,
             choice,
             epsilon=price.epsilon,
@@ -321,17 +336,44 @@ def charge_and_release(
             noise=found.noise,
             discovery=Discovery(cost, found.threshold),
         )
-        check_fit(schema, steps.statistics)
+        told += limited
         assert schema.discovered is not None
         rare = [name for name in schema.discovered["left_out"] if name not in found.left_out]
         if rare:
             told = (f"columns left out, since what they hold was not found: {join_names(rare)}", *told)
         records = open_records(source, steps)
-        return Release.of(steps.publish(records, receipt, protects, (*notes, *told), progress=progress))
+        return steps.publish(records, receipt, protects, (*notes, *told), progress=progress)
 
     columns = plural(len({*found.known, *(column.name for column in found.columns)}), "column")
     what = f"synthetic records: a schema of {columns} and tables chosen privately, {found.noise} noise"
-    return charge_ledger(ledger, price, what, work, id)
+    return _as_release(charge_ledger(ledger, price, what, work, id))
+
+
+def _as_release(content: ReleaseContent) -> Release:
+    """The release of what was published; an error or an interrupt meanwhile carries it, since it is paid for."""
+    try:
+        return Release.of(content)
+    except (Exception, KeyboardInterrupt) as error:
+        error.release = content  # type: ignore[union-attr]
+        raise
+
+
+def _steps_within(schema: Schema, choice: Any, **asked: Any) -> tuple[StepPlan, tuple[str, ...]]:
+    """Steps for which this machine has room, with smaller tables if need be, and what there is to say of it.
+
+    It is paid for, so that it is too late to refuse. Sizes of tables and memory are no secret.
+    """
+    told: tuple[str, ...] = ()
+    while True:
+        steps = plan_steps(schema, choice, **asked)
+        try:
+            check_fit(schema, steps.statistics)
+            return steps, told
+        except TooLarge:
+            if not isinstance(choice, Choice) or choice.most_cells < _FEWEST_CELLS:
+                raise
+            choice = replace(choice, most_cells=choice.most_cells // 2)
+            told = (f"tables of more than {choice.most_cells:,} cells were not to be chosen, for want of memory",)
 
 
 def _choice_within(choice: Any, schema: Schema) -> tuple[Any, tuple[str, ...]]:
@@ -344,7 +386,7 @@ def _choice_within(choice: Any, schema: Schema) -> tuple[Any, tuple[str, ...]]:
     if not isinstance(choice, Choice):
         return choice, ()
     kept, dropped = choice.within(schema.domain)
-    why = "tables that were to be included are not, since a column was left out or they have too many cells"
+    why = "tables or questions that were named are not in it, since columns were left out or cells are too many"
     return kept, (f"{why}: {join_names(dropped)}",) if dropped else ()
 
 

@@ -143,7 +143,7 @@ def choose_statistics(
 def _growth(counted: Statistics, without: Statistics, weights: Weights, noise: str) -> float:
     """By which part the noise of all tables grows with a total beside them, at the same promise and weights."""
     inverse = [1 / weight for weight in relative_weights(counted, weights, noise)]
-    costs = []
+    costs: list[float] = []
     for one in (counted, without):
         l1s, l2s = sensitivities(one)
         scales = inverse[: len(l1s)]
@@ -151,4 +151,4 @@ def _growth(counted: Statistics, without: Statistics, weights: Weights, noise: s
             costs.append(float(accounting.gaussian_rho(l2s, one.l2_squared, scales)) ** 0.5)
         else:
             costs.append(float(accounting.laplace_epsilon(l1s, one.l1, scales)))
-    return costs[0] / costs[1] - 1
+    return float(costs[0] / costs[1] - 1)

@@ -357,6 +357,12 @@ def _open_arrow(data: Any) -> Source:
     return Source(columns, read, once=once, never_null=_never_null(stream.schema))
 
 
+def is_read_once(data: Any) -> bool:
+    """Whether a source is a stream of Arrow, which is used up when it has been read."""
+    again = ("__len__", "to_arrow_reader", "fetch_arrow_reader")  # tables and frames, and queries, which are asked anew
+    return hasattr(data, "__arrow_c_stream__") and not any(hasattr(data, name) for name in again)
+
+
 def _never_null(schema: Any) -> frozenset[str]:
     """The columns that a schema of Arrow declares to hold no nulls."""
     return frozenset(field.name for field in schema if not field.nullable)
