@@ -26,6 +26,7 @@ from quietfield.files import MANIFEST
 from quietfield.models.frames import write_table
 from quietfield.models.model_file import list_content
 from quietfield.models.values import column_type, describe_rule, draw_values, record_columns, write_column
+from quietfield.output.records import NOT_MEASURED, describe_records
 from quietfield.releases.description import explain_promise
 from quietfield.schema import Attribute, Cuts, Dates, Labels, Schema
 
@@ -578,6 +579,46 @@ def test_the_command_takes_a_schema_that_says_more(here: Path, capsys: pytest.Ca
     SCHEMA.save("schema.json")
     assert main(["sample", "plain.qfm", "--out", "q.parquet", "--rows", "9", "--schema", "schema.json"]) == 0
     assert pq.read_schema("q.parquet").names == ["AGE", "sex", "seen"]
+
+
+@pytest.mark.parametrize("labels", [False, True])
+def test_columns_that_no_table_holds_are_named(labels: bool, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tables = {("sex",): [500.0, 400.0]}
+    left = qf.Release.from_tables(SCHEMA.domain, tables, noise=qf.Laplace(2.0), total=900)
+    qf.fit(left).save("left.qfm")
+    SCHEMA.save("schema.json")
+    words = ["sample", "left.qfm", "--out", "p.csv", *(["--labels"] if labels else ["--schema", "schema.json"])]
+    assert main(words) == 0
+    names = f"{'age' if labels else 'AGE'!r}, 'seen'"
+    said = f"othing was measured of {names}: values there are drawn as if all were equally likely"
+    assert f"note        n{said}\n" in capsys.readouterr().out
+    if not labels:
+        card = Path("p.card.md").read_text()
+        assert f"- N{said}.\n" in card
+        rows = {line.split(" | ")[0][2:]: line for line in card.splitlines() if line.startswith("| ")}
+        marked = [name for name, row in rows.items() if NOT_MEASURED in row]
+        assert marked == ["AGE", "seen"]
+    whole = ["sample", "m.qfm", "--out", "q.csv"]
+    assert main(whole) == 0
+    assert "measured of" not in capsys.readouterr().out
+    assert NOT_MEASURED not in Path("q.card.md").read_text()
+
+
+def test_gaps_between_whole_numbers_are_told_as_such() -> None:
+    bounds: dict[str, Any] = {"least": 1, "most": 40, "type": "number"}
+    schema = Schema(
+        {
+            "marks": Cuts([2, 3, 4, 9], gaps=[(1, 2), (2, 3), (3, 4), (8, 9)], **bounds),
+            "age": Cuts([2, 3, 9], gaps=[(1, 2), (3.5, 9)], **bounds),
+        }
+    )
+    made = qf.Model(schema.domain, {("marks", "age"): np.zeros((5, 4))}, schema=schema)
+    card = describe_records(made, [Path("p.csv")], 5)
+    assert "the last ends at 40; from 1 to 4, from 8 to 9 whole numbers alone |" in card
+    assert "none is drawn between 1 and 2 or 3.5 and 9 |" in card
+    drawn = made.records(4000, seed=0)["marks"].to_numpy()
+    between = drawn[((drawn > 1) & (drawn < 4)) | ((drawn > 8) & (drawn < 9))]
+    assert set(between.tolist()) == {2, 3}
 
 
 def test_the_command_numbers_several_data_sets(here: Path) -> None:

@@ -16,7 +16,7 @@ from quietfield.models.frames import write_table
 from quietfield.models.model import Model
 from quietfield.models.spreadsheets import defuse_formulas
 from quietfield.models.values import record_columns
-from quietfield.output.records import card_file, record_files, write_records
+from quietfield.output.records import card_file, find_unmeasured, note_unmeasured, record_files, write_records
 from quietfield.releases.description import describe_signers, summarize_promise
 from quietfield.schema import Schema
 from quietfield.status import is_terminal, show_status
@@ -158,7 +158,8 @@ def sample(
         typer.echo(f"data card   {path}")
     if rules is None and not labels:
         typer.echo("note        labels, not values: the model does not know the columns of its source; give --schema")
-    for text in dict.fromkeys(str(warning.message) for warning in told):
+    unmeasured = find_unmeasured(learned, rules if typed else None)
+    for text in dict.fromkeys([*note_unmeasured(unmeasured), *(str(warning.message) for warning in told)]):
         typer.echo(f"note        {text}")
     if diagnostics is not None:
         typer.echo(f"note        {diagnostics}")

@@ -1,6 +1,7 @@
 """Files of synthetic records with the columns and types of their source, and the data card that goes with them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,13 +9,15 @@ from numpy.random import SeedSequence
 
 from quietfield.errors import Error
 from quietfield.files import set_time, write_atomically
+from quietfield.models.basis import UNMEASURED, describe_basis
 from quietfield.models.frames import write_table
 from quietfield.models.sampling import check_whole
 from quietfield.models.values import check_schema, describe_rule, record_columns, write_column
 from quietfield.models.verification import check_learned_from
 from quietfield.releases.description import explain_promise, list_warnings, summarize_promise
+from quietfield.schema import Attribute, Cuts
 from quietfield.status import show_status
-from quietfield.text import plural, printable
+from quietfield.text import join_names, plural, printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 CARD = "# Data card: synthetic records by quietfield"
 FILES = "- **Files**: "
 MOST_SHOWN = 40  # measured tables in a card
+#: Of a column that no table holds.
+NOT_MEASURED = "not measured: its values are drawn as if all were equally likely"
 
 
 def record_files(path: str | Path, copies: int = 1) -> list[Path]:
@@ -159,8 +164,10 @@ def describe_records(
     cliques = [" × ".join(map(_cell, clique)) for clique in model.cliques[:MOST_SHOWN]]
     more = len(model.cliques) - len(cliques)
     cliques += [f"and {more:,} more"] if more > 0 else []
+    unmeasured = find_unmeasured(model, schema)
     columns = [
-        f"| {_cell(column)} | {_cell(describe_rule(schema[name]))} |" for name, column in record_columns(schema).items()
+        f"| {_cell(column)} | {_cell(_describe_column(schema[name], column in unmeasured))} |"
+        for name, column in record_columns(schema).items()
     ]
     sets = (
         "Each file is one data set. Do the same analysis in each, and combine the results with "
@@ -195,11 +202,45 @@ def describe_records(
             "together with anything else, was not measured.",
             "- A record that resembles a person says nothing of that person. A rare combination that is here need not "
             "occur in the source, and one that occurs need not be here.",
+            *(f"- {_cell(text[0].upper() + text[1:])}." for text in note_unmeasured(unmeasured)),
             *_left_out(schema),
             f"- {sets}",
             "",
         ]
     )
+
+
+def find_unmeasured(model: "Model", schema: "Schema | None" = None) -> list[str]:
+    """The columns of synthetic records that no published table holds; without a schema, the attributes."""
+    columns = {} if schema is None else record_columns(schema)
+    return [columns.get(name, name) for name in model.domain if describe_basis(model, [name]) == UNMEASURED]
+
+
+def note_unmeasured(columns: Sequence[str]) -> list[str]:
+    """What there is to say of columns that were not measured.
+
+    >>> note_unmeasured(["income"])
+    ["nothing was measured of 'income': values there are drawn as if all were equally likely"]
+    """
+    if not columns:
+        return []
+    return [f"nothing was measured of {join_names(columns, 100)}: values there are drawn as if all were equally likely"]
+
+
+def _describe_column(rule: Attribute, unmeasured: bool) -> str:
+    """How the values of a column are drawn, in words; what gaps leave between whole numbers is told as these.
+
+    >>> _describe_column(Cuts([2, 3, 4], least=1, most=9.5, gaps=[(1, 2), (2, 3)], type="number"), True)
+    'number: uniform within each bin; the first begins at 1, the last ends at 9.5; from 1 to 3 whole numbers alone; \
+not measured: its values are drawn as if all were equally likely'
+    """
+    said = describe_rule(rule)
+    if isinstance(rule, Cuts) and len(rule.gaps) > 1 and all(a == int(a) and b == a + 1 for a, b in rule.gaps):
+        lows, highs = ({int(gap[end]) for gap in rule.gaps} for end in (0, 1))
+        runs = zip(sorted(lows - highs), sorted(highs - lows), strict=True)
+        spans = ", ".join(f"from {first} to {last}" for first, last in runs)
+        said = f"{describe_rule(replace(rule, gaps=()))}; {spans} whole numbers alone"
+    return f"{said}; {NOT_MEASURED}" if unmeasured else said
 
 
 def _weight(model: "Model", rows: int) -> list[str]:
