@@ -91,6 +91,13 @@ def test_being_told_to_end_is_an_interrupt(number: signal.Signals) -> None:
         assert (out.decode().strip(), process.returncode) == ("told", 0)
 
 
+def wait_for_work(process: "subprocess.Popen[bytes]") -> None:
+    """Foreign code cannot say that it has begun, but it works."""
+    begun = psutil.Process(process.pid).cpu_times().user
+    while psutil.Process(process.pid).cpu_times().user < begun + 0.2:
+        time.sleep(0.02)
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_it_ends_wherever_it_is(case: str, tmp_path: Path) -> None:
     body, said = CASES[case]
@@ -107,15 +114,31 @@ def test_it_ends_wherever_it_is(case: str, tmp_path: Path) -> None:
     )
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
-    if "pbkdf2" in body:  # it cannot say that it has begun, but it works
-        begun = psutil.Process(process.pid).cpu_times().user
-        while psutil.Process(process.pid).cpu_times().user < begun + 0.2:
-            time.sleep(0.02)
+    if "pbkdf2" in body:
+        wait_for_work(process)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=300)
     assert out.decode().strip() == said
     assert err == b""
     assert process.returncode == (130 if said == "left" else 0)
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_advice_is_said_once_whoever_ends_the_work(seen: bool) -> None:
+    body = "wait()" if seen else 'ready()\nhashlib.pbkdf2_hmac("sha256", b"a", b"b", 2**31 - 1)'
+    script = BEGIN + "    with interrupts.advise('go on'):\n" + "".join(f"        {x}\n" for x in body.splitlines())
+    process = subprocess.Popen(
+        [sys.executable, "-c", script, *([] if seen else ["soon"])], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    if not seen:
+        wait_for_work(process)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=300)
+    assert err.decode().splitlines()[0] == "go on"
+    assert err.count(b"go on\n") == 1
+    assert out == (b"" if seen else b"left")
 
 
 def test_outside_of_it_signals_are_as_before() -> None:

@@ -9,17 +9,22 @@ seen within a second, or where Ctrl-C is pressed twice.
 Being told to end (SIGTERM), or that the terminal is gone (SIGHUP), is the same: what is paid for is kept.
 """
 
+import os
 import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
 from typing import Any
+
+import typer
 
 PATIENCE = 1.0  # seconds until the process is ended from outside of the main thread
 ENDS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 AGAIN = 0.02  # seconds until an exception that could not be raised is tried again
+_advice: list[str] = []  # what is said once where the work at hand is interrupted
 
 
 class Interrupts:
@@ -72,7 +77,7 @@ class Interrupts:
             return
         self.lost += 1
         if self.lost * AGAIN > PATIENCE:
-            self.leave()
+            self._end()
         self.raised.clear()
         signal.setitimer(signal.ITIMER_REAL, AGAIN)
 
@@ -85,7 +90,26 @@ class Interrupts:
                     continue  # some work has its own way to be interrupted
                 times += sum(numbers.count(number) for number in ENDS if number in self.before)
                 if times and (times > 1 or not self.raised.wait(PATIENCE)):  # other signals are told here too
-                    self.leave()
+                    self._end()
+
+    def _end(self) -> None:
+        with suppress(IndexError, OSError):  # nothing to say, or nobody to read it
+            os.write(2, f"{_advice.pop()}\n".encode(errors="replace"))
+        self.leave()
+
+
+@contextmanager
+def advise(text: str) -> Iterator[None]:
+    """Say how to go on if the work within is interrupted, wherever that is seen."""
+    _advice.append(text)
+    try:
+        yield
+    except KeyboardInterrupt:
+        while _advice:
+            typer.echo(_advice.pop(), err=True)
+        raise
+    finally:
+        _advice.clear()
 
 
 def _loading(frame: FrameType | None) -> bool:

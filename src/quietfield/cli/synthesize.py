@@ -1,12 +1,15 @@
 """``quietfield synthesize``: from a raw table to a private model and its synthetic records, in one step."""
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from quietfield.cli import arguments, outputs, passphrases, summaries
+from quietfield.cli.interrupts import advise
 from quietfield.cli.passphrases import PassphraseEnv, PassphraseFile
 from quietfield.cli.schema import (
     DatesOption,
@@ -28,7 +31,15 @@ from quietfield.curator.policy import read_policy
 from quietfield.curator.synthesis import Synthesis, SynthesisPlan, charge_and_release, learn, plan_synthesis
 from quietfield.errors import Error, FileError
 from quietfield.files import set_time
-from quietfield.output.records import card_file, described_files, is_described, record_files, write_records
+from quietfield.output.records import (
+    card_file,
+    described_files,
+    find_unmeasured,
+    is_described,
+    note_unmeasured,
+    record_files,
+    write_records,
+)
 from quietfield.output.report import write_report
 from quietfield.privacy.accounting import format_number
 from quietfield.releases.release import Release
@@ -151,6 +162,7 @@ def synthesize(
             f"{join_names(map(str, tables))}: there already, and kept; --rows and --seed are for new records, which "
             f"quietfield sample {files['model']} --out OTHER draws."
         )
+    kept = {path for path in kept if path not in tables or is_described(path, card)}  # others may be anybody's
     kept |= set() if before is None else {files["release"]}
     for what, path in [*(("file of records", path) for path in tables), *files.items()]:
         if path in kept:
@@ -180,7 +192,8 @@ def synthesize(
     else:
         if lines.is_broken_up(records):
             arguments.warn(f"{LINES}. Say --one-line-per-record if you know that it is so.")
-        with arguments.tell_charge(), outputs.keep_measured(files["release"], signer, force, paid=book is not None):
+        keeping = outputs.keep_measured(files["release"], signer, force, paid=book is not None)
+        with arguments.tell_charge(), _tell_what_is_kept(files["release"]), keeping:
             found = charge_and_release(records, plan, book, id=id, progress=True)
         release = outputs.keep_release(found, files["release"], signer, force, paid=book is not None)
     typer.echo(f"release     {files['release']}")
@@ -199,38 +212,50 @@ def synthesize(
             f"{files['release']} --key ...; then quietfield fit, and quietfield sample."
         )
         return
-    if files["model"] in kept:
-        made = Synthesis.load(release, files["model"])
-    else:
-        made = learn(release, progress=True)
-        if made.model.report is not None and made.model.report.interrupted:
-            typer.echo(
-                f"{files['release']} is whole: go on with quietfield fit {files['release']} --out "
-                f"{files['model']}, and quietfield sample.",
-                err=True,
-            )
-            raise KeyboardInterrupt
-        made.model.save(files["model"], signer)
-        set_time(files["model"], release.created)  # else it would tell how long the count took
-    typer.echo(f"model       {files['model']}")
-    with warnings.catch_warnings(record=True) as told_of:
-        warnings.simplefilter("always")
-        if not kept.issuperset([*tables, card]):
-            if rows is None:
-                outputs.check_counted(release, files["model"])
-            write_records(
-                out, made.model, rows, seed=seed, copies=copies, release=release, for_programs=for_programs,
-                delimiter=arguments.parse_delimiter(delimiter) if delimiter else ",", progress=True,
-            )  # fmt: skip
-    for path in (*tables, card):
-        typer.echo(f"{'data card' if path == card else 'records':<11} {path}")
-    if page is not None:
-        if page not in kept:
-            names = (files["release"].name, files["model"].name)
-            write_report(page, release, made.model, names=names, progress=True)
-        typer.echo(f"report      {page}")
-    for text in dict.fromkeys(str(warning.message) for warning in told_of):
-        typer.echo(f"note        {text}")
+    with advise(_say_how_to_go_on(files["release"], release.id)):
+        if files["model"] in kept:
+            made = Synthesis.load(release, files["model"])
+        else:
+            made = learn(release, progress=True)
+            if made.model.report is not None and made.model.report.interrupted:
+                raise KeyboardInterrupt
+            made.model.save(files["model"], signer)
+            set_time(files["model"], release.created)  # else it would tell how long the count took
+        typer.echo(f"model       {files['model']}")
+        with warnings.catch_warnings(record=True) as told_of:
+            warnings.simplefilter("always")
+            if not kept.issuperset([*tables, card]):
+                if rows is None:
+                    outputs.check_counted(release, files["model"])
+                write_records(
+                    out, made.model, rows, seed=seed, copies=copies, release=release, for_programs=for_programs,
+                    delimiter=arguments.parse_delimiter(delimiter) if delimiter else ",", progress=True,
+                )  # fmt: skip
+        for path in (*tables, card):
+            typer.echo(f"{'data card' if path == card else 'records':<11} {path}")
+        if page is not None:
+            if page not in kept:
+                names = (files["release"].name, files["model"].name)
+                write_report(page, release, made.model, names=names, progress=True)
+            typer.echo(f"report      {page}")
+        unmeasured = find_unmeasured(made.model, made.schema)
+        for text in dict.fromkeys([*note_unmeasured(unmeasured), *(str(warning.message) for warning in told_of)]):
+            typer.echo(f"note        {text}")
+
+
+def _say_how_to_go_on(path: Path, id: str) -> str:
+    return f"{path} is kept: the same command again, with --id {id}, goes on from there, and nothing is charged again."
+
+
+@contextmanager
+def _tell_what_is_kept(path: Path) -> Iterator[None]:
+    """Say how to go on where work ended early, and what it had measured is kept."""
+    try:
+        yield
+    except (Exception, KeyboardInterrupt) as stopped:
+        if (found := getattr(stopped, "release", None)) is not None:
+            typer.echo(_say_how_to_go_on(path, found.id), err=True)
+        raise
 
 
 def _paid_before(path: Path, id: str | None) -> Release | None:
