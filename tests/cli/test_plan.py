@@ -84,10 +84,30 @@ def test_plan_shows_the_one_way_tables_that_gaussian_noise_measures_too(tmp_path
     assert list(found) == [("a", "b"), ("b", "c"), ("a",), ("c",)]  # two tables tell a count of b by two cells each
     assert found["a",] == pytest.approx(3 * found["a", "b"])
     assert main([*asked[:-1], *gaussian]) == 0
-    assert "28; these attributes are also measured by themselves: 'a', 'c'" in capsys.readouterr().out
+    lines = capsys.readouterr().out.splitlines()
+    added = "these attributes are also measured by themselves: 'a', 'c', unless you say --weights equal"
+    assert f"           cliques  4; {added}" in lines
+    assert "    log-potentials  28" in lines
+    assert main([*asked[:-1], *gaussian, "--weights", "equal"]) == 0
+    assert "           cliques  2\n" in capsys.readouterr().out
     alone = stds(*gaussian, "--weights", "equal")
     assert list(alone) == list(stds()) == [("a", "b"), ("b", "c")]
     assert found["a", "b"] == pytest.approx(alone["a", "b"] * (1 + 1 / 9) ** 0.5)  # two tables of a ninth of the cost
+
+
+def test_plan_refuses_what_a_release_of_chosen_tables_refuses(tmp_path, capsys):
+    qf.Schema({"age": qf.Cuts([18, 65]), "sex": ["f", "m"]}).save(tmp_path / "schema.json")
+    (tmp_path / "rows.csv").write_text("age,sex\n")
+    paid = ["--epsilon", "1", "--unit", "rows:1", "--no-ledger", "--dry-run"]
+    for words in (["--total", "yes"], ["--weights", "equal"]):
+        chosen = ["--structure", "auto", *words]
+        assert main(["release", str(tmp_path / "rows.csv"), "--schema", str(tmp_path / "schema.json"), *chosen, *paid])
+        refused = capsys.readouterr()
+        assert "total and weights are for given tables" in refused.err
+        assert main(["plan", str(tmp_path / "schema.json"), *chosen]) == 1
+        assert capsys.readouterr() == refused
+    assert main(["plan", str(tmp_path / "schema.json"), "--structure", "auto", "--weights", "absent.json"]) == 1
+    assert capsys.readouterr() == refused
 
 
 def test_help_lists_options_in_groups(capsys):
