@@ -1,10 +1,14 @@
 """What a synthesis refuses before it is paid for, and what it keeps afterwards, whatever ends it."""
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyarrow import csv, parquet
 
 import quietfield as qf
+from quietfield.cli import main
 from quietfield.curator import synthesis
 
 RNG = np.random.default_rng(5)
@@ -80,3 +84,50 @@ def test_a_release_without_a_schema_is_no_synthesis(tmp_path):
     qf.fit(release).save(tmp_path / "m.qfm")
     with pytest.raises(qf.Error, match="no schema"):
         synthesis.Synthesis.load(release, tmp_path / "m.qfm")
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_run_that_goes_on_writes_over_nobodys_file(ending, tmp_path, monkeypatch, capsys):
+    """Without the data card that names it, a file at --out may be the source itself, or anybody's."""
+    monkeypatch.chdir(tmp_path)
+    table = pa.table(PEOPLE)
+    parquet.write_table(table, "people.parquet")
+    csv.write_csv(table, "people.csv")
+    qf.Schema({name: ["yes", "no", "maybe"] for name in PEOPLE}).save("schema.json")
+    qf.Ledger.create("budget.db", epsilon=4, delta=1e-6, unit=qf.Rows(1))
+    words = ["synthesize", f"people.{ending}", "--schema", "schema.json", "--epsilon", "4", "--delta", "1e-6"]
+    words += ["--unit", "rows:1", "--ledger", "budget.db", "--id", "0123456789abcdef" * 2, "--no-report", "--out"]
+    if ending == "csv":
+        words.insert(1, "--one-line-per-record")
+    monkeypatch.setattr("quietfield.cli.synthesize.learn", _interrupt)
+    other = "made.csv" if ending == "parquet" else "made.parquet"
+    assert main([*words, other]) == 130
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    Path("people.qfr").write_bytes(Path("made.qfr").read_bytes())
+    held = {name: Path(name).read_bytes() for name in ("people.csv", "people.parquet")}
+    for taken in held:
+        assert main([*words, taken]) == 1
+    Path(other).write_text("my,own,notes\n")
+    assert main([*words, other]) == 1
+    assert main([*words, other, "--force"]) == 1
+    assert Path(other).read_text() == "my,own,notes\n"
+    assert held == {name: Path(name).read_bytes() for name in held}
+    Path(other).unlink()
+    assert main([*words, other]) == 0
+
+
+def _interrupt(*_, **__):
+    raise KeyboardInterrupt
+
+
+def test_a_dry_run_names_the_tables_that_are_added(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    parquet.write_table(pa.table(PEOPLE), "people.parquet")
+    qf.Schema({name: ["yes", "no", "maybe"] for name in PEOPLE}).save("schema.json")
+    words = ["synthesize", "people.parquet", "--schema", "schema.json", "--epsilon", "4", "--delta", "1e-6"]
+    words += ["--unit", "rows:1", "--no-ledger", "--out", "made.csv", "--dry-run"]
+    assert main([*words, "--structure", "chain"]) == 0
+    assert "5 tables; these attributes are also measured by themselves: 'a', 'b', 'c'" in capsys.readouterr().out
+    assert main(words) == 0
+    assert "chosen privately among 7 tables" in capsys.readouterr().out

@@ -28,6 +28,7 @@ from quietfield.curator.counting.sources import check_there
 from quietfield.curator.ledger import Ledger
 from quietfield.curator.ledger_words import describe_ledger, describe_remaining
 from quietfield.curator.policy import read_policy
+from quietfield.curator.publish import ReleasePlan
 from quietfield.curator.synthesis import Synthesis, SynthesisPlan, charge_and_release, learn, plan_synthesis
 from quietfield.errors import Error, FileError
 from quietfield.files import set_time
@@ -315,9 +316,11 @@ def _show_plan(plan: "SynthesisPlan", book: "Ledger | None", protects: str, in_l
             )
         if found.left_out:
             facts["left out"] = join_names(found.left_out)
-        facts["tables"] = "chosen privately among those of one to three attributes, with the rest of the budget"
+        facts["tables"] = "chosen privately among those of one to four attributes, with the rest of the budget"
     elif plan.steps is not None:
-        facts["tables"] = f"chosen among, or equal to, {plural(len(plan.steps.statistics.tables), 'table')}"
+        many = plural(len(plan.steps.statistics.tables), "table")
+        given = isinstance(plan.steps, ReleasePlan) and [many, *plan.steps.notes]
+        facts["tables"] = "; ".join(given) if given else f"chosen privately among {many}"
     facts |= {"noise": price.noise, "promise": f"epsilon {format_number(price.epsilon)}{delta}"}
     facts["protects"] = protects
     facts |= {"records": LINES} if in_lines else {}
