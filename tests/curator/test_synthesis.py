@@ -3,6 +3,7 @@
 import csv
 import datetime
 import gzip
+import json
 import re
 from fractions import Fraction
 
@@ -95,6 +96,29 @@ def test_what_is_known_costs_nothing():
     given = qf.synthesize(known, schema, cliques=[("smokes", "coughs"), ("age",)], ledger=None, **ASKED)
     assert given.release.structure.cliques == (("smokes", "coughs"), ("age",))
     assert not given.release.selections
+
+
+def test_what_is_known_of_every_column_is_the_schema(tmp_path, capsys):
+    columns = {**{name: people(500)[name] for name in ("age", "smokes", "note")}, "well": np.arange(500) % 2 == 0}
+    known = {"smokes": ["no", "yes"], "age": qf.Cuts([40, 60]), "note": None}
+    found = qf.synthesize(columns, known, ledger=None, **ASKED)
+    assert found.release.discovery is None
+    assert list(found.schema) == ["age", "smokes", "well"]
+    with pytest.raises(Error, match="all of them are left out"):
+        qf.synthesize({"note": columns["note"]}, {"note": None}, ledger=None, **ASKED)
+    path, rules = tmp_path / "people.csv", tmp_path / "known.json"
+    del columns["well"]
+    rows = [columns, *zip(*columns.values(), strict=True)]
+    path.write_text("\n".join(",".join(map(str, row)) for row in rows))
+    assert main(["schema", str(path), "--header", "--out", str(rules)]) == 0
+    draft = json.loads(rules.read_text())
+    draft["attributes"][:2] = qf.Schema({name: known[name] for name in ("age", "smokes")}).to_json()["attributes"]
+    rules.write_text(json.dumps(draft))
+    out = ["--out", str(tmp_path / "made.csv"), "--no-report", "--no-ledger"]
+    words = [str(path), "--header", "--known", str(rules), "--leave-out", "note", *out]
+    said = main(["synthesize", *words, "--epsilon", "5", "--delta", "1e-7", "--unit", "rows:1"])
+    assert said == 0, capsys.readouterr().err
+    assert (tmp_path / "made.csv").read_text().startswith('"age","smokes"\n')
 
 
 def test_pure_epsilon_needs_labels_that_are_known():

@@ -21,6 +21,7 @@ from quietfield.curator.discovery import (
     check_source,
     column_kinds,
     column_storage,
+    known_schema,
     plan_discovery,
     run_discovery,
 )
@@ -148,7 +149,8 @@ def synthesize(
     Args:
         source: Whatever :func:`quietfield.release` takes.
         schema: What is known of the columns: a :class:`Schema` of all of them, which costs nothing; or what
-            :func:`quietfield.discover` takes as ``known``. None discovers every column.
+            :func:`quietfield.discover` takes as ``known``, which costs nothing if it says something of every column.
+            None discovers every column.
         epsilon: What is promised.
         delta: What is promised with it: noise is then Gaussian, which serves far better, and needed to discover labels.
         unit: Whom the promise protects: ``Rows(1)``, ``Person("user", rows=3)``.
@@ -223,11 +225,11 @@ def plan_synthesis(
 ) -> SynthesisPlan:
     """Check and plan a synthesis, asked for as in :func:`synthesize`, from names and types alone."""
     noise: NoiseKind = "laplace" if delta is None else "gaussian"
-    asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "unit": unit, "neighbours": neighbours, "noise": noise}
+    asked: dict[str, Any] = {"epsilon": epsilon, "delta": delta, "unit": unit, "neighbours": neighbours}
     if isinstance(schema, Schema):
         if forms is not None:
             raise Error("forms are for discovery; a Schema says itself how its columns are written.")
-        steps = plan_any(schema, cliques, **asked)
+        steps = plan_any(schema, cliques, noise=noise, **asked)
         open_records(source, steps)
         return SynthesisPlan(cliques, None, steps, steps.price)
     if cliques != "auto" and not hasattr(cliques, "run"):
@@ -240,6 +242,9 @@ def plan_synthesis(
     budget, chance = check_budget(epsilon, delta, noise)
     kinds = column_kinds(source)
     told: dict[str, Any] = {"known": schema, "forms": forms, "storage": column_storage(source)}
+    whole = known_schema(kinds, schema, unit, told["storage"])
+    if whole is not None:  # which costs nothing
+        return plan_synthesis(source, whole, cliques=cliques, **asked)
     if chance is None:
         discovery = plan_discovery(kinds, epsilon=budget * _DISCOVERY, unit=unit, neighbours=neighbours, **told)
         _check(source, discovery, cliques)

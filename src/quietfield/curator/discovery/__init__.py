@@ -34,6 +34,7 @@ from quietfield.curator.counting.sources import check_columns, check_kind, is_a,
 from quietfield.curator.discovery.plan import DiscoveryPlan as DiscoveryPlan
 from quietfield.curator.discovery.plan import Forms as Forms
 from quietfield.curator.discovery.plan import Known, Storage
+from quietfield.curator.discovery.plan import known_schema as known_schema
 from quietfield.curator.discovery.plan import plan_discovery as plan_discovery
 from quietfield.curator.discovery.questions import Finding, Questions, Values
 from quietfield.curator.ledger import Ledger

@@ -308,32 +308,12 @@ def plan_discovery(
         raise Error(f"forms are Forms(decimal=..., dates=..., missing=...), not {type_name(forms)}.")
     if neighbours not in ("add_remove", "replace"):
         raise Error(f"a discovery has add_remove or replace neighbours, not {neighbours!r}.")
-    given, said = _read_known(known, kinds)
-    rules = dict(given.attributes) if given is not None else {}
-    ruled = {given.column(name) for name in given} if given is not None else set()
-    persons = unit.columns if isinstance(unit, Person) else ()
-    columns, left_out = [], {}
-
-    def stored(name: str) -> Storage:
-        return (storage or {}).get(name, Storage())
-
-    for name, kind in kinds.items():
-        if name in ruled:
-            continue
-        if name in said and said[name] is None:
-            left_out[name] = "it was to be left out"
-        elif name in persons:
-            left_out[name] = "it names the persons who are protected"
-        elif kind == "boolean":
-            null = "missing" if stored(name).nullable else "false"  # which then does not occur
-            rules[name] = Labels(("false", "true"), null=null, unknown=null, type="boolean", stored=stored(name).type)
-        elif not name or kind == "other":
-            left_out[name] = "its type holds nothing that a rule reads" if name else "it has no name"
-        else:
-            columns.append(replace(_plan_column(name, kind, said.get(name)), storage=stored(name)))
+    columns, rules, left_out, impossible = _sort_columns(kinds, known, unit, storage or {})
     if not columns:
-        raise Error("nothing is left to discover: every column is known or left out. Write the schema, which is free.")
-    impossible = given.to_json()["impossible"] if given is not None else []
+        raise Error(
+            "nothing is left to discover: every column is known or left out. What is known is the schema, which costs "
+            "nothing: release with it, or have quietfield synthesize take it (--known)."
+        )
     plan = DiscoveryPlan(
         tuple(columns), rules, impossible, left_out, tuple(kinds), noise, None, None, None, None, unit, neighbours,
         forms or Forms(),
@@ -360,6 +340,61 @@ def plan_discovery(
     if takers:
         plan.cutoff(scale)
     return plan
+
+
+def known_schema(
+    kinds: Mapping[str, str],
+    known: "Schema | Mapping[str, Known] | None",
+    unit: Unit,
+    storage: Mapping[str, Storage],
+) -> Schema | None:
+    """The schema that is public where every column is known or left out; None where something is left to discover.
+
+    Raises:
+        Error: What is known is of no column, or there are no columns but those that are left out.
+
+    >>> schema = known_schema({"age": "integer", "id": "text"}, {"age": [1, 2], "id": None}, Rows(1), {})
+    >>> schema.domain.labels("age"), known_schema({"age": "integer"}, None, Rows(1), {})
+    ((1, 2), None)
+    """
+    columns, rules, _, impossible = _sort_columns(kinds, known, unit, storage)
+    if columns:
+        return None
+    if not rules:
+        raise Error("no column is left: all of them are left out.")
+    order = list(kinds)
+    listed = sorted(rules.items(), key=lambda item: order.index(item[1].column or item[0]))
+    return Schema(dict(listed), impossible)
+
+
+def _sort_columns(
+    kinds: Mapping[str, str],
+    known: "Schema | Mapping[str, Known] | None",
+    unit: Unit,
+    storage: Mapping[str, Storage],
+) -> tuple[list[ColumnPlan], dict[str, Attribute], dict[str, str], Sequence[Mapping[str, Any]]]:
+    """Which columns are asked about, the rules of those that are known, why others are left out, what is impossible."""
+    given, said = _read_known(known, kinds)
+    rules = dict(given.attributes) if given is not None else {}
+    ruled = {given.column(name) for name in given} if given is not None else set()
+    persons = unit.columns if isinstance(unit, Person) else ()
+    columns, left_out = [], {}
+    for name, kind in kinds.items():
+        stored = storage.get(name, Storage())
+        if name in ruled:
+            continue
+        if name in said and said[name] is None:
+            left_out[name] = "it was to be left out"
+        elif name in persons:
+            left_out[name] = "it names the persons who are protected"
+        elif kind == "boolean":
+            null = "missing" if stored.nullable else "false"  # which then does not occur
+            rules[name] = Labels(("false", "true"), null=null, unknown=null, type="boolean", stored=stored.type)
+        elif not name or kind == "other":
+            left_out[name] = "its type holds nothing that a rule reads" if name else "it has no name"
+        else:
+            columns.append(replace(_plan_column(name, kind, said.get(name)), storage=stored))
+    return columns, rules, left_out, given.to_json()["impossible"] if given is not None else []
 
 
 def _promise(
@@ -393,7 +428,7 @@ def _read_known(
     ruled = {name: rules.column(name) for name in rules} if rules is not None else {}
     if missing := [name for name in (*ruled.values(), *said) if name not in kinds]:
         raise Error(
-            f"the data has no column {join_names(missing)}, which is to be left out or of which something is known; "
+            f"the data has no column {join_names(missing)}, which --leave-out or --known (in Python known) names; "
             "check its spelling (capital letters and spaces count)."
         )
     if taken := [name for name, column in ruled.items() if name != column and name in kinds]:
