@@ -649,6 +649,49 @@ def test_dates_of_which_no_year_stands_out_have_the_range_of_their_decades(monke
         assert (rule.period, rule.start, rule.end) == ("year", "1930-01-01", "2020-01-01")
 
 
+@pytest.mark.parametrize("count", [950.0, 1250.0])
+def test_months_that_stand_out_together_are_the_range_and_years_do_not_reach_beyond_it(count):
+    """Of 14 months every other one is evident by itself; years would have ten more, in which there is nothing."""
+    firsts = [datetime.date(2014 + i // 12, i % 12 + 1, 1) for i in range(73)]
+    days = [Fraction((first - datetime.date(1970, 1, 1)).days) for first in firsts]
+    many = [count, 2200 - count] * 7
+    counts = [*[90.0, -110.0] * 15, *many, *[-120.0, 130.0] * 14]
+    leaves = [tree.Leaf(*ends, held, 170.0) for ends, held in zip(pairwise(days), counts, strict=True)]
+    rule = periods.date_rule(leaves, 170.0, 1020.0)
+    assert (rule.period, rule.start, rule.end) == ("month", "2016-07-01", "2017-09-01")
+    assert periods.count_covered(leaves, rule) == sum(many)
+    rule = periods.date_rule(leaves, 900.0, 5400.0)
+    assert (rule.period, rule.start, rule.end) == ("year", "2016-01-01", "2018-01-01")  # which noise hides
+
+
+def test_a_few_years_that_stand_out_by_chance_are_not_the_range_of_dates_of_birth():
+    days = [Fraction((datetime.date(year, 1, 1) - datetime.date(1970, 1, 1)).days) for year in range(1930, 2011)]
+    counts = [{1932: 400.0, 1986: 410.0}.get(year, 180.0) for year in range(1930, 2010)]
+    leaves = [tree.Leaf(*ends, count, 65.0) for ends, count in zip(pairwise(days), counts, strict=True)]
+    rule = periods.date_rule(leaves, 65.0, 390.0)
+    assert (rule.period, rule.start, rule.end) == ("year", "1930-01-01", "2010-01-01")
+
+
+def test_columns_of_dates_and_numbers_that_leave_much_to_others_are_told():
+    days = [str(day) for day in np.datetime64("2024-01-01") + np.arange(20_000) % 300]
+    columns = {"day": [*days, *["9999-12-31"] * 5000], "n": [str(i % 50) for i in range(20_000)] + ["a lot"] * 5000}
+    asked = {"epsilon": 20, "delta": 1e-12, "noise": "gaussian", **ROW}
+    found = qf.discover(columns, known={"day": "dates", "n": "numbers"}, **asked).discovered["columns"]
+    assert "20% of its values are no dates from 2024-01-01 until before 2024-11-01 and" in found["day"]["note"]
+    assert re.match("about 20% of its values are no numbers and become 'other'; .*--missing", found["n"]["note"])
+    most = {"day": [*days, *["9999-12-31"] * 1500]}
+    assert "note" not in qf.discover(most, **asked).discovered["columns"]["day"]
+    ask = questions.Questions(plan_discovery({"day": "date"}, epsilon=1, unit=qf.Rows(1)))
+    assert ask._note_others(80.0, 100.0, 5.0, "dates") == {}  # noise, of which the standard deviation is 11, may be it
+    assert ask._note_others(70.0, 100.0, 5.0, "dates")
+
+
+def test_numbers_that_are_nearly_all_alike_are_said_to_be():
+    columns = {"a": spread(["45.0"]), "b": spread(["x", "y"])}
+    left = qf.discover(columns, epsilon=5, delta=1e-12, noise="gaussian", **ROW).discovered["left_out"]
+    assert "or too many of them alike" in left["a"]
+
+
 def test_persons_name_themselves_and_are_limited():
     data = {"user": ["u"] * 50_000 + [f"v{i}" for i in range(4000)], "a": ["rare"] * 50_000 + ["b", "c"] * 2000}
     schema = qf.discover(data, epsilon=5, delta=1e-12, noise="gaussian", unit=qf.Person("user", rows=2), ledger=None)
@@ -845,7 +888,7 @@ def test_a_share_of_a_larger_charge():
     ("asked", "said"),
     [
         ({"neighbours": "paper"}, "add_remove or replace"),
-        ({"known": {"z": None}}, "no column 'z'"),
+        ({"known": {"z": None}}, "no column 'z', which --leave-out or --known"),
         ({"known": {"a": "words"}}, "expected one of"),
         ({"known": {"b": "dates"}}, "cannot hold dates"),
         ({"known": {"a": None, "b": None}}, "nothing is left"),
@@ -1427,6 +1470,18 @@ def test_dates_that_nothing_tells_the_order_of_have_to_be_said():
     assert schema["a"].written == "mm/dd/yyyy"
     both = qf.discover({"a": days, "b": spread(["x", "y"])}, epsilon=20, delta=1e-12, noise="gaussian", **ROW)
     assert "dd/mm/yyyy or mm/dd/yyyy; say which" in both.discovered["left_out"]["a"]
+
+
+@pytest.mark.parametrize("month", ["02", "11"])
+def test_what_is_said_of_dates_and_is_wrong_is_told(month):
+    days = spread([f"{i:02}/{month}/2023" for i in range(1, 29)])
+    columns = {"a": days, "b": spread(["x", "y"])}
+    asked = {"epsilon": 20, "delta": 1e-12, "noise": "gaussian", **ROW, "forms": qf.Forms(dates="mm/dd/yyyy")}
+    told = qf.discover(columns, **asked).discovered["left_out"]["a"]
+    assert told == "its dates look like dd/mm/yyyy rather than mm/dd/yyyy, as --dates says"
+    columns["a"] = [day if i % 3 else f"2023-{month}-{day[:2]}" for i, day in enumerate(days)]
+    told = qf.discover(columns, **{**asked, "forms": None}).discovered["left_out"]["a"]
+    assert told.startswith("its dates are written in several ways, dd/mm/yyyy and yyyy-mm-dd among them")
 
 
 def test_what_is_said_of_dates_is_for_columns_that_have_it():

@@ -122,10 +122,10 @@ def _reach(ordered: Sequence[Leaf], significant: float) -> int:
     return next((i for i, total in enumerate(sums) if total >= significant), len(ordered) - 1)
 
 
-def _find_end(ordered: Sequence[Leaf], least: float) -> int:
+def find_end(ordered: Sequence[Leaf], least: float) -> int:
     """The position of the first leaf at which there is something: the shortest run of leaves that stands out begins it.
 
-    >>> _find_end([Leaf(Fraction(i), Fraction(i + 1), count, 1.0) for i, count in enumerate([1, -1, 4, 4, 9])], 5.0)
+    >>> find_end([Leaf(Fraction(i), Fraction(i + 1), count, 1.0) for i, count in enumerate([1, -1, 4, 4, 9])], 5.0)
     2
     """
     for last in range(len(ordered)):
@@ -212,7 +212,7 @@ def find_range(
     neighbour, as far as there are leaves: both hold about as much, and numbers are sparse at the ends.
     """
     significant = stand_out(std, evident)
-    i, j = _find_end(leaves, significant / std), len(leaves) - 1 - _find_end(leaves[::-1], significant / std)
+    i, j = find_end(leaves, significant / std), len(leaves) - 1 - find_end(leaves[::-1], significant / std)
     i, j = min(i, j), max(i, j)
     cuts = [Fraction(str(point)) for point in points]
     if cuts:
@@ -352,7 +352,7 @@ def _cut_tail(cell: "_Cell", leaves: Sequence[Leaf], std: float, evident: float)
     """The cell at the end of all leaves, cut in two where numbers thin out within it: each is drawn from evenly."""
     is_high = leaves[0].low < leaves[-1].low
     inside = [leaf for leaf in leaves if (leaf.low >= cell.low if is_high else leaf.high <= cell.high)]
-    inside = inside[: len(inside) - _find_end(inside[::-1], stand_out(std, evident) / std)] if inside else []
+    inside = inside[: len(inside) - find_end(inside[::-1], stand_out(std, evident) / std)] if inside else []
     count, width = sum(leaf.count for leaf in inside), sum(float(leaf.width) for leaf in inside)
     inner = outer = 0.0
     best, most = None, THIN

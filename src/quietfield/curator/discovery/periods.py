@@ -10,8 +10,8 @@ from fractions import Fraction
 from itertools import pairwise
 from math import inf
 
-from quietfield.curator.discovery.partitions import LEAST_CELL, reach_on
-from quietfield.curator.discovery.tree import End, Interval, Leaf
+from quietfield.curator.discovery.partitions import LEAST_CELL, find_end, reach_on
+from quietfield.curator.discovery.tree import NEXT, End, Interval, Leaf, stand_out
 from quietfield.schema import Dates
 from quietfield.schema.rules import Period
 
@@ -19,6 +19,8 @@ from quietfield.schema.rules import Period
 PERIODS = 36
 #: Dates that are further apart from all others, in days, are no part of the range: they stand for something else.
 GAP = 20 * 366
+#: Years of which the range is a smaller part are cut into months.
+FILLED = 0.8
 DECADE = 3653  # days, at most
 EPOCH = date(1970, 1, 1)
 
@@ -57,8 +59,12 @@ def date_rule(leaves: Sequence[Leaf], std: float, evident: float) -> Dates | Non
     Dates that lie far from all others (9999-12-31, say) are none of the range.
     """
     groups: list[list[Leaf]] = []
-    # Where no single year stands out from the noise, as with dates of birth of few people, decades may.
-    for leaf in _evident(leaves, 366, evident) or _evident(leaves, DECADE, evident):
+    least = stand_out(std, evident)
+    standing, decades = _evident(leaves, 366, least), _evident(leaves, DECADE, least)
+    # Where hardly any single year stands out from the noise, as with dates of birth of few people, decades may.
+    if 2 * sum(leaf.count for leaf in standing) < sum(leaf.count for leaf in decades):
+        standing = decades
+    for leaf in standing:
         if not groups or leaf.low - groups[-1][-1].high > GAP:
             groups.append([])
         groups[-1].append(leaf)
@@ -74,14 +80,18 @@ def date_rule(leaves: Sequence[Leaf], std: float, evident: float) -> Dates | Non
     group += after[: reach_on(after, group[-1].high, span)]
     first, last = group[0], group[-1]
     for days in (31, 1):  # from years to months to days, as far as these can be told apart
-        first = next(iter(_evident(_within(leaves, first), days, evident)), first)
-        last = next(reversed(_evident(_within(leaves, last), days, evident)), last)
+        first = _find_outermost(_evident(_within(leaves, first), days, -inf), first, std, least)
+        last = _find_outermost(_evident(_within(leaves, last), days, -inf)[::-1], last, std, least)
     low, high = _date(first.low), _date(min(last.high, _day(9999, 1)))
     total = sum(leaf.count for leaf in group)
     days = (high - low).days
     months = (high.year - low.year) * 12 + high.month - low.month + (high.day > 1)
     lengths: dict[Period, int] = {"day": days, "week": -(-days // 7), "month": months}
-    fitting = [p for p, many in lengths.items() if 1 <= many <= PERIODS and total / many >= LEAST_CELL * std]
+    whole_years = date(high.year + ((high.month, high.day) > (1, 1)), 1, 1) - date(low.year, 1, 1)
+    # Years are drawn from evenly, also where there are no dates: months may rather hold little.
+    least_month = NEXT if days < FILLED * whole_years.days else LEAST_CELL
+    needed = {"day": LEAST_CELL, "week": LEAST_CELL, "month": least_month}
+    fitting = [p for p, many in lengths.items() if 1 <= many <= PERIODS and total / many >= needed[p] * std]
     period: Period = fitting[0] if fitting else "year"
     if period in ("day", "week"):
         start, end = low, low + timedelta(days=lengths[period] * (7 if period == "week" else 1))
@@ -92,6 +102,23 @@ def date_rule(leaves: Sequence[Leaf], std: float, evident: float) -> Dates | Non
         start = date(low.year, 1, 1)
         end = high if (high.month, high.day) == (1, 1) else date(high.year + 1, 1, 1)
     return Dates(period, str(start), str(end)) if start < end else None
+
+
+def count_covered(leaves: Sequence[Leaf], rule: Dates) -> float:
+    """How many dates a rule covers, by the noisy counts that it was made from."""
+    start, end = ((date.fromisoformat(text) - EPOCH).days for text in (rule.start, rule.end))
+    return sum(leaf.count for leaf in leaves if start <= leaf.low < end)
+
+
+def _find_outermost(parts: Sequence[Leaf], whole: Leaf, std: float, least: float) -> Leaf:
+    """The part of an interval where dates begin, seen from one side; the whole where noise hides which one it is.
+
+    Parts of which none stands out may do so together; those next to them belong to it as far as :func:`reach_on` says.
+    """
+    parts = [*(replace(part, std=std) for part in parts), replace(whole, count=inf)]
+    found = find_end(parts, least / std)
+    end = parts[found].low if whole.low == parts[0].low else parts[found].high
+    return parts[found - reach_on(parts[:found][::-1], end, whole.width)]
 
 
 def _evident(leaves: Sequence[Leaf], days: int, least: float) -> list[Leaf]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
-from math import isinf
+from math import hypot, isinf
 from typing import Any
 
 import numpy as np
@@ -144,11 +144,11 @@ class Questions:
             )
             is_numbers = is_numbers and counts["padded"] < max(PADDED * valued, evident)
             holds = "dates" if is_dates else "numbers" if is_numbers else "categories"
-            if holds == "categories" and (said := found.doubt(counts, MOST * valued)):
+            if holds == "categories" and (said := found.doubt(counts, MOST * valued, self._plan.forms.dates)):
                 return Finding(None, said)
         marks = MARKS if holds != "categories" and counts["mark"] >= evident else ()
         missing = counts["missing"] + (counts["mark"] if marks else 0.0)
-        facts = {"values": round(present + counts["missing"] - missing), "missing": round(missing)}
+        facts: dict[str, Any] = {"values": round(present + counts["missing"] - missing), "missing": round(missing)}
         null = bool(marks) or counts["missing"] >= evident
         if holds == "categories":
             finding = self._find_labels(values, present, facts, _advise(found, counts, present))
@@ -158,6 +158,8 @@ class Questions:
             few = max(found.many_numbers / 100, evident)
             whole = holds == "integers" or found.fractions <= few
             plain = found.many_numbers + counts["padded"] - counts["plain"] - counts["yyyymmdd"] <= few
+            what = f"numbers and become 'other'; {_advise(found, counts, present)}"
+            facts |= self._note_others(found.many_numbers + counts["padded"], facts["values"], 0.0, what)
             finding = self._find_numbers(values, column, null, facts, found.numbers, whole=whole, plain=plain)
         if finding.rule is None:
             return finding
@@ -213,7 +215,8 @@ class Questions:
         std, evident = tree.noise_of(leaves, std, evident)
         rule = partitions.number_rule(leaves, std, evident, step, plain=whole and plain)
         if rule is None:
-            return Finding(None, "it has too few numbers for this epsilon; write cut points if it is wanted")
+            said = "it has too few numbers for this epsilon, or too many of them alike; write its rule if it is wanted"
+            return Finding(None, said)
         points = rule.points if isinstance(rule, Cuts) else ()
         low, high = column.within or partitions.find_range(leaves, std, step, points, evident)
         facts |= {"range": [None if isinf(end) else partitions.plain_number(end) for end in (low, high)]}
@@ -238,16 +241,26 @@ class Questions:
             evident,
             partitions.DATE_LEVELS,
         )
-        std, evident = tree.noise_of(leaves, std, evident)
-        rule = periods.date_rule(leaves, std, evident)
+        noise = tree.noise_of(leaves, std, evident)
+        rule = periods.date_rule(leaves, *noise)
         if rule is None:
             return Finding(None, "it has too few dates for this epsilon; write a period if it is wanted")
+        what = f"dates from {rule.start} until before {rule.end} and become 'other'; write periods if more are wanted"
+        facts |= self._note_others(periods.count_covered(leaves, rule), facts["values"], std, what)
         if written.is_guess:
-            facts |= {"note": f"its dates are read as {form}; if they begin with years, say --dates yy-mm-dd"}
+            guess = f"its dates are read as {form}; if they begin with years, say --dates yy-mm-dd"
+            facts["note"] = "; ".join([guess, *filter(None, [facts.get("note")])])
         timed = column.kind == "time" or written.timed > written.many_dates / 2
         rule = replace(rule, type="time" if timed else "date", written=form, years_from=since, clock=written.clock)
         rule = replace(rule, time=written.time) if timed and column.kind == "text" else rule
         return Finding(_with_others(rule, missing), facts=self._told(self._dates, facts))
+
+    def _note_others(self, covered: float, values: float, std: float, what: str) -> dict[str, str]:
+        """A note where more than a tenth of the values, and more than noise, is not ``covered``, which is noisy."""
+        lost = values - covered
+        if lost <= max((1 - MOST) * values, tree.NEXT * hypot(self._std(self._first), std)):
+            return {}
+        return {"note": f"about {min(lost / values, 1.0):.0%} of its values are no {what}"}
 
     def _ask_levels(self, values: "Sorted", scale: float, levels: int) -> tree.Measure:
         """What measures intervals, as often as there are levels that were paid for and no more."""

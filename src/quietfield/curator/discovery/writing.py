@@ -251,18 +251,28 @@ class Written:
         time = _find_time(cells, date, clock)
         return cls(form, numbers, parts, date, days + times + halves, times + halves, clock, time, is_guess)
 
-    def doubt(self, counts: Mapping[str, float], most: float) -> str | None:
+    def doubt(self, counts: Mapping[str, float], most: float, said: DateForm | None = None) -> str | None:
         """What there is to say of a column whose values can be read in two ways, of which nothing tells the right one.
+
+        Or not in the one way that is ``said`` of its dates.
 
         >>> found = Written(NumberForm(), 0.0, 0.0, "yyyy-mm-dd", 0.0, 0.0)
         >>> found.doubt({name: 9.0 * (name == "either date") for name in CLASSES}, 8.0)
         'its dates could be dd/mm/yyyy or mm/dd/yyyy; say which with --dates'
         """
+        dates: dict[str, float] = {
+            form: _sum(counts, *(f"{form}{clock}" for clock in CLOCKS)) for form in get_args(DateForm)
+        }
         for (one, other), names in EITHER.items():
             either = _sum(counts, *(f"{name}{clock}" for name in names for clock in CLOCKS))
-            if self.many_dates + either >= most > self.many_dates:
+            order = said and next((form for form in (one, other) if form[0] == said[0]), None)
+            wrong = one if order == other else other
+            if order and dates[wrong] > dates[order] and dates[one] + dates[other] + either >= most:
+                return f"its dates look like {wrong} rather than {order}, as --dates says"
+            order = order or (self.dates if self.dates in (one, other) else None)
+            if order is None and either >= most:
                 return f"its dates could be {one} or {other}; say which with --dates"
-        dates = {form: _sum(counts, *(f"{form}{clock}" for clock in CLOCKS)) for form in get_args(DateForm)}
+            dates[order or f"{one} or {other}"] = dates.get(order or "", 0.0) + either
         if sum(dates.values()) >= most:
             ranked = sorted(dates, key=lambda form: -dates[form])
             return f"its dates are written in several ways, {ranked[0]} and {ranked[1]} among them; write them in one"
