@@ -70,7 +70,7 @@ def test_total_and_weights_change_the_noise_that_is_planned(tmp_path, capsys):
 
 
 def test_plan_shows_the_one_way_tables_that_gaussian_noise_measures_too(tmp_path, capsys):
-    (tmp_path / "domain.json").write_text('{"a": 2, "b": 6, "c": 2}')
+    (tmp_path / "domain.json").write_text('{"a": 2, "b": 6, "c": 2, "d": 2, "e": 9}')
     asked = ["plan", str(tmp_path / "domain.json"), "--structure", "chain", "--epsilon", "1", "--json"]
 
     def stds(*words):
@@ -81,18 +81,19 @@ def test_plan_shows_the_one_way_tables_that_gaussian_noise_measures_too(tmp_path
 
     gaussian = ("--noise", "gaussian", "--delta", "1e-6")
     found = stds(*gaussian)
-    assert list(found) == [("a", "b"), ("b", "c"), ("a",), ("c",)]  # two tables tell a count of b by two cells each
+    pairs = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")]
+    assert list(found) == [*pairs, ("a",), ("e",)]  # the others are told by few cells
     assert found["a",] == pytest.approx(3 * found["a", "b"])
     assert main([*asked[:-1], *gaussian]) == 0
     lines = capsys.readouterr().out.splitlines()
-    added = "these attributes are also measured by themselves: 'a', 'c', unless you say --weights equal"
-    assert f"           cliques  4; {added}" in lines
-    assert "    log-potentials  28" in lines
+    added = "these attributes are also measured by themselves: 'a', 'e', unless you say --weights equal"
+    assert f"           cliques  6; {added}" in lines
+    assert "    log-potentials  57" in lines
     assert main([*asked[:-1], *gaussian, "--weights", "equal"]) == 0
-    assert "           cliques  2\n" in capsys.readouterr().out
+    assert "           cliques  4\n" in capsys.readouterr().out
     alone = stds(*gaussian, "--weights", "equal")
-    assert list(alone) == list(stds()) == [("a", "b"), ("b", "c")]
-    assert found["a", "b"] == pytest.approx(alone["a", "b"] * (1 + 1 / 9) ** 0.5)  # two tables of a ninth of the cost
+    assert list(alone) == list(stds()) == pairs
+    assert found["a", "b"] == pytest.approx(alone["a", "b"] * (1 + 1 / 18) ** 0.5)  # two tables of a ninth of the cost
 
 
 def test_plan_refuses_what_a_release_of_chosen_tables_refuses(tmp_path, capsys):

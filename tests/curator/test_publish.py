@@ -184,20 +184,23 @@ def test_gaussian_and_weights(codes, tmp_path):
 
 
 def test_gaussian_noise_measures_attributes_by_themselves_unless_weights_are_given():
-    schema = qf.Schema({"a": [0, 1], "b": list(range(6)), "c": [0, 1]})
+    schema = qf.Schema({"b": list(range(6)), **{name: [0, 1] for name in "acde"}})
+    pairs = tuple(("b", name) for name in "acde")
     asked = {"epsilon": 1, "delta": 1e-6, "noise": "gaussian", "unit": qf.Rows(1), "ledger": None}
-    codes = np.zeros((5, 3), dtype=np.int64)
-    found = qf.release(codes, schema, PAIRS, **asked)
-    assert found.structure.cliques == (*PAIRS, ("a",), ("c",))
-    assert found.noise["a",].scale == pytest.approx(3 * found.noise["a", "b"].scale)
+    codes = np.zeros((5, 5), dtype=np.int64)
+    found = qf.release(codes, schema, pairs, **asked)
+    assert found.structure.cliques == (*pairs, ("a",), ("c",), ("d",), ("e",))
+    assert found.noise["a",].scale == pytest.approx(3 * found.noise["b", "a"].scale)
     assert found.check_promise()
-    assert found.notes[1] == "these attributes are also measured by themselves: 'a', 'c'"
-    for others in ({"weights": "equal"}, {"weights": {("a", "b"): 2}}, {"weights": "by_size"}, {"neighbours": "paper"}):
-        assert qf.release(codes, schema, PAIRS, **{**asked, **others}).structure.cliques == tuple(PAIRS)
+    assert found.notes[1] == "these attributes are also measured by themselves: 'a', 'c', 'd', 'e'"
+    for others in ({"weights": "equal"}, {"weights": {("b", "a"): 2}}, {"weights": "by_size"}, {"neighbours": "paper"}):
+        assert qf.release(codes, schema, pairs, **{**asked, **others}).structure.cliques == pairs
     laplace = {**asked, "noise": "laplace", "delta": None}
-    assert qf.release(codes, schema, PAIRS, **laplace).structure.cliques == tuple(PAIRS)
+    assert qf.release(codes, schema, pairs, **laplace).structure.cliques == pairs
     with pytest.raises(qf.Error, match="equal and by_size"):
-        qf.release(codes, schema, PAIRS, **asked, weights="by size")
+        qf.release(codes, schema, pairs, **asked, weights="by size")
+    few = (*pairs[:2], ("c", "d", "e"))
+    assert qf.release(codes, schema, few, **asked).structure.cliques == few
 
 
 def test_persons_with_fractional_weights(tmp_path):

@@ -35,6 +35,8 @@ SMALL_EPSILON = Fraction(1, 100)
 #: An attribute (of more than two values, or of two) whose counts the tables tell less precisely than this gets a table
 #: of its own: 1 / variance of a count, in units of a cell's.
 _PRECISE = (Fraction(3, 4), Fraction(1, 2))
+#: So many tables or fewer are measured alone: what is added to them costs more than it brings.
+_FEW = 3
 #: Weight of such a table: that of the others is 1.
 _BESIDE = Fraction(1, 3)
 #: Attributes whose interactions are measured apart, at most: a model of these is learned from all their combinations.
@@ -127,12 +129,11 @@ def allocate_budget(
     each once (the residual basis: Xiao, He, Zhang and Kifer 2023), and a total: tables measure what they share again
     and again.
 
-    Otherwise an attribute gets, with Gaussian noise, a table of its own beside those that join it, of a third of
-    their weight, unless these tell its counts nearly as precisely as a cell. The other tables get 5 to 8% more noise
-    for it where they are a tree, and 11% where one pair is all. It measures the effects of single attributes better,
-    which a model needs most: models of real tables came out 9% closer to the records in the mean, a quarter at best
-    (docs/results/synthesis.md). Where noise is little, or tables of few cells are few, there is nothing to gain. Cells
-    that are impossible count as others. With Laplace
+    Otherwise, beside four tables or more, an attribute gets with Gaussian noise a table of its own, of a third of
+    their weight, unless these tell its counts nearly as precisely as a cell. The other tables get 5 to 7% more noise
+    for it where they are a tree of pairs. It measures the effects of single attributes better, which a model needs
+    most: models of real tables came out 9% closer to the records in the mean, a quarter at best
+    (docs/results/synthesis.md). Cells that are impossible count as others. With Laplace
     noise, whose cost grows with the number of tables and not with its root, nothing is added, nor for sequences, whose
     cliques are tied or share what a person adds.
 
@@ -149,10 +150,13 @@ def allocate_budget(
         The structure, with one-way tables after the others or as interactions, and the weights.
 
     >>> from quietfield.privacy.units import Rows
-    >>> pairs, domain = Structure((("age", "town"), ("town", "ill"))), Domain({"age": 9, "town": 8, "ill": 2})
+    >>> pairs = Structure(tuple(("town", name) for name in ("age", "ill", "sex", "job")))
+    >>> domain = Domain({"town": 8, "age": 9, "ill": 2, "sex": 2, "job": 6})
     >>> found, weights = allocate_budget(pairs, domain, Rows(1), "add_remove", None, "gaussian")
-    >>> found.cliques[2:], weights  # the count of an age is a sum of eight noisy cells, that of a town of two
-    ((('age',), ('town',), ('ill',)), {('age',): Fraction(1, 3), ('town',): Fraction(1, 3), ('ill',): Fraction(1, 3)})
+    >>> found.cliques[4:]  # the count of an age is a sum of eight noisy cells; those of towns are known better
+    (('age',), ('ill',), ('sex',), ('job',))
+    >>> set(weights.values())
+    {Fraction(1, 3)}
     """
     shared = structure.ties or structure.interactions or (isinstance(unit, Person) and unit.normalise)
     if weights is not None or noise != "gaussian" or neighbours == "paper" or shared:
@@ -160,6 +164,8 @@ def allocate_budget(
     if total is not False and neighbours == "add_remove" and (apart := _weigh_apart(structure, domain)):
         sets = tuple(clique for clique in apart if clique)
         return Structure(sets, interactions=sets), apart
+    if len(structure.cliques) <= _FEW:
+        return structure, weights
     known = dict.fromkeys(structure.attributes, Fraction(0))
     for clique in structure.cliques:
         for name in clique:
