@@ -334,7 +334,8 @@ def test_a_dry_run_says_what_would_remain(here: Path, capsys: pytest.CaptureFixt
     shown = capsys.readouterr().out
     assert "of 0.0" in shown.partition("after this, rho ")[2]
     assert "and epsilon 1 at delta 1e-06 would be spent" in shown
-    qf.Schema({**SCHEMA, "age": qf.Cuts([*range(10, 90, 10)]), **dict.fromkeys("abc", [0, 1])}).save("schema.json")
+    more = {"age": qf.Cuts([*range(10, 90, 10)]), "a": [0, 1], "b": [0, 1], "c": [0, 1]}
+    qf.Schema({**SCHEMA, **more}).save("schema.json")
     assert main([*RELEASE, *gaussian, "--ledger", "zcdp.db", "--dry-run"]) == 0
     assert "5, 39 cells; these attributes are also measured by themselves: 'age'" in capsys.readouterr().out
 

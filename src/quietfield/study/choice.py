@@ -164,7 +164,7 @@ class Choice:
                     not sets or any(set(clique) <= question for question in sets)
                 ):
                     candidates.append(clique)
-            # Of larger ones the smallest are taken below, and none beside so many pairs; there is no end to sets of four.
+            # Of larger ones the smallest are taken below, and none beside many pairs; there is no end to sets of four.
             if len(candidates) >= (_MOST_TABLES if many == 2 else 50 * _MOST_TABLES):
                 break
         # Pairs first: without them larger tables have nothing to grow from.
