@@ -163,24 +163,31 @@ def test_a_schema_that_is_not_one_is_kept_and_mended(studio: Studio) -> None:
 
 
 def test_tables_that_gaussian_noise_adds_are_counted(studio: Studio) -> None:
-    walk(studio)
+    names = ask(studio, 5, ["0", "1", "2"])
+    Draft.load("visits").save(studio.jobs, revision(), cliques=[[names[0], name] for name in names[2:]])
     noise = {"epsilon": "1", "noise": "gaussian", "delta": "1e-6", "records": "600"}
     do(studio, curator.save_epsilon, name="visits", revision=revision(), **noise)
-    drawn = do(studio, curator.save_structure, name="visits", revision=revision(), chosen=["age", "sex", "visits"])
+    drawn = do(studio, curator.save_structure, name="visits", revision=revision(), chosen=names[:2])
     figures = re.findall(r"<dd>([0-9]+)</dd>", drawn["html"])
-    assert figures[:2] == ["4", str(4 * 2 * 4 + 4 + 2 + 4)]  # the table that was drawn, and one per attribute
+    assert figures[:2] == ["8", str(4 * 9 + 4 * 3)]  # a star of four pairs, and a table for each of its leaves
+
+
+def ask(studio: Studio, questions: int, labels: list[str]) -> list[str]:
+    """A draft of answers to some questions as far as its unit; their names."""
+    names = [f"q{i}" for i in range(questions)]
+    with open("answers.csv", "w", newline="") as file:
+        csv.writer(file).writerows([names, *([i >> j & 1 for j in range(questions)] for i in range(600))])
+    do(studio, curator.create, name="visits", path="answers.csv")
+    do(studio, curator.save_file, name="visits", path="answers.csv", header="yes", revision=0)
+    fields = {f"{field}.{i}": said for i in range(questions) for field, said in
+              (("use", "yes"), ("kind", "labels"), ("labels", "\n".join(labels)))}  # fmt: skip
+    do(studio, curator.save_schema, name="visits", revision=1, **fields)
+    do(studio, curator.save_unit, name="visits", revision=2, twice="no")
+    return names
 
 
 def test_interactions_in_place_of_tables_are_shown_and_only_tables_that_were_drawn_are_removed(studio: Studio) -> None:
-    names = [f"q{i}" for i in range(12)]
-    with open("answers.csv", "w", newline="") as file:
-        csv.writer(file).writerows([names, *([i >> j & 1 for j in range(12)] for i in range(600))])
-    do(studio, curator.create, name="visits", path="answers.csv")
-    do(studio, curator.save_file, name="visits", path="answers.csv", header="yes", revision=0)
-    fields = {f"{field}.{i}": said for i in range(12) for field, said in
-              (("use", "yes"), ("kind", "labels"), ("labels", "0\n1"))}  # fmt: skip
-    do(studio, curator.save_schema, name="visits", revision=1, **fields)
-    do(studio, curator.save_unit, name="visits", revision=2, twice="no")
+    names = ask(studio, 12, ["0", "1"])
     Draft.load("visits").save(studio.jobs, revision(), cliques=[list(c) for c in combinations(names, 3)])
     noise = {"epsilon": "1", "noise": "gaussian", "delta": "1e-6", "records": "600"}
     do(studio, curator.save_epsilon, name="visits", revision=revision(), **noise)
