@@ -114,6 +114,9 @@ def test_a_run_that_goes_on_writes_over_nobodys_file(ending, tmp_path, monkeypat
     assert Path(other).read_text() == "my,own,notes\n"
     assert held == {name: Path(name).read_bytes() for name in held}
     Path(other).unlink()
+    capsys.readouterr()
+    assert main([*words, other, "--structure", "chain"]) == 1
+    assert "differs in tables" in capsys.readouterr().err
     assert main([*words, other]) == 0
 
 

@@ -283,6 +283,8 @@ def _check_same(release: Release, path: Path, plan: SynthesisPlan) -> None:
         other += ["columns"] if not possible.issuperset(schema) else []
     elif schema is not None and plan.steps is not None:
         other += ["schema"] if schema.domain != plan.steps.schema.domain else []
+        given = isinstance(plan.steps, ReleasePlan) and plan.steps.structure.cliques
+        other += ["tables"] if given and given != release.structure.cliques else []
     if other:
         raise Error(
             f"{path} was made under this id, and differs in {', '.join(other)}: it is of other records, or of another "

@@ -37,7 +37,8 @@ def sample_ancestral(
         for draw in drawn:
             known[draw.attribute] = draw(known, _spread_evenly(draw.rows(known, count), random))
         for v in free:
-            known[v] = (_spread_evenly(np.zeros(count, np.intp), random) * domain.shape[v]).astype(np.intp)
+            codes = (_spread_evenly(np.zeros(count, np.intp), random) * domain.shape[v]).astype(np.intp)
+            known[v] = np.minimum(codes, domain.shape[v] - 1)  # a number just below 1 may round to it
         return [known[v].astype(column.dtype) for v, column in enumerate(columns)]
 
     def fill(start: int, sequence: np.random.SeedSequence) -> None:
