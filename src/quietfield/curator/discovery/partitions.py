@@ -137,15 +137,15 @@ def find_end(ordered: Sequence[Leaf], least: float) -> int:
     return len(ordered) - 1
 
 
-def reach_on(beyond: Sequence[Leaf], end: End, span: End) -> int:
-    """How many leaves next to a range belong to it still: as far as their sums are likely to be more than noise."""
+def reach_on(beyond: Sequence[Leaf], end: End, span: End, least: float = NEXT) -> int:
+    """How many leaves next to a range belong to it still: as far as their sums are ``least`` times their noise."""
     count = noise = 0.0
     found = 0
     for i, leaf in enumerate(beyond, 1):
         if end not in (leaf.low, leaf.high) or leaf.width > span / 4:
             break
         count, noise, end = count + leaf.count, noise + leaf.std**2, leaf.high if end == leaf.low else leaf.low
-        if count >= NEXT * sqrt(noise):
+        if count >= least * sqrt(noise):
             found, count, noise = i, 0.0, 0.0
     return found
 

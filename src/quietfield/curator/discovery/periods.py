@@ -11,7 +11,7 @@ from itertools import pairwise
 from math import inf
 
 from quietfield.curator.discovery.partitions import LEAST_CELL, find_end, reach_on
-from quietfield.curator.discovery.tree import NEXT, End, Interval, Leaf, stand_out
+from quietfield.curator.discovery.tree import NEAR, NEXT, End, Interval, Leaf, stand_out
 from quietfield.schema import Dates
 from quietfield.schema.rules import Period
 
@@ -118,7 +118,9 @@ def _find_outermost(parts: Sequence[Leaf], whole: Leaf, std: float, least: float
     parts = [*(replace(part, std=std) for part in parts), replace(whole, count=inf)]
     found = find_end(parts, least / std)
     end = parts[found].low if whole.low == parts[0].low else parts[found].high
-    return parts[found - reach_on(parts[:found][::-1], end, whole.width)]
+    # Where months can be told apart, those that hold nothing can be told, too.
+    likely = NEAR if parts[found].width <= 31 else NEXT
+    return parts[found - reach_on(parts[:found][::-1], end, whole.width, likely)]
 
 
 def _evident(leaves: Sequence[Leaf], days: int, least: float) -> list[Leaf]:
