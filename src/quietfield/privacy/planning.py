@@ -133,7 +133,8 @@ def allocate_budget(
     their weight, unless these tell its counts nearly as precisely as a cell. The other tables get 5 to 7% more noise
     for it where they are a tree of pairs. It measures the effects of single attributes better, which a model needs
     most: models of real tables came out 9% closer to the records in the mean, a quarter at best
-    (docs/results/synthesis.md). Cells that are impossible count as others. With Laplace
+    (docs/results/synthesis.md); but where noise is little, they may follow the tables themselves less closely. Cells
+    that are impossible count as others. With Laplace
     noise, whose cost grows with the number of tables and not with its root, nothing is added, nor for sequences, whose
     cliques are tied or share what a person adds.
 
